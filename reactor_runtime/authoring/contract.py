@@ -1,0 +1,140 @@
+"""The contract of a model class: everything the engine and its clients must know about it, compiled once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reactor_runtime.authoring.discovery import find, is_ours
+from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec
+from reactor_runtime.authoring.fields import FieldSpec
+from reactor_runtime.authoring.handlers import Handler, handlers_of
+from reactor_runtime.authoring.messages import ModelMessage, message_schema, message_type
+from reactor_runtime.authoring.model import Model, outputs_of
+from reactor_runtime.authoring.payload import Payload
+from reactor_runtime.authoring.pipeline import ReactorPipeline, state_of
+from reactor_runtime.authoring.records import settle
+from reactor_runtime.authoring.state import StateSpec
+from reactor_runtime.authoring.tracks import Output, TrackSpec, join_tracks
+from reactor_runtime.errors import ClassError, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Say what a model sends, takes and keeps. `fps` is None for a model whose rate follows its compute time."""
+
+    model: type[Model]
+    tracks: tuple[TrackSpec, ...]
+    outputs: tuple[type[Output], ...]
+    state: StateSpec | None
+    events: Mapping[str, EventSpec]
+    messages: Mapping[str, type[ModelMessage]]
+    on_connected: HookSpec | None
+    on_disconnected: HookSpec | None
+    fps: float | None
+    max_fps: float
+    buffer_size: int
+
+    @classmethod
+    def of(cls, model: type) -> Contract:
+        """Compile a model class; ClassError says what makes it one that can't be served."""
+        if not isinstance(model, type) or not issubclass(model, Model) or is_ours(model):
+            name = getattr(model, "__qualname__", repr(model))
+            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=_location(model))
+        if inspect.isabstract(model):
+            missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
+            raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=_location(model))
+        try:
+            return cls._compile(model)
+        except (TypeError, ValueError) as error:
+            raise ClassError(str(error), where=_location(model)) from error
+
+    @classmethod
+    def _compile(cls, model: type[Model]) -> Contract:
+        state = StateSpec.of(state_of(model)) if issubclass(model, ReactorPipeline) else None
+        outputs = outputs_of(model)
+        messages = _messages(model)
+        for record in (*outputs, *messages.values()):
+            settle(record)
+        handlers = handlers_of(model).values()
+        fps = getattr(model, "fps", None)
+        return cls(
+            model=model,
+            tracks=join_tracks(model.__name__, outputs),
+            outputs=outputs,
+            state=state,
+            events=_events(state, handlers),
+            messages=messages,
+            on_connected=_hook("connected", handlers),
+            on_disconnected=_hook("disconnected", handlers),
+            fps=None if fps is None else float(fps),
+            max_fps=float(model.max_fps),
+            buffer_size=model.buffer_size,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what clients are told in `reactor.welcome`: tracks and schema."""
+        events = {
+            event.name: {
+                "description": event.description,
+                "field": event.field,
+                "parameters": event.parameters_schema(),
+            }
+            for event in self.events.values()
+        }
+        messages = {name: message_schema(message) for name, message in self.messages.items()}
+        tracks = [track.to_json() for track in self.tracks]
+        return {"tracks": tracks, "schema": {"events": events, "messages": messages}}
+
+
+def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
+    """Join generated events, first, and written ones; a written `set_<field>` takes the generated one's place."""
+    events = {f"set_{field.name}": _setter(field) for field in (state.fields if state else ())}
+    for handler in handlers:
+        if isinstance(handler, EventSpec):
+            generated = events.get(handler.name)
+            events[handler.name] = replace(handler, field=generated.field if generated else None)
+    return events
+
+
+def _setter(field: FieldSpec) -> EventSpec:
+    name = f"set_{field.name}"
+    return EventSpec(
+        name=name,
+        description=field.description,
+        dedupe=False,
+        method=None,
+        field=field.name,
+        is_async=False,
+        client_parameter=None,
+        payload=Payload(name, [field], all_required=True),
+    )
+
+
+def _hook(hook: Hook, handlers: Iterable[Handler]) -> HookSpec | None:
+    return next((spec for spec in handlers if isinstance(spec, HookSpec) and spec.hook == hook), None)
+
+
+def _messages(model: type) -> dict[str, type[ModelMessage]]:
+    found: dict[str, type[ModelMessage]] = {}
+    for message in find(model, ModelMessage):
+        name = message_type(message)
+        other = found.setdefault(name, message)
+        if other is not message:
+            raise TypeError(
+                f"{model.__name__}: messages {other.__qualname__} and {message.__qualname__} are both called {name!r}; "
+                "give one of them a class attribute name"
+            )
+    return found
+
+
+def _location(model: object) -> Location | None:
+    """Point at the line the class starts on, where its source can be found."""
+    try:
+        file = inspect.getsourcefile(model)  # type: ignore[arg-type]  # a TypeError for other things is caught here
+        lines, first = inspect.getsourcelines(model)  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return None
+    return Location(file, first, text=lines[0].rstrip("\n")) if file and lines else None

@@ -1,0 +1,51 @@
+"""Finds the Output and ModelMessage classes that belong to a model: those of its modules, or beside it in a function.
+
+There is no registry, so two models in one process never see each other's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from reactor_runtime.authoring.annotations import Scope, own_annotations
+from reactor_runtime.authoring.messages import ModelMessage
+from reactor_runtime.authoring.tracks import Output
+
+_BESIDE = "__reactor_beside__"
+_OURS = __name__.partition(".")[0]
+
+T = TypeVar("T")
+
+
+def remember_neighbours(cls: type, scope: Scope) -> None:
+    """Keep on the class those declared beside it in a function, which nobody could find later."""
+    setattr(cls, _BESIDE, _of_kind(scope.locals.values(), Output) + _of_kind(scope.locals.values(), ModelMessage))
+
+
+def is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == _OURS
+
+
+def find(model: type, kind: type[T]) -> tuple[type[T], ...]:
+    """List the subclasses of `kind` that belong to the model and its parents."""
+    found: list[type[T]] = []
+    for owner in model.__mro__:
+        if not is_ours(owner):
+            found += _of_kind(vars(owner).get(_BESIDE, ()), kind) or _of_kind(_module_values(owner), kind)
+    return tuple(dict.fromkeys(found))
+
+
+def declaring(model: type, name: str) -> type | None:
+    """Return the nearest class of the author's that annotates `name`."""
+    return next((owner for owner in model.__mro__ if not is_ours(owner) and name in own_annotations(owner)), None)
+
+
+def _of_kind(values: Iterable[Any], kind: type[T]) -> list[type[T]]:
+    return [value for value in values if isinstance(value, type) and issubclass(value, kind) and not is_ours(value)]
+
+
+def _module_values(cls: type) -> list[Any]:
+    module = sys.modules.get(cls.__module__)
+    return list(vars(module).values()) if module else []

@@ -1,0 +1,237 @@
+"""The decorators for a model's methods, `event`, `connected` and `disconnected`, and what a decorated method becomes.
+
+Decorating checks the form and takes `InputField` out of the defaults, so the method can be called as plain Python.
+Types are resolved when the class is defined; `handlers.py` says which methods count then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from inspect import Parameter
+from types import FunctionType
+from typing import Any, Literal, Never, TypeVar, get_args
+
+from reactor_runtime.authoring.annotations import Scope
+from reactor_runtime.authoring.fields import InputDeclaration, compile_field
+from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.payload import Payload
+
+MARK = "__reactor_mark__"
+RESERVED = frozenset({"connected", "disconnected"})
+
+F = TypeVar("F", bound=Callable[..., Any])
+Hook = Literal["connected", "disconnected"]
+
+
+@dataclass(frozen=True, slots=True)
+class EventMark:
+    """Hold what `@event` was given, and the `InputField`s it took out of the method's defaults."""
+
+    name: str
+    description: str
+    dedupe: bool
+    declarations: Mapping[str, InputDeclaration]
+
+
+@dataclass(frozen=True, slots=True)
+class HookMark:
+    hook: Hook
+
+
+@dataclass(frozen=True, slots=True)
+class EventSpec:
+    """Describe one event. `method` is None for a generated `set_<field>`; `field` is the state field the event sets."""
+
+    name: str
+    description: str
+    dedupe: bool
+    method: str | None
+    field: str | None
+    is_async: bool
+    client_parameter: str | None
+    payload: Payload = dataclasses.field(repr=False, compare=False)
+
+    def validate(self, data_json: str) -> dict[str, object]:
+        """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
+        return self.payload.validate(data_json)
+
+    def parameters_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the event's data."""
+        return self.payload.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class HookSpec:
+    """Describe the method that runs when a client has come or gone."""
+
+    hook: Hook
+    method: str
+    is_async: bool
+    client_parameter: str | None
+
+
+def event(*misplaced: Never, name: str = "", description: str = "", dedupe: bool = False) -> Callable[[F], F]:
+    """Let clients call a method, sync or async, under `name`; its parameters are what the event carries.
+
+    It runs between two steps of the model. With `dedupe`, of several waiting only the newest runs. A parameter
+    annotated `ClientInfo` gets the client. A returned `ModelMessage` is the reply, a raised `CommandError` the answer.
+    """
+    if misplaced or not isinstance(name, str) or not name:
+        raise TypeError('event takes its name as a keyword: write @event(name="set_prompt") above the method')
+    if name in RESERVED or name.startswith("reactor."):
+        own = f"use @{name}" if name in RESERVED else "types starting with 'reactor.' belong to the protocol"
+        raise ValueError(f"event name {name!r}: {own}")
+
+    def mark(function: F) -> F:
+        plain = _plain_function(function, f"@event(name={name!r})")
+        _check_parameters(plain)
+        _attach(function, EventMark(name, description, dedupe, _take_declarations(plain)))
+        return function
+
+    return mark
+
+
+def connected(function: F) -> F:
+    """Run a method, sync or async, when a session starts: after `self.connected` is set and before the first step."""
+    return _mark_hook(function, "connected")
+
+
+def disconnected(function: F) -> F:
+    """Run a method, sync or async, when a session ends; it still sees the state. `self.connected` is cleared before."""
+    return _mark_hook(function, "disconnected")
+
+
+def _mark_hook(function: F, hook: Hook) -> F:
+    plain = _plain_function(function, f"@{hook}")
+    _check_parameters(plain)
+    _attach(function, HookMark(hook))
+    return function
+
+
+def mark_of(value: object) -> EventMark | HookMark | None:
+    """Return what a class attribute was decorated with."""
+    inner: object = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+    if not isinstance(inner, FunctionType):
+        return None
+    mark = vars(inner).get(MARK)
+    if mark is not None and inner is not value:
+        raise TypeError(f"{inner.__qualname__}: a handler is a plain method, not a {type(value).__name__}")
+    return mark if isinstance(mark, EventMark | HookMark) else None
+
+
+def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scope) -> EventSpec:
+    """Compile a method's signature; TypeError naming the method and the parameter."""
+    plain = innermost(function)
+    client, fields = None, []
+    for parameter in parameters_of(plain):
+        where = f"{plain.__qualname__}: {parameter.name}"
+        hint = scope.resolve(parameter.annotation, where)
+        if _is_client(hint):
+            client = _only_client(client, parameter.name, plain)
+            continue
+        written = MISSING if parameter.default is Parameter.empty else parameter.default
+        declared = mark.declarations.get(parameter.name, written)
+        fields.append(compile_field(parameter.name, hint, declared, scope, where))
+    payload = Payload(mark.name, fields)
+    is_async = runs_async(function)
+    return EventSpec(mark.name, mark.description, mark.dedupe, method, None, is_async, client, payload)
+
+
+def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> HookSpec:
+    """Compile a hook; it may take the client and nothing else."""
+    plain = innermost(function)
+    client = None
+    for parameter in parameters_of(plain):
+        where = f"{plain.__qualname__}: {parameter.name}"
+        if _is_client(scope.resolve(parameter.annotation, where)):
+            client = _only_client(client, parameter.name, plain)
+        elif parameter.default is Parameter.empty:
+            raise TypeError(f"{where}: @{hook} hands over nothing but a `client: ClientInfo`")
+    return HookSpec(hook, method, runs_async(function), client)
+
+
+def innermost(function: FunctionType) -> FunctionType:
+    """Return the function below decorators made with functools.wraps."""
+    plain = inspect.unwrap(function)
+    return plain if isinstance(plain, FunctionType) else function
+
+
+def parameters_of(function: FunctionType) -> list[Parameter]:
+    """List a method's parameters without `self`."""
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+def runs_async(function: FunctionType) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(innermost(function))
+
+
+def _plain_function(function: Callable[..., Any], decorator: str) -> FunctionType:
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"{decorator} goes directly above a method's def, not on {type(function).__name__}")
+    plain = innermost(function)
+    if MARK in vars(plain):
+        raise TypeError(f"{plain.__qualname__}: a method can be one handler only; {decorator} makes it two")
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise TypeError(f"{plain.__qualname__}: a handler can't yield; send messages with self.send")
+    return plain
+
+
+def _attach(function: object, mark: EventMark | HookMark) -> None:
+    vars(function)[MARK] = mark
+
+
+def _check_parameters(function: FunctionType) -> None:
+    name = function.__qualname__
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+        raise TypeError(f"{name}: a handler is a method; its first parameter is self")
+    for parameter in parameters[1:]:
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
+            raise TypeError(f"{name}: {stars}{parameter.name} can't be sent by a client; name each parameter")
+        if parameter.kind is Parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{name}: {parameter.name} is positional-only, but arguments come by name; drop the /")
+        if parameter.annotation is Parameter.empty:
+            example = "ClientInfo" if parameter.name == "client" else "float"
+            raise TypeError(f"{name}: {parameter.name} needs an annotation, as in {parameter.name}: {example}")
+
+
+def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
+    """Replace each `InputField` default by the plain one, or by none, and return what was there."""
+    parameters = list(inspect.signature(function).parameters.values())
+    taken = {p.name: p.default for p in parameters if isinstance(p.default, InputDeclaration)}
+    positional = [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
+    function.__defaults__ = _plain_defaults(function, positional)
+    keywords = function.__kwdefaults__ or {}
+    plain = {name: taken[name].default if name in taken else value for name, value in keywords.items()}
+    function.__kwdefaults__ = {name: value for name, value in plain.items() if value is not MISSING}
+    return taken
+
+
+def _plain_defaults(function: FunctionType, positional: list[Parameter]) -> tuple[Any, ...] | None:
+    defaults: list[Any] = []
+    for parameter in positional:
+        default = parameter.default
+        if isinstance(default, InputDeclaration):
+            default = Parameter.empty if default.default is MISSING else default.default
+        if default is not Parameter.empty:
+            defaults.append(default)
+        elif defaults:
+            raise TypeError(
+                f"{function.__qualname__}: {parameter.name} has no default but follows one that has; "
+                "put it first, or a * before it"
+            )
+    return tuple(defaults) or None
+
+
+def _is_client(hint: Any) -> bool:
+    return hint is ClientInfo or ClientInfo in get_args(hint)
+
+
+def _only_client(known: str | None, name: str, function: FunctionType) -> str:
+    if known is not None:
+        raise TypeError(f"{function.__qualname__}: {known} and {name} would both be the client; keep one")
+    return name

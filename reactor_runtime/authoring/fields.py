@@ -1,0 +1,129 @@
+"""`InputField` and `MessageField`, and the values a client may set: fields of a state, arguments of an event."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass
+from typing import Any
+
+from reactor_runtime.authoring.annotations import Scope
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.typespec import Place, TypeSpec, compile_type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InputDeclaration:
+    """Hold what an author said with `InputField`, until the name and the type are known."""
+
+    default: Any
+    description: str
+    limits: Limits
+    default_factory: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageDeclaration:
+    """Hold what an author said with `MessageField`."""
+
+    default: Any
+    description: str
+
+
+def InputField(
+    default: Any = MISSING,
+    *,
+    description: str = "",
+    ge: float | None = None,
+    le: float | None = None,
+    gt: float | None = None,
+    lt: float | None = None,
+    multiple_of: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str | None = None,
+    choices: Iterable[object] | None = None,
+    default_factory: Any = MISSING,
+) -> Any:
+    """Describe and limit a value clients set: a field of an `InputState`, or a parameter of an event.
+
+    A state's field needs a default; a parameter without one must be sent. `pattern` is searched for: anchor it with ^
+    and $. `default_factory` is refused, with the field's name, since a client can be told a value only.
+    """
+    allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
+    limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
+    return InputDeclaration(default, description, limits, default_factory)
+
+
+def MessageField(default: Any = MISSING, *, description: str = "") -> Any:
+    """Describe a field of a `ModelMessage`; without a default it must be given."""
+    return MessageDeclaration(default, description)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """Hold one value a client may set; `default` is MISSING where it has none."""
+
+    name: str
+    type: TypeSpec
+    default: Any
+    description: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON Schema of the value."""
+        schema = dict(self.type.json)
+        if not self.required:
+            schema["default"] = to_json(self.default, self.name)
+        if self.description:
+            schema["description"] = self.description
+        return schema
+
+
+def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
+    """Compile a resolved annotation and what stands after its `=`; TypeError naming `where` if the two don't fit."""
+    default, description, limits = _parts(declared, where)
+    spec = compile_type(hint, limits, Place(where, scope))
+    if default is not MISSING:
+        _refuse_mutable(default, where)
+        default = _converted(spec, default, where)
+    return FieldSpec(name, spec, default, description)
+
+
+def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
+    match declared:
+        case InputDeclaration():
+            _refuse_factory(declared.default_factory, where)
+            return declared.default, declared.description, declared.limits
+        case MessageDeclaration():
+            raise TypeError(f"{where}: MessageField is for messages; use InputField here")
+        case dataclasses.Field():
+            _refuse_factory(declared.default_factory, where)
+            return declared.default, "", NO_LIMITS
+    return declared, "", NO_LIMITS
+
+
+def _refuse_factory(factory: Any, where: str) -> None:
+    if factory is not MISSING:
+        raise TypeError(f"{where}: default_factory can't be used for a value clients set; give a plain default")
+
+
+def _refuse_mutable(default: Any, where: str) -> None:
+    if type(default).__hash__ is None:
+        raise TypeError(
+            f"{where}: the default {default!r} is mutable and would be shared; "
+            "use None, a tuple or a frozen dataclass, with a type that allows it"
+        )
+
+
+def _converted(spec: TypeSpec, default: Any, where: str) -> Any:
+    """Return the default as a client's value would arrive: 3 for a float becomes 3.0."""
+    value = spec.convert(default, f"{where}: default")
+    numbers = isinstance(default, int | float) and isinstance(value, int | float)
+    if not numbers and not isinstance(default, type(value)):
+        raise TypeError(f"{where}: default: {default!r} is not {type(value).__name__}, write {value!r}")
+    return value

@@ -1,0 +1,87 @@
+"""What `InputField` may ask of a value besides its type, and which of it makes sense where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+_BOUNDS = ("ge", "le", "gt", "lt", "multiple_of")
+_LENGTHS = ("min_length", "max_length")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Hold the limits of one value; None where there is none."""
+
+    ge: float | None = None
+    le: float | None = None
+    gt: float | None = None
+    lt: float | None = None
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    choices: Sequence[object] | None = None
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return those of the named limits (of all, without names) that are set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: values[name] for name in names or values if values[name] is not None}
+
+    def allow(self, kind: str, names: Collection[str], where: str) -> None:
+        """Raise a TypeError where a limit is set that says nothing about values of this kind."""
+        for name in self.given():
+            if name not in names:
+                raise TypeError(f"{where}: {name} does not apply to {kind}")
+        if self.pattern is not None and not isinstance(self.pattern, str):
+            raise TypeError(f"{where}: pattern must be a str, not {self.pattern!r}")
+        if self.choices is not None and (isinstance(self.choices, str) or not list(self.choices)):
+            raise TypeError(f"{where}: choices must be a list with at least one value, not {self.choices!r}")
+
+    def bounds(self, kind: type[int] | type[float], where: str) -> dict[str, Any]:
+        """Return the numeric limits as numbers of `kind`."""
+        given = self.given(*_BOUNDS)
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise TypeError(f"{where}: {name}={value!r} is not a finite number")
+            if kind is int and value != int(value):
+                raise TypeError(f"{where}: {name}={value!r} of an int must be a whole number")
+        if self.multiple_of is not None and self.multiple_of <= 0:
+            raise TypeError(f"{where}: multiple_of={self.multiple_of!r} is not above 0")
+        self._check_order(where)
+        return {name: kind(value) for name, value in given.items()}
+
+    def _check_order(self, where: str) -> None:
+        for low, high in (("ge", "le"), ("ge", "lt"), ("gt", "le"), ("gt", "lt"), _LENGTHS):
+            given = self.given(low, high)
+            if len(given) == 2 and given[low] > given[high]:
+                raise TypeError(f"{where}: no value has {low}={given[low]!r} and {high}={given[high]!r}")
+
+    def lengths(self, where: str) -> dict[str, Any]:
+        """Return the limits of the length."""
+        given = self.given(*_LENGTHS)
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise TypeError(f"{where}: {name}={value!r} is not a whole number from 0")
+        self._check_order(where)
+        return given
+
+    @staticmethod
+    def to_json(given: dict[str, Any], counted: str = "Length") -> dict[str, Any]:
+        """Say limits in JSON Schema's words; lengths are those of `Length`, `Items` or `Properties`."""
+        names = {**_SCHEMA_NAMES, "min_length": f"min{counted}", "max_length": f"max{counted}"}
+        return {names[name]: value for name, value in given.items()}
+
+
+NO_LIMITS = Limits()
+
+_SCHEMA_NAMES = {
+    "ge": "minimum",
+    "le": "maximum",
+    "gt": "exclusiveMinimum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}

@@ -1,0 +1,154 @@
+"""What goes to clients besides frames: a model's messages, its own errors, and the client a handler may answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from typing import Any, dataclass_transform
+
+from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.fields import InputDeclaration, MessageDeclaration
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.limits import NO_LIMITS
+from reactor_runtime.authoring.records import Record, is_clone, merged
+from reactor_runtime.authoring.typespec import Place, compile_type
+
+_NAME = "__reactor_name__"
+_SCHEMAS = "__reactor_schemas__"
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass_transform(field_specifiers=(field,))
+class ModelMessage(Record):
+    """Declare a message to clients: `{"type": <snake_case of the class name>, "data": {<its fields>}}`.
+
+    Subclasses are dataclasses by themselves. A class attribute `name = "…"` sets another type. Fields starting with `_`
+    are not sent.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if is_clone(cls):
+            return
+        setattr(cls, _SCHEMAS, _own_schemas(cls))
+        setattr(cls, _NAME, _own_name(cls))
+
+
+class CommandError(Exception):
+    """Raise it in an event handler to answer the client with an error of your own; nothing is logged."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """Tell a handler which client it serves; `role` is "controller" or "viewer", `joined_at` in Unix seconds."""
+
+    id: str
+    role: str
+    joined_at: float
+    _send: Callable[[ModelMessage], None] = field(repr=False, compare=False)
+
+    async def send(self, message: ModelMessage) -> None:
+        """Send a message to this client alone; TypeError names a field JSON can't say. A no-op once it has gone."""
+        self._send(message)
+
+
+def message_type(cls: type[ModelMessage]) -> str:
+    """Return a message class's type on the wire."""
+    name: str = vars(cls)[_NAME]
+    return name
+
+
+def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
+    """Return type and data for the wire; TypeError names the field whose value JSON can't say."""
+    cls = type(message)
+    if not isinstance(message, ModelMessage) or cls is ModelMessage:
+        raise TypeError(f"only a ModelMessage can be sent, not {cls.__name__}; derive a class from ModelMessage")
+    names = [field.name for field in dataclasses.fields(message) if not field.name.startswith("_")]
+    return message_type(cls), {name: to_json(getattr(message, name), f"{cls.__name__}.{name}") for name in names}
+
+
+def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:
+    """Describe a message class: `description` from its docstring, `data` as JSON Schema."""
+    documented = vars(cls).get("__doc__") or ""
+    generated = documented.startswith(f"{cls.__name__}(")  # dataclasses write the signature where there is no docstring
+    schemas = merged(cls, _SCHEMAS)
+    names = [field.name for field in dataclasses.fields(cls) if field.name in schemas]
+    data = {
+        "type": "object",
+        "properties": {name: schemas[name] for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+    return {"description": "" if generated else _first_paragraph(documented), "data": data}
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def _own_name(cls: type[ModelMessage]) -> str:
+    chosen = None if "name" in merged(cls, _SCHEMAS) else vars(cls).get("name")
+    if chosen is None:
+        return _WORD_START.sub("_", cls.__name__.lstrip("_")).lower()
+    if not isinstance(chosen, str) or not chosen:
+        raise TypeError(f"{cls.__name__}.name must be the type clients see, a str, not {chosen!r}")
+    if chosen.startswith("reactor."):
+        raise ValueError(f"{cls.__name__}.name: types starting with 'reactor.' belong to the protocol, not {chosen!r}")
+    return chosen
+
+
+def _own_schemas(cls: type[ModelMessage]) -> dict[str, dict[str, Any]]:
+    """Describe the fields the class body declares, and leave their plain defaults to dataclasses."""
+    scope = Scope.of_definition(cls)
+    annotations = own_annotations(cls)
+    for name, value in vars(cls).items():
+        if isinstance(value, MessageDeclaration) and name not in annotations:
+            raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field")
+    schemas: dict[str, dict[str, Any]] = {}
+    for name, annotation in annotations.items():
+        declared = vars(cls).get(name, MISSING)
+        if isinstance(declared, InputDeclaration):
+            raise TypeError(f"{cls.__name__}.{name}: InputField is for what clients set; use MessageField here")
+        schema = _schema(annotation, scope, f"{cls.__name__}.{name}")
+        if schema is None or name.startswith("_"):
+            continue
+        description = declared.description if isinstance(declared, MessageDeclaration) else ""
+        schemas[name] = {**schema, "description": description} if description else schema
+    _unwrap_declarations(cls)
+    return schemas
+
+
+def _schema(annotation: Any, scope: Scope, where: str) -> dict[str, Any] | None:
+    """Describe a type; `{}`, anything, for one that clients couldn't send but JSON can say; None for a ClassVar."""
+    try:
+        hint = scope.resolve(annotation, where)
+    except TypeError:  # the type is for the schema only, and may exist for type checkers alone
+        return None if "ClassVar" in str(annotation) else {}
+    if is_class_variable(hint):
+        return None
+    try:
+        return compile_type(hint, NO_LIMITS, Place(where, scope)).json
+    except TypeError:
+        return {}
+
+
+def _unwrap_declarations(cls: type[ModelMessage]) -> None:
+    for name, declared in list(vars(cls).items()):
+        if not isinstance(declared, MessageDeclaration):
+            continue
+        if declared.default is MISSING:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, declared.default)

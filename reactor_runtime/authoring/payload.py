@@ -1,0 +1,79 @@
+"""Checks the data of an event: its arguments by name, all errors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_schema
+
+from reactor_runtime.authoring.fields import FieldSpec
+from reactor_runtime.authoring.phrases import phrase, unknown
+from reactor_runtime.errors import FieldError, InvalidEvent
+
+_MOST_ERRORS = 100
+_LONGEST_NAME = 60
+
+
+class Payload:
+    """Validate and describe what one event carries. Immutable, so any thread may use it."""
+
+    def __init__(self, event: str, fields: Iterable[FieldSpec], *, all_required: bool = False) -> None:
+        self._event = event
+        self._fields = tuple(fields)
+        self._required = [field.name for field in self._fields if all_required or field.required]
+        members = {field.name: self._member(field) for field in self._fields}
+        self._validator = SchemaValidator(
+            core_schema.typed_dict_schema(members, extra_behavior="forbid", strict=True),
+        )
+
+    def _member(self, field: FieldSpec) -> core_schema.TypedDictField:
+        if field.name in self._required:
+            return core_schema.typed_dict_field(field.type.core, required=True)
+        filled = core_schema.with_default_schema(field.type.core, default=field.default)
+        return core_schema.typed_dict_field(filled, required=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self._fields)
+
+    def validate(self, data_json: str) -> dict[str, object]:
+        """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
+        try:
+            data = data_json.encode()
+        except UnicodeEncodeError as error:
+            half = FieldError(self._event, "can't be read as JSON: half a surrogate pair")
+            raise InvalidEvent([half]) from error
+        try:
+            values: dict[str, object] = self._validator.validate_json(data)
+        except ValidationError as error:
+            raise InvalidEvent(self._field_errors(error)) from error
+        return values
+
+    def _field_errors(self, error: ValidationError) -> list[FieldError]:
+        details = error.errors(include_url=False)
+        found = [self._field_error(detail) for detail in details[:_MOST_ERRORS]]
+        if len(details) > _MOST_ERRORS:
+            found.append(FieldError(self._event, f"and {len(details) - _MOST_ERRORS} more errors"))
+        return found
+
+    def _field_error(self, detail: ErrorDetails) -> FieldError:
+        names = [_shortened(str(part)) for part in detail["loc"]]
+        path = ".".join([self._event, *names])
+        if detail["type"] == "extra_forbidden" and len(names) == 1:
+            return FieldError(path, unknown(names[0], self.names))
+        return FieldError(path, phrase(detail))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON Schema of the data object."""
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {field.name: field.to_json() for field in self._fields},
+        }
+        if self._required:
+            schema["required"] = list(self._required)
+        return {**schema, "additionalProperties": False}
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"

@@ -1,0 +1,87 @@
+"""The generator style: `ReactorPipeline`, whose `inference()` yields frames."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, TypeVar, final
+
+from reactor_runtime.authoring.annotations import Scope, own_annotations, type_name
+from reactor_runtime.authoring.discovery import declaring, is_ours
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.state import InputState
+
+_STATE = "__reactor_state__"
+
+
+@final
+class Idle:
+    """Yield it, the class itself or an instance, when there is nothing to show yet; the next input wakes the model."""
+
+
+def is_idle(value: object) -> bool:
+    """Tell whether a yielded value means that there is no frame."""
+    return value is None or value is Idle or isinstance(value, Idle)
+
+
+class ReactorPipeline(Model):
+    """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
+
+    Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
+    `buffer_size` is the most moments that wait to be shown. Events run between two yields and never within a step.
+    """
+
+    state: InputState
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _keep_state(cls, Scope.of_definition(cls))
+        if declaring(cls, "state") is None and any("inference" in vars(owner) for owner in _authors(cls)):
+            raise _without_state(cls)
+
+    def inference(self) -> Iterator[Any] | AsyncIterator[Any]:
+        """Yield an Output, a raw frame or batch, or Idle; a sync or async generator, run anew for each session."""
+        raise NotImplementedError(f"{type(self).__name__} needs inference(), a generator that yields frames")
+
+
+def state_of(model: type[ReactorPipeline]) -> type[InputState]:
+    """Return the model's state class; TypeError says what to add where there is none."""
+    owner = declaring(model, "state")
+    if owner is None:
+        raise _without_state(model)
+    known: type[InputState] | None = vars(owner).get(_STATE)
+    if known is not None:
+        return known
+    hint = Scope.of_class(owner, {}).resolve(own_annotations(owner)["state"], f"{owner.__name__}.state")
+    if isinstance(hint, TypeVar):
+        raise _without_state(model)
+    return _checked(owner, hint)
+
+
+def _keep_state(cls: type, scope: Scope) -> None:
+    """Keep the state class on the model class, unless it is defined further down or left to subclasses."""
+    if declaring(cls, "state") is not cls:
+        return
+    try:
+        hint = scope.resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
+    except TypeError as error:
+        if isinstance(error.__cause__, NameError):
+            return
+        raise
+    if not isinstance(hint, TypeVar):
+        setattr(cls, _STATE, _checked(cls, hint))
+
+
+def _checked(cls: type, hint: Any) -> type[InputState]:
+    if isinstance(hint, type) and issubclass(hint, InputState):
+        return hint
+    raise TypeError(f"{cls.__name__}.state must be annotated with a subclass of InputState, not {type_name(hint)}")
+
+
+def _authors(cls: type) -> list[type]:
+    return [owner for owner in cls.__mro__ if not is_ours(owner)]
+
+
+def _without_state(cls: type) -> TypeError:
+    return TypeError(
+        f"{cls.__name__} needs a state: define `class MyState(InputState)` and add `state: MyState` to {cls.__name__}"
+    )

@@ -1,0 +1,126 @@
+"""`InputState`: what clients can change while the model runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import MISSING, dataclass
+from typing import Any, dataclass_transform
+
+from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, MessageDeclaration, compile_field
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.records import Record, is_clone, merged, settle
+
+_SPECS = "__reactor_fields__"
+_PLAIN = (float, int, bool, str, type(None))  # their JSON value is the very same object
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+class InputState(Record):
+    """Declare a session's state: each public field gives clients an event `set_<field>`.
+
+    Subclasses are dataclasses by themselves. Every field needs a default; those starting with `_` stay private.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not is_clone(cls):
+            setattr(cls, _SPECS, _own_fields(cls))
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """Describe a state class; `fields` are the public ones."""
+
+    cls: type[InputState]
+    fields: tuple[FieldSpec, ...]
+
+    @classmethod
+    def of(cls, state: type[InputState]) -> StateSpec:
+        """Describe a state class; TypeError if its fields can't be set."""
+        settle(state)
+        parameters = vars(state).get("__dataclass_params__")  # none on InputState itself, which may stand for no fields
+        if parameters is not None and parameters.frozen:
+            raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
+        return cls(state, tuple(merged(state, _SPECS).values()))
+
+    def fresh(self) -> InputState:
+        """Make the state a session starts with."""
+        return self.cls()
+
+    def to_json(self, state: InputState) -> dict[str, Any]:
+        """Return the public fields; TypeError naming the field whose value JSON can't say."""
+        return {field.name: self._field_json(field, getattr(state, field.name)) for field in self.fields}
+
+    def changes(self, state: InputState, last: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields whose JSON value is no longer that in `last`, and bring `last` up to date.
+
+        Costs a comparison for a plain value; lists and the like are converted each time, as they may change in place.
+        Raises what `to_json` raises, with `last` as it was.
+        """
+        changed: dict[str, Any] = {}
+        for field in self.fields:
+            value, old = getattr(state, field.name), last.get(field.name, MISSING)
+            if value is old and type(value) in _PLAIN:
+                continue
+            new = self._field_json(field, value)
+            if type(new) is not type(old) or new != old:
+                changed[field.name] = new
+        last.update(changed)
+        return changed
+
+    def _field_json(self, field: FieldSpec, value: object) -> Any:
+        return to_json(value, f"{self.cls.__name__}.{field.name}")
+
+
+def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:
+    annotations = own_annotations(cls)
+    _refuse_unannotated(cls, annotations)
+    scope = Scope.of_definition(cls)
+    specs: dict[str, FieldSpec] = {}
+    for name, annotation in annotations.items():
+        where = f"{cls.__name__}.{name}"
+        declared = vars(cls).get(name, MISSING)
+        if name.startswith("_"):
+            _prepare_private(cls, name, declared, annotation)
+            continue
+        hint = scope.resolve(annotation, where)
+        if is_class_variable(hint):
+            continue
+        spec = compile_field(name, hint, declared, scope, where)
+        if spec.required:
+            raise TypeError(f"{where} needs a default, the value a session starts with: InputField(default=…)")
+        if isinstance(declared, dataclasses.Field):
+            declared.default = spec.default
+        else:
+            setattr(cls, name, spec.default)
+        specs[name] = spec
+    return specs
+
+
+def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
+    inherited = merged(cls, _SPECS)
+    for name, value in vars(cls).items():
+        declared = isinstance(value, InputDeclaration | MessageDeclaration)
+        if name not in annotations and (declared or name in inherited):
+            raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field, as in {name}: float = …")
+
+
+def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation: Any) -> None:
+    """Leave a private field to dataclasses, once it has a default it can have."""
+    where = f"{cls.__name__}.{name}"
+    if "ClassVar" in str(annotation):
+        return
+    default = declared.default if isinstance(declared, InputDeclaration | dataclasses.Field) else declared
+    factory = declared.default_factory if isinstance(declared, dataclasses.Field) else MISSING
+    if default is MISSING and factory is MISSING:
+        raise TypeError(f"{where} needs a default, the value a session starts with")
+    if default is not MISSING and type(default).__hash__ is None:
+        raise TypeError(
+            f"{where}: the default {default!r} is mutable and would be shared by all sessions; "
+            "use dataclasses.field(default_factory=…)"
+        )
+    if isinstance(declared, InputDeclaration):
+        setattr(cls, name, default)

@@ -1,0 +1,276 @@
+"""Compiles the type of a value a client may set into a strict validator and a JSON Schema.
+
+Says which types there are and which limits go with which. Built on pydantic-core directly, since we choose the meaning
+of each type ourselves (8.0 is a fine int, true is no number) and want no author's class treated in pydantic's own way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationError, core_schema
+
+from reactor_runtime.authoring.annotations import Scope, own_annotations, type_name, union_options
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.phrases import complaint, not_one_of, phrase
+
+SUPPORTED = "int, float, str, bool, Literal, Enum, Optional, list, dict, tuple and dataclasses of these"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """Hold one compiled type: what pydantic-core checks, and what a client is told about it."""
+
+    core: CoreSchema
+    json: dict[str, Any]
+
+    def convert(self, value: object, where: str) -> Any:
+        """Pass an author's own value (a default, a choice) through the validator; TypeError where it doesn't fit."""
+        text = json.dumps(to_json(value, where))
+        try:
+            return SchemaValidator(self.core).validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise TypeError(f"{where}: {phrase(first)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Say where a type stands: for its error messages, its names, and against dataclasses that contain themselves."""
+
+    where: str
+    scope: Scope
+    around: tuple[type, ...] = ()
+
+    def inside(self, cls: type, field: str, scope: Scope) -> Place:
+        return Place(f"{self.where} ({cls.__name__}.{field})", scope, (*self.around, cls))
+
+
+def compile_type(hint: Any, limits: Limits, place: Place) -> TypeSpec:
+    """Compile a resolved annotation; TypeError for a type or a limit clients can't be held to."""
+    options = union_options(hint)
+    if len(options) > 1 and NoneType in options:
+        return _optional([option for option in options if option is not NoneType], hint, limits, place)
+    spec = _compile_one(hint, limits, place)
+    return spec if limits.choices is None else _with_choices(spec, limits.choices, place)
+
+
+def _compile_one(hint: Any, limits: Limits, place: Place) -> TypeSpec:
+    scalar = next((make for kind, make in _SCALARS if hint is kind), None)
+    if scalar is not None:
+        return _built(scalar, limits, place)
+    origin = get_origin(hint)
+    if origin is Literal:
+        limits.allow("Literal", {"choices"}, place.where)
+        return _literal(get_args(hint), place)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        limits.allow(hint.__name__, {"choices"}, place.where)
+        return _enum(hint, place)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and origin is None:
+        limits.allow(hint.__name__, set(), place.where)
+        return _dataclass(hint, place)
+    container = next((make for kind, make in _CONTAINERS if origin is kind), None)
+    if container is not None:
+        return container(get_args(hint), limits, place)
+    raise _unsupported(hint, place)
+
+
+def _unsupported(hint: Any, place: Place) -> TypeError:
+    if hint in (list, dict, tuple):
+        example = {list: "list[float]", dict: "dict[str, float]", tuple: "tuple[float, float]"}[hint]
+        return TypeError(f"{place.where}: say what the {hint.__name__} holds, for example {example}")
+    return TypeError(f"{place.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
+
+
+def _built(make: Callable[[Limits, Place], TypeSpec], limits: Limits, place: Place) -> TypeSpec:
+    spec = make(limits, place)
+    try:
+        SchemaValidator(spec.core)
+    except SchemaError as error:
+        last_line = str(error).strip().splitlines()[-1]
+        raise TypeError(f"{place.where}: the pattern can't be used, {last_line.strip()}") from error
+    return spec
+
+
+def _int(limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("int", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
+    bounds = limits.bounds(int, place.where)
+    core = core_schema.no_info_before_validator_function(_whole, core_schema.int_schema(strict=True, **bounds))
+    return TypeSpec(core, {"type": "integer", **limits.to_json(bounds)})
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def _float(limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("float", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
+    bounds = limits.bounds(float, place.where)
+    core = core_schema.float_schema(strict=True, allow_inf_nan=False, **bounds)
+    return TypeSpec(core, {"type": "number", **limits.to_json(bounds)})
+
+
+def _str(limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("str", {"min_length", "max_length", "pattern", "choices"}, place.where)
+    given = {**limits.lengths(place.where), **limits.given("pattern")}
+    core = core_schema.str_schema(strict=True, **given)  # the default engine is linear in hostile text, unlike re
+    return TypeSpec(core, {"type": "string", **limits.to_json(given)})
+
+
+def _bool(limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("bool", {"choices"}, place.where)
+    return TypeSpec(core_schema.bool_schema(strict=True), {"type": "boolean"})
+
+
+def _optional(options: Sequence[Any], hint: Any, limits: Limits, place: Place) -> TypeSpec:
+    if len(options) != 1:
+        raise _unsupported(hint, place)
+    inner = compile_type(options[0], limits, place)
+    return TypeSpec(core_schema.nullable_schema(inner.core), {"anyOf": [inner.json, {"type": "null"}]})
+
+
+def _literal(values: Sequence[Any], place: Place) -> TypeSpec:
+    for value in values:
+        if type(value) not in (str, int, bool, NoneType):
+            raise TypeError(f"{place.where}: Literal[{value!r}] can't come from a client; use str, int, bool or None")
+    return _one_of({value_key(value): value for value in values}, list(values))
+
+
+def _enum(cls: type[Enum], place: Place) -> TypeSpec:
+    members = list(cls)
+    if not members:
+        raise TypeError(f"{place.where}: {cls.__name__} has no members")
+    values = [to_json(member.value, f"{place.where} ({cls.__name__}.{member.name})") for member in members]
+    if any(isinstance(value, list | dict) for value in values):
+        raise TypeError(f"{place.where}: the values of {cls.__name__} must be str, int, float, bool or None")
+    table: dict[tuple[type, Any], Any] = {}
+    for value, member in zip(values, members, strict=True):
+        table.setdefault(value_key(value), member)
+        if isinstance(value, float) and value.is_integer():
+            table.setdefault((int, int(value)), member)
+    return _one_of(table, values)
+
+
+def value_key(value: Any) -> tuple[type, Any]:
+    """Tell true, 1 and 1.0 apart, which Python calls equal."""
+    return type(value), value
+
+
+def _one_of(table: Mapping[tuple[type, Any], Any], values: list[Any]) -> TypeSpec:
+    def find(value: Any) -> Any:
+        hashable = not isinstance(value, list | dict)
+        if hashable and value_key(value) in table:
+            return table[value_key(value)]
+        raise not_one_of(value, values)
+
+    kinds = {type(value) for value in values}
+    named = {"type": _JSON_NAMES[kinds.pop()]} if len(kinds) == 1 else {}
+    return TypeSpec(core_schema.no_info_plain_validator_function(find), {**named, "enum": values})
+
+
+def _with_choices(spec: TypeSpec, choices: Sequence[object], place: Place) -> TypeSpec:
+    allowed = [spec.convert(choice, f"{place.where}: choices") for choice in choices]
+    shown_as = [to_json(choice, place.where) for choice in allowed]
+
+    where = place.where  # the validator lives on, and must not keep the names around the class alive
+
+    def check(value: Any) -> Any:
+        if value in allowed:
+            return value
+        raise not_one_of(to_json(value, where), shown_as)
+
+    core = core_schema.no_info_after_validator_function(check, spec.core)
+    return TypeSpec(core, {**spec.json, "enum": shown_as})
+
+
+def _list(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("list", {"min_length", "max_length"}, place.where)
+    items = compile_type(parts[0], NO_LIMITS, place)
+    lengths = limits.lengths(place.where)
+    core = core_schema.list_schema(items.core, strict=True, **lengths)
+    return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
+
+
+def _dict(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("dict", {"min_length", "max_length"}, place.where)
+    if parts[0] is not str:
+        raise TypeError(f"{place.where}: the keys of a dict are JSON names; write dict[str, {type_name(parts[1])}]")
+    values = compile_type(parts[1], NO_LIMITS, place)
+    lengths = limits.lengths(place.where)
+    core = core_schema.dict_schema(core_schema.str_schema(strict=True), values.core, strict=True, **lengths)
+    schema = {"type": "object", "additionalProperties": values.json, **limits.to_json(lengths, "Properties")}
+    return TypeSpec(core, schema)
+
+
+def _tuple(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+    if len(parts) == 2 and parts[1] is Ellipsis:
+        limits.allow("tuple", {"min_length", "max_length"}, place.where)
+        items = compile_type(parts[0], NO_LIMITS, place)
+        lengths = limits.lengths(place.where)
+        core = core_schema.tuple_schema([items.core], variadic_item_index=0, strict=True, **lengths)
+        return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
+    limits.allow("tuple of fixed length", set(), place.where)
+    specs = [compile_type(part, NO_LIMITS, place) for part in parts]
+    core = core_schema.tuple_schema([spec.core for spec in specs], strict=True)
+    size = {"minItems": len(specs), "maxItems": len(specs)}
+    return TypeSpec(core, {"type": "array", "prefixItems": [spec.json for spec in specs], **size})
+
+
+def _dataclass(cls: type, place: Place) -> TypeSpec:
+    if cls in place.around:
+        raise TypeError(f"{place.where}: {cls.__name__} contains itself, which a client's value can't")
+    members: dict[str, core_schema.TypedDictField] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for field in dataclasses.fields(cls):  # the annotation's own class may be a parent in another module
+        if not field.init:
+            continue
+        scope = Scope.of_class(_annotating(cls, field.name), place.scope.locals)
+        hint = scope.resolve(field.type, f"{place.where} ({cls.__name__}.{field.name})")
+        spec = compile_type(hint, NO_LIMITS, place.inside(cls, field.name, scope))
+        optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        members[field.name] = core_schema.typed_dict_field(spec.core, required=not optional)
+        properties[field.name] = spec.json
+        if not optional:
+            required.append(field.name)
+    fields_core = core_schema.typed_dict_schema(members, extra_behavior="forbid", strict=True)
+    core = core_schema.no_info_after_validator_function(_maker(cls), fields_core)
+    schema = {"type": "object", "title": cls.__name__, "properties": properties, "required": required}
+    return TypeSpec(core, {**schema, "additionalProperties": False})
+
+
+def _annotating(cls: type, name: str) -> type:
+    return next((owner for owner in cls.__mro__ if name in own_annotations(owner)), cls)
+
+
+def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
+    def make(values: dict[str, Any]) -> Any:
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise complaint(" ".join(str(error).split())[:200]) from error
+        except Exception as error:  # the author's __post_init__
+            raise complaint(f"does not make a {cls.__name__}") from error
+
+    return make
+
+
+_SCALARS: tuple[tuple[type, Callable[[Limits, Place], TypeSpec]], ...] = (
+    (int, _int),
+    (float, _float),
+    (str, _str),
+    (bool, _bool),
+)
+_CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, Place], TypeSpec]], ...] = (
+    (list, _list),
+    (dict, _dict),
+    (tuple, _tuple),
+)
+_JSON_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}

@@ -1,0 +1,164 @@
+"""The contract: what the engine and the clients are told of a model, and which classes have none."""
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pytest
+
+from reactor_runtime import Audio, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, event
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.errors import ClassError
+
+
+class MyOutput(Output):
+    main_video: Video
+    main_audio: Audio
+
+
+class MyState(InputState):
+    brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")
+
+
+class Progress(ModelMessage):
+    """Tell the step."""
+
+    step: int
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 24
+
+    @event(name="reset", description="Begin anew")
+    def reset(self) -> None: ...
+
+
+def test_contract_in_json_is_what_the_wire_says() -> None:
+    brightness = {
+        "type": "number",
+        "minimum": 0.0,
+        "maximum": 2.0,
+        "default": 1.0,
+        "description": "Brightness multiplier",
+    }
+    assert Contract.of(MyModel).to_json() == {
+        "tracks": [
+            {"name": "main_video", "kind": "video", "direction": "out"},
+            {"name": "main_audio", "kind": "audio", "direction": "out", "sample_rate": 48000},
+        ],
+        "schema": {
+            "events": {
+                "set_brightness": {
+                    "description": "Brightness multiplier",
+                    "field": "brightness",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"brightness": brightness},
+                        "required": ["brightness"],
+                        "additionalProperties": False,
+                    },
+                },
+                "reset": {
+                    "description": "Begin anew",
+                    "field": None,
+                    "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+                },
+            },
+            "messages": {
+                "progress": {
+                    "description": "Tell the step.",
+                    "data": {
+                        "type": "object",
+                        "properties": {"step": {"type": "integer"}},
+                        "required": ["step"],
+                        "additionalProperties": False,
+                    },
+                }
+            },
+        },
+    }
+
+
+def test_contract_in_json_is_json() -> None:
+    contract = Contract.of(MyModel).to_json()
+    assert json.loads(json.dumps(contract, allow_nan=False)) == contract
+
+
+def test_contract_knows_the_classes() -> None:
+    contract = Contract.of(MyModel)
+    assert (contract.model, contract.outputs, contract.messages) == (MyModel, (MyOutput,), {"progress": Progress})
+    assert contract.state is not None
+    assert contract.state.cls is MyState
+
+
+def test_setter_needs_its_value() -> None:
+    setter = Contract.of(MyModel).events["set_brightness"]
+    assert (setter.method, setter.field, setter.is_async) == (None, "brightness", False)
+    assert setter.validate('{"brightness": 2}') == {"brightness": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (ReactorPipeline, "ReactorPipeline is not a model"),
+        (MyState, "MyState is not a model"),
+        (int, "int is not a model"),
+        (3, "3 is not a model"),
+        (json, "is not a model"),
+    ],
+    ids=["our own class", "a state", "int", "a number", "a module"],
+)
+def test_what_is_no_model_has_no_contract(thing: Any, message: str) -> None:
+    with pytest.raises(ClassError, match=message) as caught:
+        Contract.of(thing)
+    assert "ReactorPipeline" in caught.value.hint
+
+
+def test_abstract_model_names_what_is_missing() -> None:
+    class Half(ReactorPipeline, ABC):
+        state: MyState
+
+        @abstractmethod
+        def render(self) -> None: ...
+
+    with pytest.raises(ClassError, match="Half is abstract: it does not define render"):
+        Contract.of(Half)
+
+
+def test_error_points_at_the_class() -> None:
+    class Common(ReactorPipeline):
+        pass
+
+    with pytest.raises(ClassError, match="Common needs a state") as caught:
+        Contract.of(Common)
+    where = caught.value.where
+    assert where is not None
+    assert where.file == __file__
+    assert where.text.strip() == "class Common(ReactorPipeline):"
+
+
+def test_two_messages_of_one_name_are_a_class_error() -> None:
+    class One(ModelMessage):
+        name = "same"
+
+    class Two(ModelMessage):
+        name = "same"
+
+    class Model(ReactorPipeline):
+        state: MyState
+
+    with pytest.raises(ClassError, match=r"messages .*One and .*Two are both called 'same'"):
+        Contract.of(Model)
+
+
+def test_output_that_is_no_dataclass_in_the_end_is_a_class_error() -> None:
+    class Wrong(Output):
+        note: str = ""
+        main: Video  # type: ignore[misc]
+
+    class Model(ReactorPipeline):
+        state: MyState
+
+    with pytest.raises(ClassError, match="non-default argument 'main' follows default argument"):
+        Contract.of(Model)

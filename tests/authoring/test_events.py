@@ -1,0 +1,267 @@
+"""The decorators: their form, what they leave of the method, and what they refuse."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reactor_runtime import ClientInfo, InputField, InputState, ReactorPipeline, connected, disconnected, event
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.errors import InvalidEvent
+
+
+class NoState(InputState):
+    pass
+
+
+class Handled(ReactorPipeline):
+    state: NoState
+
+    @event(name="setPrompt", description="What to draw", dedupe=True)
+    def prompt(self, text: str = InputField(max_length=5), strength: float = InputField(0.5, ge=0, le=1)) -> str:
+        return f"{text} {strength}"
+
+    @event(name="set_2d_mode")
+    async def two(self, *, on: bool = InputField(default=True), seed: int = InputField()) -> tuple[bool, int]:
+        return on, seed
+
+    @event(name="who")
+    def who(self, who: ClientInfo, times: int = 1) -> None: ...
+
+    @connected
+    async def come(self, client: ClientInfo) -> None: ...
+
+    @disconnected
+    def gone(self) -> None: ...
+
+
+CONTRACT = Contract.of(Handled)
+
+
+def test_names_are_matched_as_written() -> None:
+    assert list(CONTRACT.events) == ["setPrompt", "set_2d_mode", "who"]
+
+
+def test_spec_says_what_was_declared() -> None:
+    prompt, two, who = CONTRACT.events.values()
+    assert (prompt.description, prompt.dedupe, prompt.method, prompt.is_async) == (
+        "What to draw",
+        True,
+        "prompt",
+        False,
+    )
+    assert (two.description, two.dedupe, two.method, two.is_async) == ("", False, "two", True)
+    assert (prompt.client_parameter, who.client_parameter) == (None, "who")
+    assert (prompt.field, two.field, who.field) == (None, None, None)
+
+
+def test_arguments_are_validated_and_filled_in() -> None:
+    assert CONTRACT.events["setPrompt"].validate('{"text": "cat"}') == {"text": "cat", "strength": 0.5}
+    with pytest.raises(InvalidEvent, match=r"setPrompt\.text: missing; setPrompt\.strength: 2 is above 1\.0"):
+        CONTRACT.events["setPrompt"].validate('{"strength": 2}')
+
+
+def test_client_is_no_argument() -> None:
+    assert CONTRACT.events["who"].validate("{}") == {"times": 1}
+    with pytest.raises(InvalidEvent, match=r"who\.who: unknown argument"):
+        CONTRACT.events["who"].validate('{"who": 1}')
+
+
+def test_schema_of_the_parameters() -> None:
+    assert CONTRACT.events["set_2d_mode"].parameters_schema() == {
+        "type": "object",
+        "properties": {"on": {"type": "boolean", "default": True}, "seed": {"type": "integer"}},
+        "required": ["seed"],
+        "additionalProperties": False,
+    }
+
+
+async def test_handler_can_be_called_as_plain_python() -> None:
+    model = Handled()
+    assert model.prompt("cat") == "cat 0.5"
+    assert await model.two(seed=3) == (True, 3)
+    with pytest.raises(TypeError, match="text"):
+        model.prompt()
+    with pytest.raises(TypeError, match="seed"):
+        await model.two()
+
+
+def test_hooks_are_found() -> None:
+    come, gone = CONTRACT.on_connected, CONTRACT.on_disconnected
+    assert come is not None
+    assert gone is not None
+    assert (come.method, come.is_async, come.client_parameter) == ("come", True, "client")
+    assert (gone.method, gone.is_async, gone.client_parameter) == ("gone", False, None)
+
+
+def plain(self: Any) -> None: ...
+
+
+def generator(self: Any) -> Iterator[Any]:
+    yield self
+
+
+def without_self() -> None: ...
+
+
+def without_annotation(self: Any, x) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def client_without_annotation(self: Any, client) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def star_args(self: Any, *values: int) -> None: ...
+
+
+def star_kwargs(self: Any, **values: int) -> None: ...
+
+
+def positional(self: Any, x: int, /) -> None: ...
+
+
+def required_after_default(self: Any, x: int = 1, y: int = InputField()) -> None: ...
+
+
+def mark(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    return lambda function: event(**options)(function)
+
+
+FORM: list[Any] = [
+    pytest.param(lambda: event(plain), TypeError, r'write @event\(name="set_prompt"\)', id="bare"),  # type: ignore[arg-type]
+    pytest.param(lambda: event("x"), TypeError, r'write @event\(name="set_prompt"\)', id="positional name"),  # type: ignore[arg-type]
+    pytest.param(lambda: event(), TypeError, r'write @event\(name="set_prompt"\)', id="no name"),
+    pytest.param(lambda: event(description="x"), TypeError, "takes its name", id="only a description"),
+    pytest.param(lambda: event(name=3), TypeError, "takes its name", id="number as name"),  # type: ignore[arg-type]
+    pytest.param(lambda: event(name="connected"), ValueError, "use @connected", id="connected"),
+    pytest.param(lambda: event(name="disconnected"), ValueError, "use @disconnected", id="disconnected"),
+    pytest.param(lambda: event(name="reactor.ack"), ValueError, "belong to the protocol", id="reactor."),
+    pytest.param(lambda: mark(name="x")(generator), TypeError, "generator: a handler can't yield", id="generator"),
+    pytest.param(
+        lambda: mark(name="x")(without_self), TypeError, "without_self.*first parameter is self", id="no self"
+    ),
+    pytest.param(
+        lambda: mark(name="x")(without_annotation),
+        TypeError,
+        "without_annotation: x needs an annotation, as in x: float",
+        id="no annotation",
+    ),
+    pytest.param(
+        lambda: mark(name="x")(client_without_annotation),
+        TypeError,
+        "as in client: ClientInfo",
+        id="client unannotated",
+    ),
+    pytest.param(lambda: mark(name="x")(star_args), TypeError, r"star_args: \*values can't be sent", id="*args"),
+    pytest.param(lambda: mark(name="x")(star_kwargs), TypeError, r"star_kwargs: \*\*values can't be", id="**kwargs"),
+    pytest.param(lambda: mark(name="x")(positional), TypeError, "positional: x is positional-only", id="positional"),
+    pytest.param(
+        lambda: mark(name="x")(required_after_default),
+        TypeError,
+        "required_after_default: y has no default but follows one that has",
+        id="required after default",
+    ),
+    pytest.param(lambda: mark(name="x")(Handled.prompt), TypeError, "one handler only", id="two events"),
+    pytest.param(lambda: connected(Handled.prompt), TypeError, "one handler only; @connected", id="event and hook"),
+    pytest.param(lambda: mark(name="x")(NoState), TypeError, "directly above a method's def", id="on a class"),
+    pytest.param(lambda: connected(3), TypeError, "@connected goes directly above", id="hook on a number"),  # type: ignore[type-var]
+    pytest.param(lambda: disconnected(generator), TypeError, "can't yield", id="hook generator"),
+    pytest.param(lambda: connected(without_annotation), TypeError, "needs an annotation", id="hook unannotated"),
+]
+
+
+@pytest.mark.parametrize(("declare", "kind", "message"), FORM)
+def test_wrong_form_is_refused_where_it_stands(
+    declare: Callable[[], object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        declare()
+
+
+def test_wrong_parameter_type_names_method_and_parameter() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.go: when: a client can't set a value of type object"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @event(name="go")
+            def go(self, when: object) -> None: ...
+
+
+def test_mutable_default_of_a_parameter_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.go: points: the default \[\] is mutable"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @event(name="go")
+            def go(self, points: list[float] = []) -> None: ...  # noqa: B006
+
+
+def test_hook_with_an_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.come: x: @connected hands over nothing but"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @connected
+            def come(self, x: int) -> None: ...
+
+
+def test_two_clients_in_one_handler_are_refused() -> None:
+    with pytest.raises(TypeError, match="one and two would both be the client"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @event(name="go")
+            def go(self, one: ClientInfo, two: ClientInfo) -> None: ...
+
+
+def test_static_method_is_refused() -> None:
+    with pytest.raises(TypeError, match="a handler is a plain method, not a staticmethod"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @staticmethod
+            @event(name="go")
+            def go(x: int) -> None: ...
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def test_other_decorators_may_stand_above_or_below() -> None:
+    class Wrapped(ReactorPipeline):
+        state: NoState
+
+        @logged
+        @event(name="above")
+        async def above(self, x: int = InputField(1, ge=0)) -> int:
+            return x
+
+        @event(name="below")
+        @logged
+        def below(self, x: int = InputField(2, ge=0)) -> int:
+            return x
+
+    events = Contract.of(Wrapped).events
+    assert (events["above"].validate("{}"), events["below"].validate("{}")) == ({"x": 1}, {"x": 2})
+    assert (events["above"].is_async, events["below"].is_async) == (True, False)
+    assert Wrapped().below() == 2
+
+
+def test_optional_client_is_the_client() -> None:
+    class Model(ReactorPipeline):
+        state: NoState
+
+        @event(name="go")
+        def go(self, client: ClientInfo | None = None) -> None: ...
+
+    assert Contract.of(Model).events["go"].client_parameter == "client"
