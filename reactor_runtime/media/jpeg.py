@@ -1,0 +1,141 @@
+"""JPEG in and out, the one place that knows the encoder.
+
+Owns what a picture from outside may be: everything is refused from the markers, before a pixel is decoded.
+Leaves the REACTOR segment to wire/media_header.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from reactor_runtime.errors import WireError
+
+MAX_SIDE = 4096
+QUALITY = 85
+
+_SOI = b"\xff\xd8"
+_EOI = b"\xff\xd9"
+_SOS = b"\xff\xda"
+_MARKER = re.compile(rb"\xff+[^\xff]")  # any number of fill bytes may come first
+_MAX_SEGMENTS = 1024  # a file of nothing but empty segments costs no more time than a good one
+_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # DHT, JPG and DAC share the range
+_SEQUENTIAL_HUFFMAN = (0xC0, 0xC1)
+_PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
+
+
+@dataclass(frozen=True, slots=True)
+class JpegHeader:
+    """What a JPEG says of itself: 1 component is gray, 3 are colour, 4 CMYK; `size_bytes` is where the picture ends."""
+
+    height: int
+    width: int
+    components: int
+    size_bytes: int
+
+
+def encode(frame: NDArray[np.uint8], *, quality: int = QUALITY) -> bytes:
+    """Encode an RGB frame `(height, width, 3)` as baseline JPEG, 4:2:0.
+
+    Holds no lock and releases the GIL, so several threads encode at once. The frame may be read-only or a view.
+    """
+    row, pixel, channel = frame.strides
+    if pixel != 3 or channel != 1 or row < 3 * frame.shape[1]:
+        # The encoder follows a distance between rows, as a crop has, but no flip, step, swapped channels or broadcast.
+        frame = np.array(frame, order="C")
+    encoded: bytes = simplejpeg.encode_jpeg(frame, quality, "RGB", "420")
+    return encoded
+
+
+def read_header(data: bytes) -> JpegHeader:
+    """Read the markers up to the first scan, decoding nothing.
+
+    Raises `WireError("bad_media")` for anything that is not a sequential Huffman JPEG of at most 4096×4096 with 8 bits
+    a sample, 1, 3 or 4 components and no more scans than components.
+    """
+    if data[:2] != _SOI:
+        raise _bad("not a JPEG: it does not start with FF D8")
+    position = 2
+    frame_header: tuple[int, int, int] | None = None
+    for _ in range(_MAX_SEGMENTS):
+        marker, payload, position = _segment(data, position)
+        if marker == 0xDA:
+            break
+        if marker in _START_OF_FRAME:
+            if frame_header is not None:
+                raise _bad("JPEG with two frame headers")
+            frame_header = _frame_header(marker, payload)
+    else:
+        raise _bad(f"JPEG with more than {_MAX_SEGMENTS} segments before the picture")
+    if frame_header is None:
+        raise _bad("JPEG without a frame header")
+    height, width, components = frame_header
+    return JpegHeader(height, width, components, _picture_end(data, position, components))
+
+
+def decode(data: bytes) -> NDArray[np.uint8]:
+    """Decode a JPEG to a new RGB array `(height, width, 3)`; gray and CMYK are converted.
+
+    Raises `WireError("bad_media")` for what `read_header` refuses and for a damaged picture.
+    """
+    header = read_header(data)
+    try:
+        # What follows the picture never reaches the decoder: it could carry scans that were not counted.
+        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(memoryview(data)[: header.size_bytes], "RGB")
+    except ValueError as error:
+        raise _bad(f"damaged JPEG: {error}") from error
+    return decoded
+
+
+def _segment(data: bytes, position: int) -> tuple[int, bytes, int]:
+    found = _MARKER.match(data, position)
+    if found is None:
+        raise _bad(f"JPEG damaged or truncated at byte {position}")
+    start = found.end()
+    marker = data[start - 1]
+    if marker < 0xC0 or 0xD0 <= marker <= 0xD9:
+        raise _bad(f"JPEG with marker FF {marker:02X} where its headers should be")
+    length = int.from_bytes(data[start : start + 2], "big")
+    end = start + length
+    if length < 2 or end > len(data):
+        raise _bad("truncated JPEG")
+    return marker, data[start + 2 : end], end
+
+
+def _frame_header(marker: int, payload: bytes) -> tuple[int, int, int]:
+    if marker in _PROGRESSIVE:
+        raise _bad("progressive JPEG; send a baseline one")
+    if marker not in _SEQUENTIAL_HUFFMAN:
+        raise _bad(f"JPEG of an uncommon kind (SOF{marker - 0xC0}); send a baseline one")
+    if len(payload) < 6:
+        raise _bad("truncated JPEG")
+    if payload[0] != 8:
+        raise _bad(f"JPEG with {payload[0]} bits a sample; send one with 8")
+    height, width = int.from_bytes(payload[1:3], "big"), int.from_bytes(payload[3:5], "big")
+    if not height or not width:
+        raise _bad("JPEG without a size in its header")
+    if height > MAX_SIDE or width > MAX_SIDE:
+        raise _bad(f"JPEG of {width}x{height}; at most {MAX_SIDE}x{MAX_SIDE}")
+    if payload[5] not in (1, 3, 4):
+        raise _bad(f"JPEG with {payload[5]} components; gray, colour or CMYK are understood")
+    return height, width, payload[5]
+
+
+def _picture_end(data: bytes, start: int, components: int) -> int:
+    # Each scan costs a pass over the whole picture, and a header of ten bytes is enough to ask for one: 4096² with
+    # thousands of empty scans would take minutes. Inside entropy-coded data FF is always followed by 00, so counting
+    # the two bytes finds every scan up to the first end marker.
+    end = data.find(_EOI, start)
+    if end < 0:
+        raise _bad("truncated JPEG")
+    if 1 + data.count(_SOS, start, end) > components:
+        raise _bad("JPEG with more scans than components")
+    return end + len(_EOI)
+
+
+def _bad(message: str) -> WireError:
+    return WireError("bad_media", message)

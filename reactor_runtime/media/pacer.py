@@ -1,0 +1,53 @@
+"""When each moment is due: an absolute schedule, told the time by its caller."""
+
+from __future__ import annotations
+
+import math
+
+
+class Schedule:
+    """Give out due times one interval apart, on an absolute grid.
+
+    A frame that comes in time stays on the grid, however early it came, so the rate does not drift. After a stall the
+    grid starts anew at the late frame: nothing is hurried to catch up. Times are seconds of the caller's clock.
+    """
+
+    def __init__(self, fps: float) -> None:
+        self._interval_s = _interval_s(fps)
+        self._fps = fps
+        self._due_s: float | None = None
+
+    @property
+    def fps(self) -> float:
+        return self._fps
+
+    def set_fps(self, fps: float) -> None:
+        """Change the rate from the next frame on. Raises `ValueError` unless it is above 0 and finite."""
+        self._interval_s = _interval_s(fps)
+        self._fps = fps
+
+    @property
+    def upcoming(self) -> float | None:
+        """When the next frame is needed; None before the first, which is due as soon as it is there."""
+        return None if self._due_s is None else self._due_s + self._interval_s
+
+    def next(self, now: float, lead_s: float = 0.0) -> float:
+        """Return when the next frame is due and advance; never earlier than `lead_s` after `now`.
+
+        The lead is what must still happen before the frame can be shown, such as encoding it.
+        """
+        earliest = now + lead_s
+        upcoming = self.upcoming
+        self._due_s = earliest if upcoming is None else max(upcoming, earliest)
+        return self._due_s
+
+    def reset(self) -> None:
+        """Forget the grid: the next frame is due at once. The rate stays."""
+        self._due_s = None
+
+
+def _interval_s(fps: float) -> float:
+    # The second condition also refuses infinity and what is so small that its interval is infinite.
+    if not (fps > 0 and 0 < 1 / fps < math.inf):
+        raise ValueError(f"fps must be above 0 and finite, got {fps}")
+    return 1 / fps

@@ -1,0 +1,46 @@
+"""Cut what one `yield` or `emit` hands over into moments: a frame of each video track with its piece of sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+_BATCH = 4
+
+
+def split(payloads: Mapping[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:
+    """Cut checked payloads (see `frames`) into moments, each a view per track; nothing is copied.
+
+    A single frame beside a batch is in every moment. Sound is cut evenly, longer pieces first; where there are fewer
+    samples than moments, the last moments have none. Raises `ValueError` when batches differ in length.
+    """
+    counts = {track: len(payload) for track, payload in payloads.items() if payload.ndim == _BATCH}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{track} has {count}" for track, count in counts.items())
+        raise ValueError(f"{listed} frames: batched tracks of one output must have the same number of frames")
+    moments: list[dict[str, NDArray[Any]]] = [{} for _ in range(next(iter(counts.values()), 1))] if payloads else []
+    for track, payload in payloads.items():
+        for moment, piece in zip(moments, _pieces(payload, len(moments)), strict=False):
+            moment[track] = piece
+    return moments
+
+
+def _pieces(payload: NDArray[Any], count: int) -> Iterator[NDArray[Any]]:
+    if payload.ndim == _BATCH:
+        yield from payload
+    elif payload.ndim == _BATCH - 1:
+        for _ in range(count):
+            yield payload
+    else:
+        yield from _cut(payload, count)
+
+
+def _cut(samples: NDArray[Any], count: int) -> Iterator[NDArray[Any]]:
+    shortest, longer = divmod(samples.shape[1], count)
+    start = 0
+    while start < samples.shape[1]:
+        end = start + shortest + (longer > 0)
+        yield samples[:, start:end]
+        start, longer = end, longer - 1

@@ -1,0 +1,88 @@
+"""WAV in and out: RIFF/WAVE with 16-bit PCM, mono or stereo.
+
+Leaves the `rctr` chunk to wire/media_header; here it is one of the chunks that are passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.errors import WireError
+
+MAX_SAMPLE_RATE = 384_000
+
+_HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
+_CHUNK = struct.Struct("<4sI")
+_FORMAT = struct.Struct("<HHIIHH")
+_PCM = 1
+_EXTENSIBLE = 0xFFFE
+_PCM_SUBFORMAT = bytes.fromhex("0100000000001000800000aa00389b71")
+_MAX_CHUNKS = 64  # a file of nothing but empty chunks costs no more time than a good one
+
+
+def encode(samples: NDArray[np.int16], sample_rate: int) -> bytes:
+    """Write int16 samples `(channels, samples)` as a complete WAV file."""
+    channels, count = samples.shape
+    size = channels * count * 2
+    header = _HEADER.pack(
+        b"RIFF", _HEADER.size - 8 + size, b"WAVE",
+        b"fmt ", _FORMAT.size, _PCM, channels, sample_rate, sample_rate * channels * 2, channels * 2, 16,
+        b"data", size,
+    )  # fmt: skip
+    return header + samples.T.astype("<i2", copy=False).tobytes()
+
+
+def decode(data: bytes) -> tuple[NDArray[np.int16], int]:
+    """Read a WAV file into a new array `(channels, samples)` and its sample rate.
+
+    Raises `WireError("bad_media")` for anything else than complete 16-bit PCM with 1 or 2 channels and some sound.
+    """
+    if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
+        raise _bad("not a WAV file")
+    layout: tuple[int, int] | None = None
+    position = 12
+    for _ in range(_MAX_CHUNKS):
+        if position + _CHUNK.size > len(data):
+            raise _bad("WAV without samples")
+        name, size = _CHUNK.unpack_from(data, position)
+        start = position + _CHUNK.size
+        if start + size > len(data):
+            raise _bad("truncated WAV")
+        if name == b"data":
+            if layout is None:
+                raise _bad("WAV with samples before their format")
+            return _samples(data, start, size, layout[0]), layout[1]
+        if name == b"fmt ":
+            layout = _layout(data[start : start + size])
+        position = start + size + size % 2
+    raise _bad(f"WAV with more than {_MAX_CHUNKS} chunks before its samples")
+
+
+def _layout(chunk: bytes) -> tuple[int, int]:
+    if len(chunk) < _FORMAT.size:
+        raise _bad("truncated WAV")
+    tag, channels, sample_rate, _, block, bits = _FORMAT.unpack_from(chunk)
+    if tag == _EXTENSIBLE and chunk[24:40] == _PCM_SUBFORMAT:
+        tag = _PCM
+    if tag != _PCM or bits != 16:
+        raise _bad(f"WAV with format {tag} and {bits} bits a sample; send 16-bit PCM")
+    if channels not in (1, 2) or block != 2 * channels:
+        raise _bad(f"WAV with {channels} channels in blocks of {block} bytes; send mono or stereo")
+    if not 1 <= sample_rate <= MAX_SAMPLE_RATE:
+        raise _bad(f"WAV at {sample_rate} Hz; at most {MAX_SAMPLE_RATE}")
+    return channels, sample_rate
+
+
+def _samples(data: bytes, start: int, size: int, channels: int) -> NDArray[np.int16]:
+    if not size or size % (2 * channels):
+        raise _bad(f"WAV with {size} bytes of samples for {channels} channels")
+    interleaved = np.frombuffer(data, "<i2", count=size // 2, offset=start).reshape(-1, channels)
+    # A copy: the model may change it, and each channel is one run of memory.
+    return np.array(interleaved.T, dtype=np.int16, order="C")
+
+
+def _bad(message: str) -> WireError:
+    return WireError("bad_media", message)

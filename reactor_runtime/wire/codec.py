@@ -1,0 +1,203 @@
+"""JSON text to messages and back. Whatever a client sends, `decode_text` returns a message or raises `WireError`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from reactor_runtime.errors import WireError
+from reactor_runtime.wire.messages import Ack, Event, Ping, View
+from reactor_runtime.wire.protocol import RESERVED_PREFIX, ErrorCode
+
+MAX_DEPTH = 64
+MAX_SEQ = 2**32 - 1
+
+_LOWEST_FPS = 0.01
+
+ClientMessage = Event | Ack | Ping | View
+
+_KEYS = ("type", "data", "id")
+_SEPARATORS = (",", ":")
+
+
+def decode_text(text: str) -> ClientMessage:
+    """Read one text message of a client.
+
+    Raises `WireError` with `invalid_json` or `invalid_message`, and with the message's id wherever that could be read.
+    The caller enforces the limit on its length.
+    """
+    message = _parse(text)
+    if not isinstance(message, dict):
+        raise _invalid(f"a message is a JSON object, got {_kind(message)}")
+    message_id = _id(message)
+    try:
+        return _message(message, message_id)
+    except WireError as error:
+        raise WireError(error.code, error.message, id=message_id) from error
+
+
+def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None) -> str:
+    """Write one text message, compact and in ASCII, which carries any string, even one that is not valid Unicode.
+
+    Raises `ValueError` for NaN and infinity, which JSON does not have, and `TypeError` for values it can't hold.
+    """
+    message: dict[str, Any] = {"type": type, "data": data}
+    if id is not None:
+        message["id"] = id
+    return json.dumps(message, allow_nan=False, separators=_SEPARATORS)
+
+
+def _parse(text: str) -> object:
+    try:
+        message: object = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
+        if _is_deeper(message, MAX_DEPTH):
+            raise _deep()
+        # Raises for numbers that became infinite, such as 1e999, and for lone surrogates, which can't be sent on.
+        _dump(message).encode()
+    except RecursionError:
+        raise _deep() from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error.msg} at {place}") from error
+    except UnicodeEncodeError:
+        raise WireError(ErrorCode.INVALID_JSON, "a string holds half of a surrogate pair") from None
+    except ValueError as error:
+        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+    return message
+
+
+def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMessage:
+    unknown = [key for key in message if key not in _KEYS]
+    if unknown:
+        raise _invalid(f"unknown key {_quote(unknown[0])}: a message has type, data and id")
+    kind = message.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise _invalid(f"type must be a non-empty string, got {_kind(kind) if 'type' in message else 'none'}")
+    data = message.get("data", {})
+    if not isinstance(data, dict):
+        raise _invalid(f"data must be an object, got {_kind(data)}")
+    if not kind.startswith(RESERVED_PREFIX):
+        return Event(kind, _dump(data), message_id)
+    match kind:
+        case "reactor.ack":
+            return _ack(data)
+        case "reactor.ping":
+            return _ping(data)
+        case "reactor.view":
+            return _view(data)
+    raise _invalid(
+        f"unknown type {_quote(kind)}: a client sends reactor.ack, reactor.ping, reactor.view or a model event"
+    )
+
+
+def _id(message: dict[str, Any]) -> str | int | None:
+    if "id" not in message:
+        return None
+    value = message["id"]
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _invalid(f"id must be a string or an integer, got {_kind(value)}")
+    return value
+
+
+def _ack(data: dict[str, Any]) -> Ack:
+    _check_keys("reactor.ack", data, ("track", "seq"))
+    track, seq = data.get("track"), data.get("seq")
+    if not isinstance(track, str) or not track:
+        raise _invalid(f"reactor.ack: track must be the name of a track, got {_kind(track)}")
+    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= MAX_SEQ:
+        raise _invalid(f"reactor.ack: seq must be an integer from 0 to {MAX_SEQ}, got {_kind(seq)}")
+    return Ack(track, seq)
+
+
+def _ping(data: dict[str, Any]) -> Ping:
+    _check_keys("reactor.ping", data, ("t",))
+    t = data.get("t")
+    if isinstance(t, bool) or not isinstance(t, int | float | str):
+        raise _invalid(f"reactor.ping: t must be a number or a string, got {_kind(t)}")
+    return Ping(t)
+
+
+def _view(data: dict[str, Any]) -> View:
+    _check_keys("reactor.view", data, ("paused", "max_fps", "tracks"))
+    paused, max_fps, tracks = data.get("paused", False), data.get("max_fps"), data.get("tracks")
+    if not isinstance(paused, bool):
+        raise _invalid(f"reactor.view: paused must be true or false, got {_kind(paused)}")
+    if max_fps is not None:
+        max_fps = _rate(max_fps)
+    if tracks is not None:
+        if not isinstance(tracks, list) or not all(isinstance(track, str) for track in tracks):
+            raise _invalid(f"reactor.view: tracks must be a list of track names or null, got {_kind(tracks)}")
+        tracks = tuple(tracks)
+    return View(paused, max_fps, tracks)
+
+
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < _LOWEST_FPS:
+        raise _invalid(f"reactor.view: max_fps must be a number from {_LOWEST_FPS} up or null, got {_kind(value)}")
+    # An integer too long for a float is no limit at all.
+    return float(value) if value < 2**63 else math.inf
+
+
+def _check_keys(kind: str, data: dict[str, Any], known: tuple[str, ...]) -> None:
+    for key in data:
+        if key not in known:
+            raise _invalid(f"{kind}: unknown key {_quote(key)}, known: {', '.join(known)}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _is_deeper(value: object, limit: int) -> bool:
+    level: list[object] = [value]
+    for _ in range(limit + 1):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return False
+    return True
+
+
+def _children(item: object) -> list[Any]:
+    if isinstance(item, dict):
+        return list(item.values())
+    return item if isinstance(item, list) else []
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=_SEPARATORS)
+
+
+def _kind(value: object) -> str:
+    """Say what came, short enough for a message whatever its size."""
+    match value:
+        case None | bool():
+            return json.dumps(value)
+        case int() | float():
+            return "an unusable number" if isinstance(value, int) and value.bit_length() > 64 else str(value)
+        case str():
+            return f"the string {_quote(value)}" if value else "an empty string"
+        case list():
+            return "a list"
+    return "an object"
+
+
+def _quote(text: str, limit: int = 40) -> str:
+    return json.dumps(text if len(text) <= limit else text[:limit] + "…", ensure_ascii=False)
+
+
+def _deep() -> WireError:
+    return WireError(ErrorCode.INVALID_JSON, f"nested more than {MAX_DEPTH} deep")
+
+
+def _invalid(message: str) -> WireError:
+    return WireError(ErrorCode.INVALID_MESSAGE, message)

@@ -1,0 +1,38 @@
+"""What a client can say in text, as values: `codec` makes them out of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event for the model. `data_json` is the compact JSON text of its data, valid and finite, not yet validated."""
+
+    type: str
+    data_json: str
+    id: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """All frames of the track up to `seq` have been shown."""
+
+    track: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Asks for a pong with the same `t`."""
+
+    t: int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that this client wants to be sent, replacing its earlier wish; None is no limit and every track."""
+
+    paused: bool = False
+    max_fps: float | None = None
+    tracks: tuple[str, ...] | None = None
