@@ -1,0 +1,92 @@
+"""The command line: its commands, and the one place that prints errors and picks exit codes.
+
+0 clean, 1 the model failed while serving or a bug of ours, 2 usage, manifest, config or class, 3 cannot bind,
+4 load() failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from reactor_cli import console
+from reactor_cli.commands import init, run
+from reactor_cli.errors import render
+from reactor_runtime.errors import ReactorError, UsageError
+
+EPILOG = """
+\b
+Examples:
+  reactor init my-model      make a new project
+  reactor run my-model       serve it at http://127.0.0.1:8080
+"""
+
+app = typer.Typer(
+    name="reactor",
+    help="Serve a real-time, interactive video model: one Python class, frames and controls in the browser.",
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init", epilog=init.EPILOG)(init.init)
+app.command("run", epilog=run.EPILOG)(run.run)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; errors are printed, a second Ctrl-C leaves as SystemExit."""
+    settings = console.Settings()
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
+    except ReactorError as error:
+        return _failed(error, settings)
+    except typer.TyperException as error:
+        return _failed(_misused(error), settings)
+    except typer.Abort:
+        return 130
+    except Exception as error:  # noqa: BLE001 (the outermost boundary: what gets here is a bug, and is shown)
+        return _failed(_bug(error), settings)
+    return code if isinstance(code, int) else 0
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Print the version, or the help when no command is named."""
+    if version:
+        from reactor_runtime import __version__
+
+        console.out(f"reactor {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        console.out(context.get_help())
+
+
+def _failed(error: ReactorError, settings: console.Settings) -> int:
+    text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
+    console.err(text)
+    return error.exit_code
+
+
+def _misused(error: typer.TyperException) -> UsageError:
+    """Say Typer's complaints about options and commands in the form of all our errors."""
+    message = error.format_message().rstrip(".").replace("\n\t", " ")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "reactor"
+    return UsageError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows what it takes")
+
+
+def _bug(error: Exception) -> ReactorError:
+    cause = "".join(traceback.format_exception_only(error)).strip()
+    return ReactorError(
+        f"this is a bug in reactor: {cause}",
+        hint="please report it together with the traceback and what led to it",
+        details="".join(traceback.format_exception(error)),
+    )

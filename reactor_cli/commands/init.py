@@ -1,0 +1,65 @@
+"""`reactor init`: write a new project that runs as it is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reactor_cli import console
+from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_cli.scaffold import Template
+
+EPILOG = """
+\b
+Examples:
+  reactor init my-model           a new directory my-model
+  reactor init --here             into this directory, named after it
+  reactor init --list             which templates there are
+"""
+
+
+def init(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The project's name, and the directory to make.")
+    ] = None,
+    template: Annotated[
+        str, typer.Option("--template", "-t", metavar="TEMPLATE", help="What to start from.")
+    ] = "pipeline",
+    here: Annotated[bool, typer.Option("--here", help="Write into this directory instead of a new one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are in the way.")] = False,
+    list_templates: Annotated[bool, typer.Option("--list", help="List the templates and exit.")] = False,
+) -> None:
+    """Make a new project that runs as it is.
+
+    Without NAME it is called my-model. Nothing is overwritten unless --force says so.
+    """
+    from reactor_cli import scaffold
+
+    if list_templates:
+        _print_templates(scaffold.templates())
+        return
+    chosen = scaffold.find(template)
+    name = name if name is not None else Path.cwd().name if here else "my-model"
+    scaffold.check_name(name)
+    target = Path() if here else Path(name)
+    try:
+        scaffold.write(chosen, target, name, merge=here, force=force)
+    except OSError as error:
+        raise UsageError(f"{error.filename} can't be written: {error.strerror}") from None
+    console.out(scaffold.tree(chosen, "./" if here else f"{name}/"))
+    console.out()
+    console.out("Next:")
+    if not here:
+        console.out(f"  cd {shlex.quote(name)}")
+    console.out("  reactor run")
+
+
+def _print_templates(templates: list[Template]) -> None:
+    width = max(len(template.name) for template in templates)
+    for template in templates:
+        console.out(f"{console.paint(f'{template.name:{width}}', 'bold')}  {template.description}")

@@ -1,0 +1,151 @@
+"""`reactor run`: check a project's manifest and config, then serve it and tell the operator where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reactor_cli import console
+from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.server.run import Listening, Loading
+
+EPILOG = """
+\b
+Examples:
+  reactor run                          serve the project in this directory
+  reactor run my-model --port 9000     serve another one, elsewhere
+  reactor run --set width=1280         override a value of config.yml
+  reactor run --set train.lr=1.0e-3    a value inside a mapping; values are YAML
+  reactor run --host 0.0.0.0           let other machines in
+
+\b
+Exit codes: 0 stopped; 1 the model failed while serving; 2 the command, the
+manifest, the config or the class has to be corrected; 3 the port is taken;
+4 load() failed; 130 stopped by a second Ctrl-C.
+"""
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class LogFormat(StrEnum):
+    """What a log line looks like."""
+
+    text = "text"
+    json = "json"
+
+
+def run(
+    context: typer.Context,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="The project: the directory that holds reactor.yaml.")
+    ] = None,
+    path: Annotated[Path | None, typer.Option(metavar="DIR", help="The same, as an option.")] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="The port to listen on; 0 picks a free one.")
+    ] = 8080,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated."),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    max_waiting: Annotated[int, typer.Option(min=0, metavar="N", help="How many may wait in line for the model.")] = 16,
+    max_viewers: Annotated[int, typer.Option(min=0, metavar="N", help="How many may watch.")] = 100,
+    log_level: Annotated[LogLevel, typer.Option(help="Log lines of at least this level.")] = LogLevel.info,
+    log_format: Annotated[LogFormat, typer.Option(help="Log lines for people or for programs.")] = LogFormat.text,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, ours included.")] = False,
+) -> None:
+    """Serve a project: the model, its page and its controls.
+
+    The page is up at once and shows how loading goes; Ctrl-C stops.
+    """
+    from reactor_runtime import config, manifest
+
+    context.ensure_object(console.Settings).verbose = verbose
+    project = _project(directory, path)
+    checked = manifest.load(project)
+    values = config.load(checked.config_path, overrides or [])
+
+    from reactor_runtime import logs
+    from reactor_runtime.server.run import ServeOptions, serve
+
+    logs.configure(log_level.value, "json" if log_format is LogFormat.json else "text")
+    announcer = Announcer(manifest=checked, open_page=open_page)
+    serve(
+        ServeOptions(
+            manifest=checked,
+            config=values,
+            host=host,
+            port=port,
+            max_waiting=max_waiting,
+            max_viewers=max_viewers,
+            log_level=log_level.value,
+            log_format=log_format.value,
+            verbose=verbose,
+            on_listening=announcer.listening,
+            on_loading=announcer.loading,
+            on_ready=announcer.ready,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcer:
+    """Tell the operator what the server is up to; all of it returns at once, since the server's loop calls it."""
+
+    manifest: Manifest
+    open_page: bool
+
+    def listening(self, listening: Listening) -> None:
+        """Print the model and the URLs, and open the page if asked to."""
+        from reactor_cli import addresses
+
+        url = addresses.local_url(listening.host, listening.port)
+        console.out(f"{console.paint(self.manifest.name, 'bold')}  {self.manifest.model}")
+        console.out(f"  {console.paint(url, 'cyan')}")
+        if not addresses.is_loopback(listening.host):
+            elsewhere = addresses.lan_url(listening.host, listening.port)
+            if elsewhere and elsewhere != url:
+                console.out(f"  {console.paint(elsewhere, 'cyan')}  for other machines")
+            console.warn("anyone on the network can watch and control this model; nothing asks for a token")
+        if self.open_page:
+            _open_browser(url)
+
+    def loading(self, loading: Loading) -> None:
+        """Print that load() is still at it."""
+        detail = f": {loading.detail}" if loading.detail else ""
+        console.err(f"loading … {loading.elapsed_s:.0f} s{detail}")
+
+    def ready(self, load_s: float) -> None:
+        """Print how long loading took."""
+        console.out(f"{console.paint('ready', 'green')} in {load_s:.2f} s")
+
+
+def _project(directory: Path | None, path: Path | None) -> Path:
+    if directory and path:
+        raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
+    return directory or path or Path(".")
+
+
+def _open_browser(url: str) -> None:
+    import threading
+    import webbrowser
+
+    # A thread of its own: some browsers return only when they are closed.
+    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()

@@ -1,0 +1,56 @@
+"""What people read: results go to stdout, everything else to stderr.
+
+Colour is used where a terminal shows it and NO_COLOR is unset. A handful of escape codes does; importing rich would
+double the time that `reactor --help` takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+Style = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
+
+_CODES: dict[Style, str] = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32", "cyan": "36"}
+_ASCII = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "→": ">", "…": "~", "“": '"', "”": '"', "’": "'"})
+
+
+@dataclass(slots=True)
+class Settings:
+    """Carry what a command's options say about printing to the place that prints errors."""
+
+    verbose: bool = False
+
+
+def out(text: str = "") -> None:
+    """Print a result on stdout, at once."""
+    _write(sys.stdout, text)
+
+
+def err(text: str = "") -> None:
+    """Print progress, a warning or an error on stderr, at once."""
+    _write(sys.stderr, text)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr."""
+    err(f"{paint('warning:', 'yellow', sys.stderr)} {text}")
+
+
+def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
+    """Colour `text` for `stream` (stdout), or leave it as it is where colours have no place."""
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def _write(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    print(text, file=stream, flush=True)

@@ -1,0 +1,67 @@
+"""An error as people read it: the cause, the author's own line with a caret, what to do."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+from reactor_cli.console import Style
+from reactor_runtime.errors import Location, ReactorError
+
+Paint = Callable[[str, Style], str]
+
+
+def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
+    """Write `error` as lines; `verbose` adds the full traceback it carries, ours included."""
+    lines = [f"{paint('error:', 'red')} {paint(error.message, 'bold')}"]
+    if error.where:
+        lines += _excerpt(error.where, paint)
+    if len(error.trail) > 1:
+        lines += ["  the way there:", *(_step(place) for place in error.trail)]
+    if error.hint:
+        lines.append(f"{paint('hint:', 'cyan')} {error.hint}")
+    if error.details and verbose:
+        lines += ["", error.details.rstrip()]
+    elif error.details:
+        lines.append(paint("      --verbose shows the whole traceback", "dim"))
+    return "\n".join(lines)
+
+
+def _excerpt(where: Location, paint: Paint) -> list[str]:
+    lines = [f"  {paint('-->', 'cyan')} {_place(where)}"]
+    if not where.text.strip():
+        return lines
+    number = str(where.line)
+    margin = " " * len(number)
+    lines += [paint(f"{margin} |", "cyan"), f"{paint(f'{number} |', 'cyan')} {where.text.rstrip()}"]
+    if where.column:
+        lines.append(f"{paint(f'{margin} |', 'cyan')} {_underline(where, paint)}")
+    return lines
+
+
+def _underline(where: Location, paint: Paint) -> str:
+    """Put carets under the columns meant; tabs stay tabs, wide characters take two cells."""
+    before, marked = where.text[: where.column - 1], where.text[where.column - 1 : where.end_column - 1]
+    space = "".join("\t" if character == "\t" else " " * _cells(character) for character in before)
+    return space + paint("^" * max(1, sum(map(_cells, marked))), "red")
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _step(place: Location) -> str:
+    return f"    {_place(place)}  {place.text.strip()}"
+
+
+def _place(where: Location) -> str:
+    """Name the file as seen from the current directory, where that is shorter."""
+    path = Path(where.file)
+    if not path.is_absolute():
+        return str(where)
+    shown = min(where.file, os.path.relpath(path), key=len)
+    return str(where).replace(where.file, shown, 1)

@@ -1,0 +1,157 @@
+"""New projects from templates: which there are, what is in the way, and the files themselves.
+
+A template is a directory of plain files with a `template.yaml` that describes them. In them PROJECT_NAME stands for the
+name; nothing else is replaced, so that a template is a project that runs as it lies there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from reactor_runtime.errors import UsageError
+
+PLACEHOLDER = "PROJECT_NAME"
+MOST_CHARACTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFile:
+    """Pair a file of a template with where it goes in a project and a phrase on what it is for."""
+
+    source: Path
+    path: PurePosixPath
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Hold a template's files in the order people should meet them."""
+
+    name: str
+    description: str
+    files: tuple[TemplateFile, ...]
+
+
+def templates() -> list[Template]:
+    """List the templates that come with Reactor, by name."""
+    return [_read(path.parent) for path in sorted(_directory().glob("*/template.yaml"))]
+
+
+def find(name: str) -> Template:
+    """Return the template `name`; UsageError with the nearest one otherwise."""
+    known = {template.name: template for template in templates()}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"
+    raise UsageError(f'there is no template "{name}"', hint=hint)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError with the reason and a better name unless `name` suits a directory and a model."""
+    reason = _objection(name)
+    if reason:
+        raise UsageError(f'the name "{name}" {reason}', hint=f"`reactor init {_better(name)}` would do")
+
+
+def write(template: Template, target: Path, name: str, *, merge: bool = False, force: bool = False) -> None:
+    """Write every file of `template` below `target`; when something is in the way, nothing, and a UsageError lists it.
+
+    `merge` accepts a directory that holds other files, `force` replaces those of the template's own names too.
+    Raises OSError where the system refuses.
+    """
+    obstacles = _obstacles(template, target, merge=merge, force=force)
+    if obstacles:
+        more = f"\n  and {len(obstacles) - 10} more" if len(obstacles) > 10 else ""
+        raise UsageError(
+            "nothing was written, this is in the way:" + "".join(f"\n  {path}" for path in obstacles[:10]) + more,
+            hint="choose another name" + ("" if force else ", or replace files of the same name with --force"),
+        )
+    for file in template.files:
+        path = target / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if force:
+            path.unlink(missing_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as new:
+            new.write(file.source.read_text(encoding="utf-8").replace(PLACEHOLDER, name))
+
+
+def tree(template: Template, title: str) -> str:
+    """Draw the files of a template as a tree under `title`, a phrase beside each."""
+    rows = [(title, ""), *_branches(template.files, depth=0, prefix="")]
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{left:{width}}  {right}".rstrip() for left, right in rows)
+
+
+def _branches(files: Sequence[TemplateFile], *, depth: int, prefix: str) -> Iterator[tuple[str, str]]:
+    names = list(dict.fromkeys(file.path.parts[depth] for file in files))
+    for name in names:
+        last = name == names[-1]
+        below = [file for file in files if file.path.parts[depth] == name]
+        is_file = len(below[0].path.parts) == depth + 1
+        branch = f"{prefix}{'└' if last else '├'}── {name}"
+        yield (branch, below[0].phrase) if is_file else (f"{branch}/", "")
+        if not is_file:
+            yield from _branches(below, depth=depth + 1, prefix=prefix + ("    " if last else "│   "))
+
+
+def _directory() -> Path:
+    """Find the templates: inside the package when it is installed, next to it in a source tree."""
+    package = Path(__file__).resolve().parent
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def _read(directory: Path) -> Template:
+    import yaml
+
+    described = yaml.safe_load((directory / "template.yaml").read_text(encoding="utf-8"))
+    files = []
+    for written, phrase in described["files"].items():
+        path = PurePosixPath(written)
+        files.append(TemplateFile(directory / path.with_name(path.name.removeprefix(".")), path, phrase))
+    return Template(directory.name, described["description"], tuple(files))
+
+
+def _objection(name: str) -> str:
+    """Say what is wrong with a name, or nothing. ASCII, since it also stands in URLs and in logs."""
+    if not name or name in (".", ".."):
+        return "says nothing"
+    if "/" in name or os.sep in name:
+        return "is a path; change to the directory first and give a plain name"
+    if len(name) > MOST_CHARACTERS:
+        return f"has more than {MOST_CHARACTERS} characters"
+    if not re.match(r"[A-Za-z]", name):
+        return "must start with a letter from a to z"
+    wrong = re.search(r"[^A-Za-z0-9_-]", name)
+    if wrong:
+        character = "a space" if wrong[0] == " " else wrong[0]
+        return f"contains {character}; letters from a to z, digits, - and _ may be used"
+    return "ends with a dash" if name.endswith("-") else ""
+
+
+def _better(name: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9_]+", "-", name.rstrip("/").rpartition("/")[2]).strip("-_").lower()
+    better = words if words[:1].isalpha() else f"model-{words}" if words else "my-model"
+    return better[:MOST_CHARACTERS].rstrip("-")
+
+
+def _obstacles(template: Template, target: Path, *, merge: bool, force: bool) -> list[Path]:
+    """List what keeps the files from being written; not even `force` turns directories into files or the other way."""
+    if os.path.lexists(target) and not target.is_dir():
+        return [target]
+    if target.is_dir() and not merge and not force:
+        return sorted(target.iterdir())
+    obstacles: dict[Path, None] = {}
+    for file in template.files:
+        place = target / file.path
+        above = [target / parent for parent in file.path.parents[:-1]]
+        obstacles |= dict.fromkeys(path for path in above if os.path.lexists(path) and not path.is_dir())
+        if place.is_dir() if force else os.path.lexists(place):
+            obstacles[place] = None
+    return list(obstacles)

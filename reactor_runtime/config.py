@@ -1,0 +1,68 @@
+"""The dictionary that `load(config)` receives: the config file, with `--set` overrides laid over it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime.errors import ConfigError
+from reactor_runtime.yamlfile import name_of, parse_value, read
+
+
+def load(path: Path | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the config file (`{}` without one or from an empty one) and apply `--set` texts like `a.b=3` in order."""
+    return override(_read(path) if path else {}, overrides)
+
+
+def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Return `config` with every `key.sub=value` applied; values are YAML, missing mappings on the way are made."""
+    result = copy.deepcopy(config)
+    for assignment in assignments:
+        keys, value = _parse(assignment)
+        inner = result
+        for depth, key in enumerate(keys[:-1], start=1):
+            step = inner.get(key)
+            if step is None:
+                step = inner[key] = {}
+            if not isinstance(step, dict):
+                raise ConfigError(
+                    f"--set {assignment}: {'.'.join(keys[:depth])} is {name_of(step)} ({step!r}), not a mapping",
+                    hint=f"set {'.'.join(keys[:depth])} itself, or correct the key",
+                )
+            inner = step
+        inner[keys[-1]] = value
+    return result
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(f"the config file {path} doesn't exist")
+    file = read(path, ConfigError)
+    if file.values is None:
+        return {}
+    if not isinstance(file.values, dict):
+        raise ConfigError(
+            f"{path.name} is {name_of(file.values)}, not a mapping",
+            where=file.root,
+            hint="write it as lines of `key: value`",
+        )
+    return file.values
+
+
+def _parse(assignment: str) -> tuple[list[str], Any]:
+    key, equals, text = assignment.partition("=")
+    if not equals:
+        raise ConfigError(f'--set {assignment}: there is no "="', hint=f"write --set {assignment or 'key'}=VALUE")
+    keys = [part.strip() for part in key.split(".")]
+    if not all(keys):
+        raise ConfigError(
+            f"--set {assignment}: the key has an empty part", hint="write --set key=value or --set key.sub=value"
+        )
+    try:
+        return keys, parse_value(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--set {assignment}: the value isn't valid YAML: {error}", hint=f"quote it: --set '{key}=\"…\"'"
+        ) from None

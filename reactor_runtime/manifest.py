@@ -1,0 +1,145 @@
+"""reactor.yaml: which class a project serves, under which name, with which config file.
+
+It checks what can be told without importing the author's code; the rest is the engine's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from keyword import iskeyword
+from pathlib import Path
+
+from reactor_runtime.errors import ConfigError, Location, ManifestError
+from reactor_runtime.yamlfile import YamlFile, name_of, read
+
+FILE_NAME = "reactor.yaml"
+KEYS = ("model", "name", "config")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Say what to serve: `model` is `module:Class` as written, `name` never empty, paths absolute."""
+
+    project: Path
+    model: str
+    module: str
+    class_name: str
+    name: str
+    config_path: Path | None
+
+
+def load(project: Path) -> Manifest:
+    """Read and check the manifest in the directory `project`.
+
+    Raises ManifestError, or ConfigError when the config file it names is missing.
+    """
+    path = _find(project)
+    file = read(path, ManifestError)
+    if file.values is not None and not isinstance(file.values, dict):
+        raise ManifestError(
+            f"{FILE_NAME} is {name_of(file.values)}, not a mapping",
+            where=file.root,
+            hint="write `model: pipeline:MyModel`",
+        )
+    for key, where in file.keys.items():
+        if key not in KEYS:
+            raise ManifestError(f'unknown key "{key}"', where=where, hint=_nearest_key(key))
+    if "model" not in file.keys:
+        raise ManifestError(
+            f'{FILE_NAME} lacks the key "model"',
+            where=Location(str(path), 1),
+            hint="add `model: pipeline:MyModel`, the module and the class to serve",
+        )
+    model = _text(file, "model", "`model: pipeline:MyModel`")
+    module, class_name = _split_model(model, file.items["model"])
+    name = _text(file, "name", "`name: my-model`") if "name" in file.keys else kebab_case(class_name)
+    return Manifest(path.parent, model, module, class_name, name, _config_path(file))
+
+
+def kebab_case(class_name: str) -> str:
+    """Turn a class name into the default model name: `MyModel` → `my-model`, `HTTPModel` → `http-model`."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|_+", "-", class_name)
+    return words.strip("-").lower() or class_name
+
+
+def _find(project: Path) -> Path:
+    if project.is_file():
+        raise ManifestError(f"{project} is a file", hint=f"name the directory that holds {FILE_NAME}: {project.parent}")
+    if not project.is_dir():
+        raise ManifestError(f"there is no directory {project}", hint=_nearest_project(project))
+    path = project.resolve() / FILE_NAME
+    if path.is_file():
+        return path
+    raise ManifestError(f"there is no {FILE_NAME} in {project.resolve()}", hint=_where_else(path.parent))
+
+
+def _nearest_project(missing: Path) -> str:
+    beside = [path.parent.name for path in missing.absolute().parent.glob(f"*/{FILE_NAME}")]
+    near = difflib.get_close_matches(missing.name, beside, n=1)
+    return f"did you mean {missing.with_name(near[0])}?" if near else "`reactor init NAME` makes a new project"
+
+
+def _where_else(directory: Path) -> str:
+    if (directory / "reactor.yml").exists():
+        return f"rename reactor.yml to {FILE_NAME}"
+    for parent in directory.parents:
+        if (parent / FILE_NAME).is_file():
+            return f"there is one in {parent}"
+    below = sorted(directory.glob(f"*/{FILE_NAME}"))
+    if below:
+        return f"there is one in {below[0].parent.name}/"
+    return "`reactor init NAME` makes a new project"
+
+
+def _nearest_key(key: str) -> str:
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.5)
+    return f'did you mean "{near[0]}"?' if near else f"the keys are {', '.join(KEYS)}"
+
+
+def _text(file: YamlFile, key: str, example: str) -> str:
+    value = file.values[key]
+    if isinstance(value, str) and value.strip() and value.isprintable():
+        return value.strip()
+    kind = "empty" if value == "" else name_of(value)
+    problem = "must be one line of text" if isinstance(value, str) and value.strip() else f"is {kind}, not text"
+    raise ManifestError(f'"{key}" {problem}', where=file.items[key], hint=f"write {example}")
+
+
+def _split_model(model: str, where: Location) -> tuple[str, str]:
+    module, colon, class_name = model.partition(":")
+    wrong = [part for part in (*module.split("."), class_name) if not part.isidentifier() or iskeyword(part)]
+    is_file = module.endswith(".py") or "/" in module
+    if colon and not wrong and not is_file:
+        return module, class_name
+    named = [part for part in wrong if part and ":" not in part]
+    if colon and named and not is_file:
+        raise ManifestError(f'"{named[0]}" in "{model}" isn\'t a Python name', where=where, hint=_suggest(model))
+    raise ManifestError(f'"{model}" isn\'t of the form module:Class', where=where, hint=_suggest(model))
+
+
+def _suggest(model: str) -> str:
+    """Guess what was meant by `pipeline.MyModel`, `pipeline.py:MyModel` or `src/pipeline:MyModel`."""
+    module, _, class_name = re.sub(r"\.py\b|[\s:]+", ":", model.strip()).rpartition(":")
+    if not module:
+        module, _, class_name = model.rpartition(".")
+    guess = f"{re.sub(r'[/.:]+', '.', module).strip('.')}:{class_name}"
+    if all(part.isidentifier() and not iskeyword(part) for part in re.split("[.:]", guess)):
+        return f"did you mean `model: {guess}`?"
+    return "write `model: pipeline:MyModel` for the class MyModel in pipeline.py"
+
+
+def _config_path(file: YamlFile) -> Path | None:
+    if "config" not in file.keys:
+        return None
+    written = _text(file, "config", "`config: config.yml`, or leave the key out")
+    path = file.path.parent / Path(written).expanduser()
+    if path.is_file():
+        return path
+    problem = "is not a file" if path.exists() else "doesn't exist"
+    raise ConfigError(
+        f"the config file {written} {problem}",
+        where=file.items["config"],
+        hint="the path is taken from the directory of reactor.yaml; leave the key out to go without a config",
+    )

@@ -1,0 +1,177 @@
+"""One YAML file the author wrote: its values, and where in the file each of its keys stands.
+
+Values are what `yaml.safe_load` makes of them. It adds what that leaves out: places for messages, and duplicate keys as
+an error. PyYAML is imported in the functions, so that importing this file costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reactor_runtime.errors import Location, UsageError
+
+if TYPE_CHECKING:
+    import yaml
+
+_ADVICE = (
+    ("'\\t'", "indent with spaces; YAML allows no tabs"),
+    ("mapping values are not allowed", "leave out the space after the second colon, or put quotes around the value"),
+    ("could not find expected ':'", "each line is `key: value`, with a space after the colon"),
+    ("undefined alias", "put quotes around a value that starts with *"),
+    ("cannot start any token", "put quotes around the value"),
+    ("is given twice", "keep one of the two"),
+    ("out of range", "put quotes around it if it isn't a date"),
+    ("must be in", "put quotes around it if it isn't a date"),
+    ("'<stream end>'", "a bracket is opened and not closed"),
+    ("unexpected end of stream", "a quote is opened and not closed"),
+    ("another document", "remove the line `---`; one file holds one document"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """Hold the values of a file, and for each top-level key the place of the key and the place of its value."""
+
+    path: Path
+    values: Any
+    root: Location
+    keys: dict[str, Location]
+    items: dict[str, Location]
+
+
+def read(path: Path, kind: type[UsageError]) -> YamlFile:
+    """Read `path` with safe YAML; an empty file has the value None. Raises `kind` with line and column."""
+    import yaml
+
+    text = _text(path, kind)
+    lines = text.rstrip("\n").split("\n")
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return YamlFile(path, None, Location(str(path), 1), {}, {})
+        values = _construct(loader, node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = _problem(error)
+        where = _point(path, lines, mark.line, mark.column) if mark else Location(str(path), 1)
+        raise kind(f"{path.name} isn't valid YAML: {problem}", where=where, hint=_hint(problem)) from None
+    except yaml.reader.ReaderError as error:
+        where = _point(path, lines, *_line_and_column(text, error.position))
+        raise kind(
+            f"{path.name} isn't valid YAML: the character U+{error.character:04X} isn't allowed", where=where
+        ) from None
+    except RecursionError:
+        raise kind(f"{path.name} isn't valid YAML: it is nested too deeply", where=Location(str(path), 1)) from None
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return YamlFile(
+        path,
+        values,
+        _of_node(node, path, lines),
+        keys={key.value: _of_node(key, path, lines) for key, _ in pairs},
+        items={key.value: _of_node(value, path, lines) for key, value in pairs},
+    )
+
+
+def parse_value(text: str) -> Any:
+    """Read one YAML value, as in `--set key=value`. Raises ValueError with the problem."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(_problem(error)) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+
+
+def name_of(value: Any) -> str:
+    """Name the YAML type of a value the way an author speaks of it."""
+    names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+    return "empty" if value is None else names.get(type(value), f"a {type(value).__name__}")
+
+
+def _text(path: Path, kind: type[UsageError]) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise kind(f"{path.name} isn't UTF-8 text", where=Location(str(path), line), hint="save it as UTF-8") from None
+    except OSError as error:
+        raise kind(f"{path} can't be read: {error.strerror}") from None
+
+
+def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
+    """Make the values of `root`; a duplicate key or an impossible value is a MarkedYAMLError as any other."""
+    from yaml.constructor import ConstructorError
+
+    for node in _walk(root):
+        for earlier, key in _duplicates(node):
+            problem = f'"{key.value}" is given twice; it is on line {earlier.start_mark.line + 1} already'
+            raise ConstructorError(None, None, problem, key.start_mark)
+    try:
+        return loader.construct_document(root)
+    except ValueError as error:
+        # Safe YAML makes dates without checking them, and says nothing of where it failed.
+        for node in _walk(root):
+            try:
+                type(loader)("").construct_document(node)
+            except ValueError:
+                culprit = node
+        raise ConstructorError(None, None, str(error), culprit.start_mark) from None
+
+
+def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Visit every node once, parents first; aliases lead to nodes already visited."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        yield node
+        inner = node.value if isinstance(node.value, list) else []
+        children = [child for entry in inner for child in (entry if isinstance(entry, tuple) else (entry,))]
+        fresh = [child for child in children if id(child) not in seen]
+        seen.update(map(id, fresh))
+        waiting += reversed(fresh)
+
+
+def _duplicates(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    import yaml
+
+    first: dict[tuple[str, str], yaml.Node] = {}
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else []:
+        if isinstance(key, yaml.ScalarNode):
+            earlier = first.setdefault((key.tag, key.value), key)
+            if earlier is not key:
+                yield earlier, key
+
+
+def _of_node(node: yaml.Node, path: Path, lines: list[str]) -> Location:
+    start, end = node.start_mark, node.end_mark
+    where = _point(path, lines, start.line, start.column)
+    if end.line != start.line:
+        return where
+    return Location(where.file, where.line, where.column, end.column + 1, where.text)
+
+
+def _point(path: Path, lines: list[str], line: int, column: int) -> Location:
+    """Make a Location of YAML's counting from 0; the end of the file is shown as the end of its last line."""
+    if line >= len(lines):
+        line, column = len(lines) - 1, len(lines[-1])
+    return Location(str(path), line + 1, column + 1, 0, lines[line])
+
+
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n"), position - (before.rfind("\n") + 1)
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or error.context or "it can't be parsed"
+    return f"{error.context}, {problem}" if error.context and problem.startswith("but ") else problem
+
+
+def _hint(problem: str) -> str:
+    return next((advice for sign, advice in _ADVICE if sign in problem), "")

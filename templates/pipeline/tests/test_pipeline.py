@@ -1,0 +1,87 @@
+"""Tests of the model itself. No server runs: the class and its functions are ordinary Python."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeline import PALETTES, MyModel, MyOutput, MyState, Splash, render_batch
+
+
+@pytest.fixture
+def model():
+    """A loaded model with a session's state, small so that tests are quick."""
+    model = MyModel()
+    model.load({"width": 96, "height": 64, "chunk_size": 3})
+    model.state = MyState()
+    return model
+
+
+def picture(**changes):
+    """One small frame with everything as it is by default but for the changes."""
+    settings = {"brightness": 1.0, "palette": "aurora", "caption": "", "splashes": (), **changes}
+    batch, _ = render_batch(96, 64, 1, 30, **settings)
+    return batch[0]
+
+
+def test_load_has_defaults_for_every_value():
+    model = MyModel()
+    model.load({})
+    assert (model.width, model.height, model.chunk_size) == (640, 480, 4)
+
+
+def test_every_step_yields_a_batch_of_rgb_frames(model):
+    output = next(model.inference())
+    assert isinstance(output, MyOutput)
+    assert output.main_video.shape == (3, 64, 96, 3)
+    assert output.main_video.dtype == np.uint8
+
+
+def test_the_picture_moves(model):
+    steps = model.inference()
+    first, second = next(steps).main_video, next(steps).main_video
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(first, second)
+
+
+def test_the_state_is_read_at_every_step(model):
+    steps = model.inference()
+    before = next(steps).main_video
+    model.state.brightness = 0.0
+    assert before.mean() > 20
+    assert next(steps).main_video.max() == 0
+
+
+def test_more_brightness_makes_a_brighter_picture():
+    assert picture(brightness=0.5).mean() < picture(brightness=1.0).mean() < picture(brightness=2.0).mean()
+
+
+@pytest.mark.parametrize("palette", [name for name in PALETTES if name != "aurora"])
+def test_every_palette_looks_different(palette):
+    assert not np.array_equal(picture(palette=palette), picture())
+
+
+@pytest.mark.parametrize("caption", ["hello", "?!", "24 characters, the most!"])
+def test_a_caption_shows(caption):
+    assert not np.array_equal(picture(caption=caption), picture())
+
+
+@pytest.mark.parametrize("caption", ["", " ", "日本"])
+def test_what_the_font_lacks_does_no_harm(caption):
+    assert np.array_equal(picture(caption=caption), picture())
+
+
+def test_a_splash_shows_from_the_next_frame_on(model):
+    steps = model.inference()
+    next(steps)
+    model.splash(x=0.25, y=0.75)
+    assert model.state._splashes == (Splash(0.25, 0.75, 3),)
+    calm, _ = render_batch(96, 64, 3, 3, 1.0, caption="hello")
+    assert not np.array_equal(next(steps).main_video, calm)
+
+
+def test_a_splash_fades():
+    assert np.array_equal(picture(splashes=(Splash(0.5, 0.5, 30 - 4 * 60),)), picture())

@@ -1,0 +1,41 @@
+"""Run `reactor` the way people do, as a process of its own, and read what it printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment, with the source tree importable from any directory."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
+
+
+def python(*arguments: str, cwd: Path, **variables: str) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def reactor(*arguments: str, cwd: Path, **variables: str) -> Outcome:
+    return python("-m", "reactor_cli", *arguments, cwd=cwd, **variables)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime import __version__
+from tests.cli.command import python, reactor
+
+HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)], ids=" ".join)
+def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    outcome = reactor(*arguments, cwd=tmp_path)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    for text in ("init", "run", "--version", "reactor init my-model", "reactor run my-model"):
+        assert text in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("init", ["--here", "--force", "--template", "-t", "--list"]),
+        (
+            "run",
+            [
+                "--path",
+                "--host",
+                "--port",
+                "--set",
+                "--open",
+                "--max-waiting",
+                "--max-viewers",
+                "--log-level",
+                "--log-format",
+                "--verbose",
+            ],
+        ),
+    ],
+)
+def test_every_command_explains_its_options(tmp_path: Path, command: str, options: list[str]) -> None:
+    outcome = reactor(command, "--help", cwd=tmp_path)
+    assert outcome.code == 0
+    assert "Examples:" in outcome.out
+    assert "\b" not in outcome.out
+    for option in options:
+        assert re.search(rf"(^|[ ,]){option}\b", outcome.out, re.MULTILINE), option
+
+
+LOADED = """
+import sys
+from reactor_cli.app import main
+code = main(sys.argv[1:])
+print(*{name.partition(".")[0] for name in sys.modules})
+sys.exit(code)
+"""
+
+
+# Typer itself checks the options of a command with pydantic; `reactor --help` has none to check.
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [(["--help"], set()), (["run", "--help"], {"pydantic"}), (["init", "--help"], {"pydantic"})],
+    ids=["reactor", "run", "init"],
+)
+def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str], allowed: set[str]) -> None:
+    outcome = python("-c", LOADED, *arguments, cwd=tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert set(outcome.out.splitlines()[-1].split()) & HEAVY <= allowed
+
+
+def test_version(tmp_path: Path) -> None:
+    outcome = reactor("--version", cwd=tmp_path)
+    assert outcome.code == 0
+    assert outcome.out == f"reactor {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["rnu"], "error: no such command 'rnu'. Did you mean 'run'?", "`reactor --help`"),
+        (["inti", "x"], "error: no such command 'inti'. Did you mean 'init'?", "`reactor --help`"),
+        (["run", "--prot", "3"], "error: no such option: --prot", "`reactor run --help`"),
+        (["run", "--port", "x"], "error: invalid value for '--port'", "`reactor run --help`"),
+        (["run", "--port", "65536"], "error: invalid value for '--port'", "`reactor run --help`"),
+        (["run", "--max-waiting", "-1"], "error: invalid value for '--max-waiting'", "`reactor run --help`"),
+        (["run", "--log-level", "loud"], "error: invalid value for '--log-level'", "`reactor run --help`"),
+        (["run", "a", "b"], "error: got unexpected extra argument", "`reactor run --help`"),
+        (["run", "--set"], "error: option '--set' requires", "`reactor --help`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_misuse_is_explained_with_exit_code_2(tmp_path: Path, arguments: list[str], error: str, hint: str) -> None:
+    outcome = reactor(*arguments, cwd=tmp_path)
+    assert (outcome.code, outcome.out) == (2, "")
+    first, second = outcome.err.splitlines()
+    assert first.startswith(error)
+    assert second == f"hint: {hint} shows what it takes"
+
+
+BUG = """
+import sys
+from reactor_cli import app, console
+@app.app.command("break")
+def break_(context: app.typer.Context, verbose: bool = False) -> None:
+    context.ensure_object(console.Settings).verbose = verbose
+    raise ZeroDivisionError("division by zero")
+sys.exit(app.main(sys.argv[1:]))
+"""
+
+
+def test_an_unexpected_exception_is_called_a_bug(tmp_path: Path) -> None:
+    outcome = python("-c", BUG, "break", cwd=tmp_path)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: this is a bug in reactor: ZeroDivisionError: division by zero\nhint: ")
+    assert "Traceback" not in outcome.err
+
+
+def test_verbose_shows_a_bug_s_traceback(tmp_path: Path) -> None:
+    outcome = python("-c", BUG, "break", "--verbose", cwd=tmp_path)
+    assert outcome.code == 1
+    assert "Traceback (most recent call last)" in outcome.err

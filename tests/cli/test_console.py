@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactor_cli import console
+from tests.cli.command import TIMEOUT_S, environment, reactor
+
+
+def on_a_terminal(*arguments: str, cwd: Path, **variables: str) -> str:
+    """Run `reactor` with its output on a terminal, and return what it wrote there."""
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "reactor_cli", *arguments]
+        env = environment(TERM="xterm", **variables)
+        subprocess.run(command, cwd=cwd, env=env, stdout=theirs, stderr=theirs, timeout=TIMEOUT_S, check=False)
+        return os.read(ours, 65536).decode()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def test_errors_are_coloured_on_a_terminal(tmp_path: Path) -> None:
+    assert "\x1b[1;31merror:\x1b[0m" in on_a_terminal("run", cwd=tmp_path, NO_COLOR="")
+
+
+def test_no_color_is_honoured_on_a_terminal(tmp_path: Path) -> None:
+    text = on_a_terminal("run", cwd=tmp_path, NO_COLOR="1")
+    assert "error:" in text
+    assert "\x1b" not in text
+
+
+def test_nothing_is_coloured_where_there_is_no_terminal(tmp_path: Path) -> None:
+    outcome = reactor("run", cwd=tmp_path, NO_COLOR="", TERM="xterm")
+    assert "error:" in outcome.err
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_what_a_stream_cannot_encode_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    console.out("├── é …")
+    assert stream.buffer.getvalue() == b"|-- ? ~\n"
+
+
+def test_results_go_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out("result")
+    console.err("progress")
+    console.warn("careful")
+    assert capsys.readouterr() == ("result\n", "progress\nwarning: careful\n")

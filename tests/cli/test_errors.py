@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reactor_cli.console import Style
+from reactor_cli.errors import render
+from reactor_runtime.errors import Location, ReactorError
+
+
+def plain(text: str, _style: Style) -> str:
+    return text
+
+
+def shown(error: ReactorError, *, verbose: bool = False) -> str:
+    return render(error, verbose=verbose, paint=plain)
+
+
+def test_an_error_alone_is_one_line() -> None:
+    assert shown(ReactorError("the port is taken")) == "error: the port is taken"
+
+
+def test_place_excerpt_caret_and_hint() -> None:
+    where = Location("reactor.yaml", 12, 1, 6, "confg: config.yml")
+    assert shown(ReactorError('unknown key "confg"', where=where, hint='did you mean "config"?')).splitlines() == [
+        'error: unknown key "confg"',
+        "  --> reactor.yaml:12:1",
+        "   |",
+        "12 | confg: config.yml",
+        "   | ^^^^^",
+        'hint: did you mean "config"?',
+    ]
+
+
+def test_a_place_without_a_line_of_text_has_no_excerpt() -> None:
+    assert shown(ReactorError("x", where=Location("a.py", 3, 1))) == "error: x\n  --> a.py:3:1"
+
+
+def test_an_unknown_column_has_no_caret() -> None:
+    lines = shown(ReactorError("x", where=Location("a.py", 3, text="y = 1"))).splitlines()
+    assert lines[1:] == ["  --> a.py:3", "  |", "3 | y = 1"]
+
+
+def test_the_caret_stands_under_its_column_after_tabs_and_wide_characters() -> None:
+    lines = shown(ReactorError("x", where=Location("a.py", 1, 5, 7, "\t日é = boom"))).splitlines()
+    assert lines[-1] == "  | \t    ^^"
+
+
+def test_the_way_to_the_place_is_shown_when_there_is_one() -> None:
+    outer = Location("pipeline.py", 20, 9, 0, "        self.net = build(config)")
+    inner = Location("net.py", 3, 5, 0, "    raise ValueError(3)")
+    text = shown(ReactorError("load() raised ValueError: 3", where=inner, trail=[outer, inner]))
+    assert (
+        "  the way there:\n    pipeline.py:20:9  self.net = build(config)\n    net.py:3:5  raise ValueError(3)" in text
+    )
+    assert "the way there" not in shown(ReactorError("x", where=inner, trail=[inner]))
+
+
+def test_whole_tracebacks_are_for_those_who_ask() -> None:
+    error = ReactorError("x", details="Traceback (most recent call last):\n  …\nValueError: 3\n")
+    assert "Traceback" not in shown(error)
+    assert "--verbose" in shown(error)
+    assert shown(error, verbose=True).endswith("\nValueError: 3")
+
+
+def test_files_below_the_current_directory_are_named_from_there() -> None:
+    below = Path.cwd() / "some" / "pipeline.py"
+    assert f"--> {os.path.join('some', 'pipeline.py')}:1" in shown(ReactorError("x", where=Location(str(below), 1)))
+    far = Path("/far.py")
+    assert "--> /far.py:1" in shown(ReactorError("x", where=Location(str(far), 1)))

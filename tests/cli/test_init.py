@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reactor_runtime.manifest import load
+from tests.cli.command import Outcome, python, reactor
+
+FILES = {
+    "pipeline.py",
+    "reactor.yaml",
+    "config.yml",
+    "requirements.txt",
+    "README.md",
+    "AGENTS.md",
+    "tests/test_pipeline.py",
+    ".gitignore",
+}
+
+
+def files_below(directory: Path) -> set[str]:
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+
+def files_shown(outcome: Outcome) -> set[str]:
+    """Read the tree that init printed back into paths."""
+    shown, parents = set(), [""]
+    for branches, name in re.findall(r"^([│ ├└─]+)── ?(\S+)", outcome.out, re.MULTILINE):
+        del parents[len(branches) // 4 + 1 :]
+        if name.endswith("/"):
+            parents.append(parents[-1] + name)
+        else:
+            shown.add(parents[-1] + name)
+    return shown
+
+
+def test_init_writes_the_tree_it_prints_and_says_what_to_do_next(tmp_path: Path) -> None:
+    outcome = reactor("init", "my-model", cwd=tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert files_below(tmp_path / "my-model") == files_shown(outcome) == FILES
+    assert outcome.out.endswith("\n\nNext:\n  cd my-model\n  reactor run\n")
+
+
+def test_without_a_name_it_is_my_model(tmp_path: Path) -> None:
+    assert reactor("init", cwd=tmp_path).code == 0
+    assert load(tmp_path / "my-model").name == "my-model"
+
+
+def test_the_project_bears_its_name(tmp_path: Path) -> None:
+    assert reactor("init", "Lake_2", cwd=tmp_path).code == 0
+    manifest = load(tmp_path / "Lake_2")
+    assert (manifest.name, manifest.model, manifest.class_name) == ("Lake_2", "pipeline:MyModel", "MyModel")
+    assert (tmp_path / "Lake_2" / "README.md").read_text().startswith("# Lake_2\n")
+    assert not any("PROJECT_NAME" in path.read_text() for path in (tmp_path / "Lake_2").rglob("*.*") if path.is_file())
+
+
+def test_the_config_has_the_documented_values(tmp_path: Path) -> None:
+    reactor("init", "m", cwd=tmp_path)
+    assert yaml.safe_load((tmp_path / "m" / "config.yml").read_text()) == {"width": 640, "height": 480, "chunk_size": 4}
+
+
+def test_here_takes_the_directory_s_name(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "notes.txt").write_text("mine")
+    outcome = reactor("init", "--here", cwd=tmp_path / "lake")
+    assert outcome.code == 0
+    assert outcome.out.startswith("./\n")
+    assert outcome.out.endswith("\n\nNext:\n  reactor run\n")
+    assert files_below(tmp_path / "lake") == FILES | {"notes.txt"}
+    assert load(tmp_path / "lake").name == "lake"
+
+
+def test_here_in_a_directory_of_another_kind_of_name_wants_one(tmp_path: Path) -> None:
+    (tmp_path / "2 lakes").mkdir()
+    outcome = reactor("init", "--here", cwd=tmp_path / "2 lakes")
+    assert outcome.code == 2
+    assert "must start with a letter" in outcome.err
+    assert reactor("init", "lakes", "--here", cwd=tmp_path / "2 lakes").code == 0
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "pipeline.py").write_text("mine")
+    for arguments, cwd in ((["init", "m"], tmp_path), (["init", "--here"], tmp_path / "m")):
+        outcome = reactor(*arguments, cwd=cwd)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "pipeline.py" in outcome.err
+    assert files_below(tmp_path / "m") == {"pipeline.py"}
+    assert (tmp_path / "m" / "pipeline.py").read_text() == "mine"
+
+
+def test_force_replaces(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "pipeline.py").write_text("mine")
+    assert reactor("init", "m", "--force", cwd=tmp_path).code == 0
+    assert "class MyModel" in (tmp_path / "m" / "pipeline.py").read_text()
+
+
+def test_a_bad_name_writes_nothing(tmp_path: Path) -> None:
+    outcome = reactor("init", "my model", cwd=tmp_path)
+    assert outcome.code == 2
+    assert "`reactor init my-model` would do" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_system_refuses_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m").symlink_to(tmp_path / "m")
+    outcome = reactor("init", "m", "--force", cwd=tmp_path)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+
+
+def test_the_templates_are_listed(tmp_path: Path) -> None:
+    outcome = reactor("init", "--list", cwd=tmp_path)
+    assert outcome.code == 0
+    assert re.fullmatch(r"(\w+  .+\n)+", outcome.out)
+    assert outcome.out.startswith("pipeline  ")
+
+
+def test_an_unknown_template_writes_nothing(tmp_path: Path) -> None:
+    outcome = reactor("init", "m", "--template", "pipelin", cwd=tmp_path)
+    assert outcome.code == 2
+    assert 'did you mean "pipeline"?' in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("scaffold")
+    assert reactor("init", "my-model", cwd=directory).code == 0
+    return directory / "my-model"
+
+
+def test_the_new_project_s_own_tests_pass(project: Path) -> None:
+    outcome = python("-m", "pytest", "-q", "-W", "error", cwd=project)
+    assert outcome.code == 0, outcome.out
+    assert " passed" in outcome.out
+
+
+def test_the_new_project_has_no_lint(project: Path) -> None:
+    outcome = python("-m", "ruff", "check", "--isolated", "--select", "E,F,I,B,UP", "--line-length", "120", cwd=project)
+    assert outcome.code == 0, outcome.out
+
+
+SHAPE = """
+import sys, time
+from pipeline import MyModel, MyState
+model = MyModel()
+model.load({})
+model.state = MyState()
+steps = model.inference()
+next(steps)
+took = []
+for _ in range(10):
+    started = time.perf_counter()
+    batch = next(steps).main_video
+    took.append(time.perf_counter() - started)
+print(*batch.shape, batch.dtype, sorted(took)[5] * 1000)
+"""
+
+
+def test_a_step_of_the_default_size_is_quick(project: Path) -> None:
+    outcome = python("-c", SHAPE, cwd=project, PYTHONPATH=f"{project}:{Path(__file__).resolve().parents[2]}")
+    *shape, dtype, median_ms = outcome.out.split()
+    assert (shape, dtype) == (["4", "480", "640", "3"], "uint8")
+    assert float(median_ms) < 40, "four frames should take well under 20 ms on an idle machine"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reactor_cli.commands.run import Announcer
+from reactor_runtime.manifest import Manifest
+from tests.cli.command import reactor
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\nconfig: config.yml\n")
+    (tmp_path / "config.yml").write_text("width: 640\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        (
+            "model: pipeline:MyModel\nconfg: config.yml\n",
+            [
+                'error: unknown key "confg"',
+                "  --> reactor.yaml:2:1",
+                "  |",
+                "2 | confg: config.yml",
+                "  | ^^^^^",
+                'hint: did you mean "config"?',
+            ],
+        ),
+        (
+            "model: pipeline.MyModel\n",
+            [
+                'error: "pipeline.MyModel" isn\'t of the form module:Class',
+                "  --> reactor.yaml:1:8",
+                "  |",
+                "1 | model: pipeline.MyModel",
+                "  |        ^^^^^^^^^^^^^^^^",
+                "hint: did you mean `model: pipeline:MyModel`?",
+            ],
+        ),
+        (
+            "name: x\n",
+            [
+                'error: reactor.yaml lacks the key "model"',
+                "  --> reactor.yaml:1",
+                "hint: add `model: pipeline:MyModel`, the module and the class to serve",
+            ],
+        ),
+        (
+            "model: [pipeline\n",
+            [
+                "error: reactor.yaml isn't valid YAML: expected ',' or ']', but got '<stream end>'",
+                "  --> reactor.yaml:1:17",
+                "  |",
+                "1 | model: [pipeline",
+                "  |                 ^",
+                "hint: a bracket is opened and not closed",
+            ],
+        ),
+        (
+            "model: pipeline:MyModel\nconfig: gone.yml\n",
+            [
+                "error: the config file gone.yml doesn't exist",
+                "  --> reactor.yaml:2:9",
+                "  |",
+                "2 | config: gone.yml",
+                "  |         ^^^^^^^^",
+                "hint: the path is taken from the directory of reactor.yaml; leave the key out to go without a config",
+            ],
+        ),
+    ],
+    ids=["unknown key", "form of the class", "missing key", "bad YAML", "missing config"],
+)
+def test_a_wrong_manifest_is_explained_at_its_line(project: Path, manifest: str, expected: list[str]) -> None:
+    (project / "reactor.yaml").write_text(manifest)
+    outcome = reactor("run", cwd=project)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.splitlines() == expected
+
+
+def test_no_manifest(tmp_path: Path) -> None:
+    outcome = reactor("run", cwd=tmp_path)
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [
+        f"error: there is no reactor.yaml in {tmp_path}",
+        "hint: `reactor init NAME` makes a new project",
+    ]
+
+
+def test_a_config_that_is_no_mapping_is_explained_at_its_line(project: Path) -> None:
+    (project / "config.yml").write_text("# sizes\n- 640\n- 480\n")
+    outcome = reactor("run", cwd=project)
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[:4] == [
+        "error: config.yml is a list, not a mapping",
+        "  --> config.yml:2:1",
+        "  |",
+        "2 | - 640",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "error"),
+    [
+        ("width", 'error: --set width: there is no "="'),
+        ("a..b=1", "error: --set a..b=1: the key has an empty part"),
+        ("width.x=1", "error: --set width.x=1: width is a number (640), not a mapping"),
+        ("a={", "error: --set a={: the value isn't valid YAML"),
+    ],
+)
+def test_a_bad_set_is_explained(project: Path, assignment: str, error: str) -> None:
+    outcome = reactor("run", "--set", "fine=1", "--set", assignment, cwd=project)
+    assert outcome.code == 2
+    assert outcome.err.startswith(error)
+    assert "hint: " in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["{}"], ["--path", "{}"]], ids=["argument", "--path"])
+def test_the_project_may_be_named_either_way(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "reactor.yaml").write_text("modle: a:B\n")
+    outcome = reactor("run", *(argument.format("mine") for argument in arguments), cwd=tmp_path)
+    assert outcome.code == 2
+    assert "--> mine/reactor.yaml:1:1" in outcome.err
+
+
+def test_the_project_may_not_be_named_twice(project: Path) -> None:
+    outcome = reactor("run", ".", "--path", ".", cwd=project)
+    assert outcome.code == 2
+    assert "named twice" in outcome.err
+
+
+@dataclass(frozen=True)
+class Listening:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Loading:
+    elapsed_s: float
+    detail: str
+
+
+@pytest.fixture
+def announcer(tmp_path: Path) -> Announcer:
+    manifest = Manifest(tmp_path, "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
+    return Announcer(manifest=manifest, open_page=False)
+
+
+def test_a_start_on_this_machine_is_three_lines(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.listening(Listening("127.0.0.1", 8080))  # type: ignore[arg-type]  # has what is read of it
+    announcer.ready(0.123)
+    assert capsys.readouterr() == (
+        "my-model  pipeline:MyModel\n  http://127.0.0.1:8080\nready in 0.12 s\n",
+        "",
+    )
+
+
+def test_a_start_for_the_network_warns(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.listening(Listening("10.1.2.3", 9000))  # type: ignore[arg-type]  # has what is read of it
+    out, err = capsys.readouterr()
+    assert out.endswith("  http://10.1.2.3:9000\n")
+    assert err == "warning: anyone on the network can watch and control this model; nothing asks for a token\n"
+
+
+def test_long_loading_is_told(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.loading(Loading(10.02, "fetching weights"))  # type: ignore[arg-type]  # has what is read of it
+    announcer.loading(Loading(15.0, ""))  # type: ignore[arg-type]
+    assert capsys.readouterr() == ("", "loading … 10 s: fetching weights\nloading … 15 s\n")

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_cli.scaffold import PLACEHOLDER, Template, TemplateFile, check_name, find, templates, tree, write
+from reactor_runtime.errors import UsageError
+from tests.cli.command import ROOT
+
+
+def test_every_template_describes_itself_and_all_its_files() -> None:
+    for template in templates():
+        assert template.description
+        stored = {path for path in (ROOT / "templates" / template.name).rglob("*") if path.is_file()}
+        stored = {path for path in stored if "cache" not in str(path.parent) and path.name != "template.yaml"}
+        assert stored == {file.source for file in template.files}
+        assert all(file.phrase for file in template.files)
+
+
+def test_the_default_template_is_there() -> None:
+    assert find("pipeline").name == "pipeline"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "there is pipeline")])
+def test_an_unknown_template_is_told_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="there is no template") as caught:
+        find(name)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["my-model", "a", "Model_2", "x" * 64])
+def test_good_names_pass(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "better"),
+    [
+        ("", "says nothing", "my-model"),
+        ("..", "says nothing", "my-model"),
+        ("3d", "must start with a letter", "model-3d"),
+        ("-x", "must start with a letter", "x"),
+        ("my model", "contains a space", "my-model"),
+        ("a/b", "is a path", "b"),
+        ("möbel", "contains ö", "m-bel"),
+        ("x-", "ends with a dash", "x"),
+        ("x" * 65, "more than 64 characters", "x" * 64),
+    ],
+)
+def test_a_bad_name_is_told_why_and_a_better_one(name: str, reason: str, better: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_name(name)
+    assert reason in caught.value.message
+    assert caught.value.hint == f"`reactor init {better}` would do"
+
+
+@given(st.text(max_size=80))
+def test_a_better_name_is_a_good_one(name: str) -> None:
+    try:
+        check_name(name)
+    except UsageError as error:
+        check_name(error.hint.split()[2].rstrip("`"))
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Template:
+    source = tmp_path / "stored"
+    source.write_text(f"name: {PLACEHOLDER}\n")
+    paths = ["model.py", "tests/test_model.py", "tests/deep/more.py", ".gitignore", "docs/page.md"]
+    return Template("t", "d", tuple(TemplateFile(source, PurePosixPath(path), f"for {path}") for path in paths))
+
+
+def test_the_name_is_filled_in(template: Template, tmp_path: Path) -> None:
+    write(template, tmp_path / "new", "my-model")
+    assert (tmp_path / "new" / "tests" / "deep" / "more.py").read_text() == "name: my-model\n"
+
+
+def test_the_tree_shows_every_file_with_its_phrase(template: Template) -> None:
+    assert tree(template, "new/").splitlines() == [
+        "new/",
+        "├── model.py           for model.py",
+        "├── tests/",
+        "│   ├── test_model.py  for tests/test_model.py",
+        "│   └── deep/",
+        "│       └── more.py    for tests/deep/more.py",
+        "├── .gitignore         for .gitignore",
+        "└── docs/",
+        "    └── page.md        for docs/page.md",
+    ]
+
+
+def test_a_directory_that_holds_anything_is_in_the_way(template: Template, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"notes\.txt") as caught:
+        write(template, tmp_path / "new", "new")
+    assert "--force" in caught.value.hint
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["notes.txt"]
+
+
+def test_merging_refuses_only_its_own_names_and_lists_them_all(template: Template, tmp_path: Path) -> None:
+    target = tmp_path / "new"
+    (target / "tests").mkdir(parents=True)
+    for name in ("notes.txt", "model.py", "tests/test_model.py"):
+        (target / name).write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        write(template, target, "new", merge=True)
+    assert caught.value.message.splitlines()[1:] == [f"  {target}/model.py", f"  {target}/tests/test_model.py"]
+    assert not (target / ".gitignore").exists()
+
+
+def test_force_replaces_its_own_names_and_nothing_else(template: Template, tmp_path: Path) -> None:
+    target = tmp_path / "new"
+    target.mkdir()
+    for name in ("notes.txt", "model.py"):
+        (target / name).write_text("mine")
+    write(template, target, "new", force=True)
+    assert (target / "notes.txt").read_text() == "mine"
+    assert (target / "model.py").read_text() == "name: new\n"
+
+
+def test_force_replaces_a_link_and_not_what_it_leads_to(template: Template, tmp_path: Path) -> None:
+    target, elsewhere = tmp_path / "new", tmp_path / "elsewhere.py"
+    target.mkdir()
+    elsewhere.write_text("mine")
+    (target / "model.py").symlink_to(elsewhere)
+    write(template, target, "new", force=True)
+    assert elsewhere.read_text() == "mine"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_neither_files_become_directories_nor_directories_files(
+    template: Template, tmp_path: Path, force: bool
+) -> None:
+    target = tmp_path / "new"
+    (target / "model.py").mkdir(parents=True)
+    (target / "tests").write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        write(template, target, "new", merge=True, force=force)
+    assert f"  {target}/model.py" in caught.value.message
+    assert f"  {target}/tests\n" in caught.value.message + "\n"
+
+
+def test_a_file_of_the_project_s_name_is_in_the_way(template: Template, tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("mine")
+    with pytest.raises(UsageError, match="in the way"):
+        write(template, tmp_path / "new", "new", force=True)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_runtime.config import load, override
+from reactor_runtime.errors import ConfigError
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.yml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_no_config_file_is_an_empty_config() -> None:
+    assert load(None) == {}
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}\n"])
+def test_an_empty_config_file_is_an_empty_config(tmp_path: Path, text: str) -> None:
+    assert load(written(tmp_path, text)) == {}
+
+
+def test_values_keep_their_yaml_types(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "width: 640\nscale: 0.5\nname: x\nlayers: [1, 2]\ndeep: {a: null, b: true}\nday: 2026-01-02\n"
+    )
+    assert load(path) == {
+        "width": 640,
+        "scale": 0.5,
+        "name": "x",
+        "layers": [1, 2],
+        "deep": {"a": None, "b": True},
+        "day": datetime.date(2026, 1, 2),
+    }
+
+
+@pytest.mark.parametrize(("text", "what"), [("- 1\n- 2\n", "a list"), ("hello\n", "text"), ("\n\n3\n", "a number")])
+def test_a_config_that_is_no_mapping_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, text))
+    assert caught.value.message == f"config.yml is {what}, not a mapping"
+    assert caught.value.where is not None
+    assert caught.value.where.line == text.count("\n", 0, len(text) - len(text.lstrip("\n"))) + 1
+
+
+def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gone\.yml doesn't exist"):
+        load(tmp_path / "gone.yml")
+
+
+def test_a_duplicate_key_is_an_error_at_its_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is given twice") as caught:
+        load(written(tmp_path, "width: 1\nheight: 2\nwidth: 3\n"))
+    assert caught.value.where is not None
+    assert (caught.value.where.line, caught.value.where.text) == (3, "width: 3")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("a=3", {"a": 3}),
+        ("a=0.5", {"a": 0.5}),
+        ("a=true", {"a": True}),
+        ("a=text", {"a": "text"}),
+        ("a='3'", {"a": "3"}),
+        ("a=[1, 2]", {"a": [1, 2]}),
+        ("a={b: 1}", {"a": {"b": 1}}),
+        ("a=", {"a": None}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a.b.c=1", {"a": {"b": {"c": 1}}}),
+        (" a . b = 1", {"a": {"b": 1}}),
+    ],
+)
+def test_set_takes_yaml_values(assignment: str, expected: dict[str, Any]) -> None:
+    assert load(None, [assignment]) == expected
+
+
+def test_set_overrides_what_the_file_says_and_later_ones_win(tmp_path: Path) -> None:
+    path = written(tmp_path, "width: 640\ntrain: {steps: 10, rate: 0.1}\nempty:\n")
+    config = load(path, ["width=1280", "train.steps=20", "train.steps=30", "empty.x=1"])
+    assert config == {"width": 1280, "train": {"steps": 30, "rate": 0.1}, "empty": {"x": 1}}
+
+
+def test_override_leaves_its_argument_alone() -> None:
+    config = {"a": {"b": 1}}
+    assert override(config, ["a.b=2"]) == {"a": {"b": 2}}
+    assert config == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem", "hint"),
+    [
+        ("width", 'there is no "="', "--set width=VALUE"),
+        ("", 'there is no "="', "--set key=VALUE"),
+        ("=3", "empty part", "--set key=value"),
+        ("a..b=3", "empty part", "--set key.sub=value"),
+        (".a=3", "empty part", "--set key.sub=value"),
+        ("a.=3", "empty part", "--set key.sub=value"),
+        ("width.x=3", "width is a number (640), not a mapping", "set width itself"),
+        ("deep.list.x=3", "deep.list is a list ([1]), not a mapping", "set deep.list itself"),
+        ("a=[1", "isn't valid YAML", "quote it"),
+        ("a=2026-13-01", "month must be in 1..12", "quote it"),
+        ("a=\x07", "isn't valid YAML", "quote it"),
+    ],
+)
+def test_a_bad_set_says_what_is_wrong_and_how_to_write_it(assignment: str, problem: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        override({"width": 640, "deep": {"list": [1]}}, ["fine=1", assignment])
+    assert caught.value.message.startswith(f"--set {assignment}: ")
+    assert problem in caught.value.message
+    assert hint in caught.value.hint

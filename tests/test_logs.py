@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.logs import configure
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def logger() -> logging.Logger:
+    return logging.getLogger("reactor_runtime.server.session")
+
+
+def test_a_text_line_is_time_level_message(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", "text", stream=stream)
+    logger.info("session started id=%s", "s-1")
+    logger.warning("slow")
+    first, second = stream.getvalue().splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d info  session started id=s-1", first)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d warn  slow", second)
+
+
+def test_other_people_s_loggers_are_named() -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    logging.getLogger("diffusers.models").info("loaded")
+    assert stream.getvalue().endswith("info  diffusers.models: loaded\n")
+
+
+def test_lines_below_the_level_are_left_out(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("warning", stream=stream)
+    logger.info("quiet")
+    logger.error("loud")
+    assert "quiet" not in stream.getvalue()
+    assert "error loud" in stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["uvicorn.error", "uvicorn.access", "websockets.server"])
+def test_web_libraries_speak_from_warning_on(name: str) -> None:
+    stream = io.StringIO()
+    configure("debug", stream=stream)
+    logging.getLogger(name).info("connection open")
+    logging.getLogger(name).warning("trouble")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_web_libraries_stay_below_a_higher_level() -> None:
+    stream = io.StringIO()
+    configure("error", stream=stream)
+    logging.getLogger("uvicorn.error").warning("trouble")
+    assert stream.getvalue() == ""
+
+
+def test_a_traceback_follows_its_line_indented(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logger.exception("handler failed")
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("error handler failed")
+    assert rest[0] == "    Traceback (most recent call last):"
+    assert rest[-1] == "    ValueError: no"
+
+
+def test_a_client_s_text_forges_neither_lines_nor_terminal_sequences(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    logger.info("unknown event name=%s", "a\n12:00:00 info  all is well\x1b[2J\r\x9b")
+    assert stream.getvalue().count("\n") == 2
+    assert "\n    12:00:00" in stream.getvalue()
+    assert "\\x1b[2J\\x0d\\x9b" in stream.getvalue()
+
+
+def test_json_lines_carry_what_was_given(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream=stream)
+    logger.info("session %s\nstarted", "s-1", extra={"session": "s-1", "message_count": 3, "odd": object})
+    (text,) = stream.getvalue().splitlines()
+    line = json.loads(text)
+    assert line.pop("odd") == str(object)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line == {
+        "level": "info",
+        "logger": "reactor_runtime.server.session",
+        "message": "session s-1\nstarted",
+        "session": "s-1",
+        "message_count": 3,
+    }
+
+
+def test_a_json_line_holds_its_traceback(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream=stream)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logger.exception("failed")
+    (text,) = stream.getvalue().splitlines()
+    assert json.loads(text)["traceback"].endswith("ValueError: no")
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "coloured"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+    ids=["terminal", "NO_COLOR", "empty NO_COLOR", "dumb", "file"],
+)
+def test_only_a_terminal_that_wants_it_gets_colour(
+    logger: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: io.StringIO,
+    variables: dict[str, str],
+    coloured: bool,
+) -> None:
+    for name, value in {"TERM": "xterm", "NO_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    configure("info", stream=stream)
+    logger.info("hello")
+    assert ("\x1b[32minfo \x1b[0m hello" in stream.getvalue()) is coloured
+
+
+def test_configuring_again_replaces_and_keeps_other_handlers(logger: logging.Logger) -> None:
+    first, second, foreign = io.StringIO(), io.StringIO(), logging.NullHandler()
+    logging.getLogger().addHandler(foreign)
+    configure("info", stream=first)
+    configure("info", stream=second)
+    logger.info("once")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("once") == 1
+    assert foreign in logging.getLogger().handlers
+
+
+@pytest.mark.parametrize(("level", "format"), [("loud", "text"), ("info", "xml")])
+def test_unknown_settings_are_refused(level: str, format: str) -> None:
+    with pytest.raises(ValueError, match="unknown log"):
+        configure(level, format)  # type: ignore[arg-type]  # what a caller without types may pass

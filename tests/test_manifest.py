@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
+from reactor_runtime.manifest import Manifest, kebab_case, load
+
+
+def project(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "reactor.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def failure(tmp_path: Path, text: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        load(project(tmp_path, text))
+    return caught.value
+
+
+def place(error: UsageError) -> tuple[int, int]:
+    assert isinstance(error.where, Location)
+    assert error.where.file.endswith("reactor.yaml")
+    return error.where.line, error.where.column
+
+
+def test_a_whole_manifest(tmp_path: Path) -> None:
+    (tmp_path / "config.yml").write_text("")
+    manifest = load(project(tmp_path, "model: nets.pipeline:MyModel\nname: my-model\nconfig: config.yml\n"))
+    assert manifest == Manifest(
+        project=tmp_path,
+        model="nets.pipeline:MyModel",
+        module="nets.pipeline",
+        class_name="MyModel",
+        name="my-model",
+        config_path=tmp_path / "config.yml",
+    )
+
+
+def test_only_the_model_is_required(tmp_path: Path) -> None:
+    manifest = load(project(tmp_path, "model: pipeline:LoopModel\n"))
+    assert (manifest.name, manifest.config_path) == ("loop-model", None)
+
+
+def test_the_project_is_absolute_whatever_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project(tmp_path, "model: pipeline:M\n"))
+    assert load(Path(".")).project == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("class_name", "name"),
+    [
+        ("MyModel", "my-model"),
+        ("HTTPModel", "http-model"),
+        ("V2VModel", "v2v-model"),
+        ("Model3D", "model3d"),
+        ("my_model", "my-model"),
+        ("_Private", "private"),
+        ("X", "x"),
+        ("_", "_"),
+    ],
+)
+def test_the_default_name_is_the_class_in_kebab_case(class_name: str, name: str) -> None:
+    assert kebab_case(class_name) == name
+
+
+@pytest.mark.parametrize(("key", "nearest"), [("modle", "model"), ("confg", "config"), ("Name", "name")])
+def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, key: str, nearest: str) -> None:
+    error = failure(tmp_path, f"# a comment\nmodel: pipeline:M\n{key}: x\n" if nearest != "model" else f"{key}: a:B\n")
+    assert error.message == f'unknown key "{key}"'
+    assert error.hint == f'did you mean "{nearest}"?'
+    assert error.where is not None
+    assert error.where.end_column == 1 + len(key)
+
+
+def test_an_unknown_key_like_no_other_is_told_all(tmp_path: Path) -> None:
+    error = failure(tmp_path, "model: pipeline:M\nzzz: 1\n")
+    assert place(error) == (2, 1)
+    assert error.hint == "the keys are model, name, config"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "name: x\n"])
+def test_a_missing_model_is_told_what_to_add(tmp_path: Path, text: str) -> None:
+    error = failure(tmp_path, text)
+    assert error.message == 'reactor.yaml lacks the key "model"'
+    assert "`model: pipeline:MyModel`" in error.hint
+    assert place(error) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        ("pipeline.MyModel", "did you mean `model: pipeline:MyModel`?"),
+        ("pipeline.py:MyModel", "did you mean `model: pipeline:MyModel`?"),
+        ("src/pipeline.py:MyModel", "did you mean `model: src.pipeline:MyModel`?"),
+        ("a:b:C", "did you mean `model: a.b:C`?"),
+        ("MyModel", "write `model: pipeline:MyModel` for the class MyModel in pipeline.py"),
+        (":MyModel", "write `model: pipeline:MyModel`"),
+        ("pipeline/MyModel", "write `model: pipeline:MyModel`"),
+    ],
+)
+def test_a_model_of_another_form_is_told_the_form(tmp_path: Path, model: str, hint: str) -> None:
+    error = failure(tmp_path, f"name: x\nmodel: {model}\n")
+    assert error.message == f'"{model}" isn\'t of the form module:Class'
+    assert hint in error.hint
+    assert place(error) == (2, 8)
+    assert error.where is not None
+    assert error.where.text == f"model: {model}"
+
+
+@pytest.mark.parametrize(
+    ("model", "part"), [("my-pipeline:M", "my-pipeline"), ("pipeline:My-Model", "My-Model"), ("class:M", "class")]
+)
+def test_what_python_cannot_name_is_named(tmp_path: Path, model: str, part: str) -> None:
+    assert f'"{part}" in "{model}" isn\'t a Python name' in failure(tmp_path, f"model: {model}\n").message
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("name: 3", '"name" is a number, not text'),
+        ("name:", '"name" is empty, not text'),
+        ("name: ''", '"name" is empty, not text'),
+        ('name: "a\\nb"', '"name" must be one line of text'),
+        ("config: [a]", '"config" is a list, not text'),
+        ("config: true", '"config" is a boolean, not text'),
+    ],
+)
+def test_values_that_are_not_text_are_refused(tmp_path: Path, line: str, problem: str) -> None:
+    error = failure(tmp_path, f"model: a:B\n{line}\n")
+    assert error.message == problem
+    assert place(error)[0] == 2
+
+
+@pytest.mark.parametrize(("text", "what"), [("- model: a:B\n", "a list"), ("pipeline\n", "text"), ("3\n", "a number")])
+def test_a_manifest_that_is_no_mapping(tmp_path: Path, text: str, what: str) -> None:
+    error = failure(tmp_path, text)
+    assert error.message == f"reactor.yaml is {what}, not a mapping"
+    assert place(error) == (1, 1)
+
+
+def test_bad_yaml_points_at_the_author_s_line(tmp_path: Path) -> None:
+    error = failure(tmp_path, "name: x\nmodel: pipeline: MyModel\n")
+    assert isinstance(error, ManifestError)
+    assert place(error) == (2, 16)
+    assert "leave out the space" in error.hint
+
+
+def test_a_missing_config_file_points_at_the_line_that_names_it(tmp_path: Path) -> None:
+    error = failure(tmp_path, "model: a:B\nconfig: conf.yml\n")
+    assert isinstance(error, ConfigError)
+    assert error.message == "the config file conf.yml doesn't exist"
+    assert place(error) == (2, 9)
+
+
+def test_a_directory_is_no_config_file(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    assert failure(tmp_path, "model: a:B\nconfig: conf\n").message == "the config file conf is not a file"
+
+
+def test_no_manifest(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"there is no reactor\.yaml in") as caught:
+        load(tmp_path)
+    assert caught.value.hint == "`reactor init NAME` makes a new project"
+
+
+@pytest.mark.parametrize(
+    ("present", "asked", "hint"),
+    [
+        ("reactor.yml", ".", "rename reactor.yml to reactor.yaml"),
+        ("mine/reactor.yaml", ".", "there is one in mine/"),
+        ("mine/reactor.yaml", "mine/tests", "there is one in"),
+        ("mine/reactor.yaml", "mien", "did you mean"),
+        ("reactor.yaml", "reactor.yaml", "name the directory that holds reactor.yaml"),
+    ],
+)
+def test_a_manifest_near_by_is_pointed_out(tmp_path: Path, present: str, asked: str, hint: str) -> None:
+    file = tmp_path / present
+    (file.parent / "tests").mkdir(parents=True)
+    file.write_text("model: a:B\n")
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path / asked)
+    assert hint in caught.value.hint
