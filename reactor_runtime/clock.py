@@ -1,0 +1,182 @@
+"""Monotonic time and waiting on absolute deadlines, for the server's loop and the model's loop alike.
+
+On Linux deadlines are kept by a timerfd that the event loop reads: a loop's own timers have a grain of 1 ms, a timerfd
+wakes within 0.1 ms and costs nothing while it waits. Elsewhere the loop's timers serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import functools
+import heapq
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+TIMER_ABSTIME = 1
+
+
+class Timer(Protocol):
+    """Something that will call back once, unless cancelled before."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Tell monotonic seconds and call back at a deadline; tests bring a clock of their own that they move."""
+
+    def now(self) -> float: ...
+
+    def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class SystemClock:
+    """Keep real deadlines for one event loop, that of the first `call_at`; close it before the loop ends.
+
+    `now` is CLOCK_MONOTONIC, the same in every process of this machine: times may cross the seam.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timerfd: _TimerFd | None = None
+        self._waiting: list[tuple[float, int, _Waiting]] = []
+        self._order = itertools.count()
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer:
+        if self._loop is None:
+            self._open(asyncio.get_running_loop())
+        if self._timerfd is None:
+            return asyncio.get_running_loop().call_at(deadline, callback)
+        waiting = _Waiting(callback)
+        heapq.heappush(self._waiting, (deadline, next(self._order), waiting))
+        if self._waiting[0][2] is waiting:
+            self._timerfd.arm(deadline)
+        return waiting
+
+    def close(self) -> None:
+        """Let go of the timer; nothing that still waits is called."""
+        if self._timerfd is not None and self._loop is not None:
+            self._loop.remove_reader(self._timerfd.fd)
+            self._timerfd.close()
+            self._timerfd = None
+        self._waiting.clear()
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timerfd = _TimerFd.create()
+        if self._timerfd is not None:
+            loop.add_reader(self._timerfd.fd, self._fire)
+
+    def _fire(self) -> None:
+        assert self._timerfd is not None, "the reader is removed before the timer is closed"
+        self._timerfd.clear()
+        while self._waiting and (self._waiting[0][0] <= time.monotonic() or self._waiting[0][2].callback is None):
+            callback = heapq.heappop(self._waiting)[2].callback
+            if callback is not None:
+                callback()
+        if self._waiting and self._timerfd is not None:
+            self._timerfd.arm(self._waiting[0][0])
+
+
+class Alarm:
+    """Wake one sleeper at a deadline, or earlier when somebody rings.
+
+    A ring while nobody sleeps is kept, so none is missed between a check and the sleep that follows it. Wake-ups
+    may be spurious: look again at what you waited for. `ring` belongs to the loop's thread.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rung = False
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        self._rung = True
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    async def wait(self, deadline: float | None = None) -> None:
+        """Sleep until `deadline` in monotonic seconds, or without end, or until rung."""
+        if self._rung or (deadline is not None and deadline <= self._clock.now()):
+            self._rung = False
+            return
+        assert self._sleeper is None, "an alarm has one sleeper"
+        sleeper = self._sleeper = asyncio.get_running_loop().create_future()
+        timer = None
+        if deadline is not None:
+            timer = self._clock.call_at(deadline, lambda: None if sleeper.done() else sleeper.set_result(None))
+        try:
+            await sleeper
+        finally:
+            self._sleeper = None
+            self._rung = False
+            if timer is not None:
+                timer.cancel()
+
+
+class _Waiting:
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class _TimerFd:
+    """Wrap the kernel's timer; Python has it since 3.13, before that three calls through ctypes do."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @classmethod
+    def create(cls) -> _TimerFd | None:
+        if sys.platform != "linux":
+            return None
+        if sys.version_info >= (3, 13):
+            return cls(os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC))
+        fd = _libc().timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        return cls(fd) if fd >= 0 else None
+
+    def arm(self, deadline: float) -> None:
+        nanoseconds = max(1, int(deadline * 1e9))
+        if sys.version_info >= (3, 13):
+            os.timerfd_settime_ns(self.fd, flags=os.TFD_TIMER_ABSTIME, initial=nanoseconds)
+            return
+        spec = _ITimerSpec(0, 0, *divmod(nanoseconds, 1_000_000_000))
+        if _libc().timerfd_settime(self.fd, TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+    def clear(self) -> None:
+        try:
+            os.read(self.fd, 8)
+        except OSError as error:
+            if error.errno != errno.EAGAIN:  # armed anew since the loop saw it ready: nothing to read yet
+                raise
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class _ITimerSpec(ctypes.Structure):
+    _fields_ = [
+        ("interval_s", ctypes.c_long),
+        ("interval_ns", ctypes.c_long),
+        ("value_s", ctypes.c_long),
+        ("value_ns", ctypes.c_long),
+    ]
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,76 @@
+"""Bytes of the seam: a message is a four-byte length and a JSON array of its name and its fields in order."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, get_args
+
+from reactor_runtime.seam.messages import Message, Moment, Picture, Sound, ToEngine, ToServer
+
+LENGTH = struct.Struct(">I")
+
+
+class Framing:
+    """Cut a stream of bytes into messages, however the stream comes in pieces."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Add bytes and yield every message they complete."""
+        pending = self._pending
+        pending += data
+        start = 0
+        try:
+            while len(pending) - start >= LENGTH.size:
+                end = start + LENGTH.size + LENGTH.unpack_from(pending, start)[0]
+                if len(pending) < end:
+                    break
+                body = pending[start + LENGTH.size : end]
+                start = end
+                yield _decode(body)
+        finally:
+            del pending[:start]
+
+
+def encode(message: Message) -> bytes:
+    """Turn a message into the bytes that `Framing` cuts back into it."""
+    kind = type(message)
+    body = json.dumps([kind.__name__, *_FIELDS[kind](message)], separators=(",", ":")).encode()
+    return LENGTH.pack(len(body)) + body
+
+
+def _decode(body: bytearray) -> Message:
+    name, *values = json.loads(body)
+    return _MAKERS[name](*values)
+
+
+def _moment_fields(moment: Moment) -> tuple[Any, ...]:
+    *plain, pictures, sounds = _moment_plain(moment)
+    return (*plain, [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds])
+
+
+def _make_moment(*values: Any) -> Moment:
+    *plain, pictures, sounds = values
+    make: Callable[..., Moment] = Moment
+    return make(*plain, tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds))
+
+
+def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # every message is a dataclass
+    if len(names) < 2:  # attrgetter gives a tuple only for two names and more
+        return lambda message: tuple(getattr(message, name) for name in names)
+    return attrgetter(*names)
+
+
+_moment_plain = _plain_fields(Moment)
+_picture_fields = _plain_fields(Picture)
+_sound_fields = _plain_fields(Sound)
+_KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
+_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
+_FIELDS[Moment] = _moment_fields
+_MAKERS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in _KINDS}
+_MAKERS["Moment"] = _make_moment

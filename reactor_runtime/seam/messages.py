@@ -1,0 +1,223 @@
+"""What engine and server say to each other, one frozen dataclass a message.
+
+Fields hold JSON values only. Times are seconds of CLOCK_MONOTONIC, which both processes share, unless named otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """server → engine, once: import the class, check it, load it.
+
+    `config` is YAML, whose dates and sets JSON hasn't; load() gets what it says.
+    """
+
+    project: str
+    module: str
+    class_name: str
+    config: str
+    log_level: str
+    log_format: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartSession:
+    """server → engine: a controller has come; answered by Started, later by Ended."""
+
+    session: str
+    client: str
+    joined_at_unix: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopSession:
+    """server → engine: the controller has gone; answered by Ended when the model has let go of it."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEvent:
+    """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer."""
+
+    session: str
+    client: str
+    ticket: str | int | None
+    name: str
+    data_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """server → engine: the moment was shown or dropped; its memory and its place in the queue are free again.
+
+    `ready_at` is when it could have been shown, encoded and all; 0 when it was dropped before.
+    """
+
+    session: str
+    moment: int
+    ready_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """server → engine: end the session there may be, then the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """engine → server: the last line the model logged or printed while loading."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """engine → server: the class is fine; what a client needs to know of it (tracks and schema)."""
+
+    contract: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """engine → server: load() is done, sessions may come."""
+
+    load_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """engine → server: the model can't be imported, checked or loaded; the process ends. See `errors.to_json`."""
+
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """engine → server: the session has a fresh state."""
+
+    session: str
+    started_at: float
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """engine → server: the model has let go of the session; `error` says why it failed, if it did."""
+
+    session: str
+    error: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One frame within a moment: `offset` into the ring, -1 for a black frame that has no pixels there."""
+
+    track: str
+    seq: int
+    offset: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """One piece of sound within a moment, int16 of shape (channels, samples) at `offset` in the ring."""
+
+    track: str
+    seq: int
+    offset: int
+    channels: int
+    samples: int
+    sample_rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then."""
+
+    session: str
+    number: int
+    due: float
+    interval_s: float
+    handed_over: float
+    wall_us: int
+    applied: int
+    step_s: float
+    pictures: tuple[Picture, ...]
+    sounds: tuple[Sound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """engine → server: show nothing of the moments before `moment`; the one that follows is black."""
+
+    session: str
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSaid:
+    """engine → server: a model message, for every client of the session or for `client` alone.
+
+    It reaches clients after the moments that were handed over before it.
+    """
+
+    session: str
+    type: str
+    data: dict[str, Any]
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """engine → server: the public state fields that have another value."""
+
+    session: str
+    changes: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """engine → server: event `n` was applied; `reply` is the message its handler returned."""
+
+    session: str
+    client: str
+    ticket: str | int | None
+    n: int
+    reply: tuple[str, dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """engine → server: the event changed nothing, or its handler failed; `fields` are {path, message} objects."""
+
+    session: str
+    client: str
+    ticket: str | int | None
+    event: str
+    code: str
+    message: str
+    fields: list[dict[str, str]] = field(default_factory=list)
+
+
+ToEngine = Load | StartSession | StopSession | ClientEvent | Credit | Shutdown
+ToServer = (
+    Loading
+    | Described
+    | Ready
+    | Failed
+    | Started
+    | Ended
+    | Moment
+    | Flush
+    | ModelSaid
+    | StateChanged
+    | Answer
+    | Refusal
+)
+Message = ToEngine | ToServer

@@ -1,0 +1,97 @@
+"""The engine as a child process: started with its ends of the seam, asked to end, made to end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from reactor_runtime.seam.ring import create_memory
+
+SOCKET_BUFFER_BYTES = 1 << 20
+
+
+class EngineProcess:
+    """Start `python -m reactor_runtime.engine` with one end of a new seam; keep the other as `socket` and `memory_fd`.
+
+    The child inherits stdin, stdout, stderr and the process group, so that `breakpoint()` works in a model. Start it
+    from the thread that lives longest: the kernel ends the child when that thread ends.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        self.memory_fd = create_memory()
+        arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
+        with theirs, _interrupt_held():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "reactor_runtime.engine", *arguments],
+                pass_fds=(theirs.fileno(), self.memory_fd),
+            )
+        ours.setblocking(False)
+        self.socket = ours
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for the end; returns the exit status as `subprocess` gives it, None when the time is over. Blocks."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self, deadline: float) -> int:
+        """Let it end by itself until `deadline` (monotonic seconds), then terminate, then kill. Blocks."""
+        status = self.wait(max(0.0, deadline - time.monotonic()))
+        for send_signal in (self._process.terminate, self._process.kill):
+            if status is not None:
+                break
+            send_signal()
+            status = self.wait(0.3)
+        return self._process.wait() if status is None else status
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def close(self) -> None:
+        """Give back the descriptors; the process must have ended."""
+        os.close(self.memory_fd)
+
+
+@contextlib.contextmanager
+def _interrupt_held() -> Iterator[None]:
+    """Have a child start with SIGINT blocked: Ctrl-C must not end its interpreter before it can decide to ignore it."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def describe_exit(status: int) -> str:
+    """Say in words how a process ended, from the status `subprocess` gives."""
+    if status >= 0:
+        return f"exited with code {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    reasons = {
+        "SIGKILL": "was killed (SIGKILL); if nobody did it, the machine ran out of memory",
+        "SIGSEGV": "crashed in native code (SIGSEGV, segmentation fault)",
+        "SIGABRT": "was aborted in native code (SIGABRT)",
+        "SIGBUS": "crashed in native code (SIGBUS)",
+        "SIGFPE": "crashed in native code (SIGFPE)",
+        "SIGILL": "crashed on an instruction this processor lacks (SIGILL)",
+        "SIGTERM": "was terminated (SIGTERM)",
+    }
+    return reasons.get(name, f"was ended by {name}")

@@ -1,0 +1,168 @@
+"""Stand-ins that behave: a clock that is moved by hand, a sink that collects, an engine that notes what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from reactor_runtime.clock import Timer
+from reactor_runtime.engine.sink import Black, Outgoing
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.supervisor import EnginePhase
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M")
+
+SETTLING_PASSES = 20  # of the loop: everything here is callbacks, none waits for a thread or a socket
+
+
+async def settle() -> None:
+    """Let everything that can go on without time passing go on."""
+    for _ in range(SETTLING_PASSES):
+        await asyncio.sleep(0)
+
+
+class FakeTimer:
+    """A deadline that may be cancelled."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class FakeClock:
+    """A clock that stands still until it is moved; deadlines are met in order, exactly on time."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self._now = now
+        self._timers: list[tuple[float, int, FakeTimer]] = []
+        self._order = itertools.count()
+
+    def now(self) -> float:
+        return self._now
+
+    def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer:
+        timer = FakeTimer(callback)
+        heapq.heappush(self._timers, (deadline, next(self._order), timer))
+        return timer
+
+    def spend(self, seconds: float) -> None:
+        """Let time pass while the loop is held up, as by a computation: deadlines are met late, at the next advance."""
+        self._now += seconds
+
+    async def advance(self, seconds: float) -> None:
+        """Move on, letting the loop settle before, between and after the deadlines on the way."""
+        end = self._now + seconds
+        await settle()
+        while self._timers and self._timers[0][0] <= end:
+            deadline, _, timer = heapq.heappop(self._timers)
+            if timer.callback is not None:
+                self._now = max(self._now, deadline)
+                timer.callback()
+                await settle()
+        self._now = max(self._now, end)
+        await settle()
+
+    @property
+    def pending(self) -> int:
+        """How many deadlines somebody still waits for."""
+        return sum(timer.callback is not None for _, _, timer in self._timers)
+
+
+@dataclass(slots=True)
+class Shown:
+    """What was handed over: the moment, the first pixel's red of its first picture, and when that was."""
+
+    moment: Outgoing
+    red: int
+    at: float
+
+
+@dataclass
+class CollectingSink:
+    """Take the engine's output, in order; `played` gives the credits back, as showing the moments would."""
+
+    clock: FakeClock
+    shown: list[Shown] = field(default_factory=list)
+    sent: list[seam.ToServer] = field(default_factory=list)
+    released: list[int] = field(default_factory=list)
+    everything: list[Outgoing | seam.ToServer] = field(default_factory=list)
+
+    def show(self, moment: Outgoing) -> None:
+        payload = moment.pieces[0].payload
+        red = 0 if isinstance(payload, Black) else int(np.asarray(payload).flat[0])
+        self.shown.append(Shown(moment, red, self.clock.now()))
+        self.everything.append(moment)
+
+    def send(self, message: seam.ToServer) -> None:
+        self.sent.append(message)
+        self.everything.append(message)
+
+    def release(self, number: int) -> None:
+        self.released.append(number)
+
+    @property
+    def reds(self) -> list[int]:
+        return [shown.red for shown in self.shown]
+
+    def of(self, kind: type[M]) -> list[M]:
+        """List the messages of one kind."""
+        return [message for message in self.sent if isinstance(message, kind)]
+
+
+class FakeEngine:
+    """An engine that is loaded, and does nothing but remember what it was told."""
+
+    def __init__(self) -> None:
+        self.phase = EnginePhase.READY
+        self.detail = ""
+        self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
+        self.loading_s = 0.0
+        self.busy = False
+        self.told: list[seam.ToEngine] = []
+
+    def send(self, message: seam.ToEngine) -> None:
+        self.told.append(message)
+
+    def of(self, kind: type[M]) -> list[M]:
+        return [message for message in self.told if isinstance(message, kind)]
+
+
+class HandEncoder(Encoder):
+    """Runs each job when it is told to, in any order; `run_all` runs those that wait."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+
+    def submit(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+
+        def run() -> None:
+            try:
+                future.set_result(job(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001  (as a pool does: it is the future's)
+                future.set_exception(error)
+
+        self.jobs[next(self._numbers)] = run
+        return future
+
+    def run(self, number: int) -> None:
+        self.jobs.pop(number)()
+
+    def run_all(self) -> None:
+        for number in tuple(self.jobs):
+            self.run(number)
+
+    def close(self) -> None:
+        self.jobs.clear()

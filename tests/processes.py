@@ -1,0 +1,49 @@
+"""What is true of other processes, looked up where the kernel says it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.timeouts import TIMEOUT_S
+
+PROC = Path("/proc")
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process exists and is more than a zombie."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """List the living children of a process."""
+    every = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+    return [child for child in every if _parent(child) == pid and alive(child)]
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def gone(pid: int) -> None:
+    """Wait until a process that isn't ours to wait for has ended."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while alive(pid):
+        assert time.monotonic() < deadline, f"process {pid} is still there"
+        time.sleep(0.01)
+
+
+def descriptors(pid: int) -> int:
+    """Count what a process holds open."""
+    return len(list((PROC / str(pid) / "fd").iterdir()))
+
+
+def threads(pid: int) -> int:
+    """Count the threads of a process."""
+    return len(list((PROC / str(pid) / "task").iterdir()))

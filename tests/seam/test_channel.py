@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.messages import Loading, StateChanged
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    ours, theirs = socket.socketpair()
+    channels = Channel(ours), Channel(theirs)
+    yield channels
+    for channel in channels:
+        channel.close()
+
+
+def test_messages_arrive_in_order_until_the_other_side_closes(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    for number in range(3):
+        ours.send(Loading(f"line {number}"))
+    ours.close()
+    assert list(theirs) == [Loading("line 0"), Loading("line 1"), Loading("line 2")]
+
+
+def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    each = [StateChanged("s", {"text": letter * 5000}) for letter in "abcd"]
+
+    def send(message: StateChanged) -> None:
+        for _ in range(50):
+            ours.send(message)
+
+    threads = [threading.Thread(target=send, args=(message,)) for message in each]
+    for thread in threads:
+        thread.start()
+    incoming = iter(theirs)
+    received = [next(incoming) for _ in range(200)]
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert all(received.count(message) == 50 for message in each)
+
+
+def test_sending_to_nobody_raises(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    theirs.close()
+    with pytest.raises(OSError, match="pipe"):
+        ours.send(Loading("hello"))

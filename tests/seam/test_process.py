@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.process import EngineProcess, describe_exit
+from tests.processes import alive, gone
+from tests.timeouts import TIMEOUT_S
+
+PARENT = """
+import sys
+from reactor_runtime.seam.process import EngineProcess
+engine = EngineProcess()
+print(engine.pid, flush=True)
+sys.stdin.read()
+"""
+MODEL = """
+import signal, time
+from reactor_runtime import *
+
+class Out(Output):
+    video: Video
+
+class State(InputState):
+    pass
+
+class Slow(ReactorPipeline):
+    state: State
+
+    def load(self, config):
+        {}
+
+    def inference(self):
+        yield None
+"""
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineProcess]:
+    engine = EngineProcess()
+    yield engine
+    engine.kill()
+    engine.end(time.monotonic())
+    engine.socket.close()
+    engine.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_engine_ends_with_its_parent(number: signal.Signals) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with parent:
+        assert parent.stdout is not None
+        engine = int(parent.stdout.readline())
+        assert alive(engine)
+        parent.send_signal(number)
+        gone(engine)
+
+
+def test_an_engine_ends_when_its_end_of_the_seam_is_closed(engine: EngineProcess) -> None:
+    engine.socket.close()
+    assert engine.wait(TIMEOUT_S) is not None
+
+
+def load(engine: EngineProcess, project: Path, body: str) -> Channel:
+    """Have the engine load a model whose load() does `body`; returns when it has printed `loading`."""
+    (project / "slow.py").write_text(MODEL.format(body))
+    engine.socket.setblocking(True)
+    channel = Channel(engine.socket)
+    channel.send(seam.Load(str(project), "slow", "Slow", "{}", "info", "text"))
+    assert any(message == seam.Loading("loading") for message in channel)
+    return channel
+
+
+def test_an_engine_that_is_asked_to_end_while_loading_ends_by_itself(engine: EngineProcess, tmp_path: Path) -> None:
+    channel = load(engine, tmp_path, "print('loading'); time.sleep(600)")
+    channel.send(seam.Shutdown())
+    assert engine.wait(TIMEOUT_S) == 0
+
+
+def test_an_engine_that_has_time_to_end_is_not_terminated(engine: EngineProcess) -> None:
+    engine.socket.close()
+    assert engine.end(time.monotonic() + TIMEOUT_S) >= 0
+
+
+def test_an_engine_that_does_not_end_is_terminated(engine: EngineProcess) -> None:
+    assert engine.end(time.monotonic()) == -signal.SIGTERM
+
+
+def test_an_engine_that_does_not_even_terminate_is_killed(engine: EngineProcess, tmp_path: Path) -> None:
+    load(engine, tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('loading'); time.sleep(600)")
+    assert engine.end(time.monotonic()) == -signal.SIGKILL
+
+
+def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
+    engine.kill()
+    assert engine.wait(TIMEOUT_S) == -signal.SIGKILL
+    engine.kill()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-signal.SIGKILL, "ran out of memory"),
+        (-signal.SIGSEGV, "segmentation fault"),
+        (-signal.SIGTERM, "terminated (SIGTERM)"),
+        (-signal.SIGUSR1, "ended by SIGUSR1"),
+        (-250, "signal 250"),
+    ],
+)
+def test_how_a_process_ended_is_said_in_words(status: int, words: str) -> None:
+    assert words in describe_exit(status)

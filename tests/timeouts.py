@@ -1,0 +1,3 @@
+"""How long a test waits for what must happen, before it fails: long enough for a busy machine, never a measurement."""
+
+TIMEOUT_S = 30.0
