@@ -122,6 +122,8 @@ def _check_rates(cls: type) -> None:
             raise TypeError(f"{cls.__name__}.{name} must be a number of frames a second, not {value!r}")
         if not math.isfinite(value) or value <= 0:
             raise ValueError(f"{cls.__name__}.{name} must be above 0, not {value!r}")
+    if vars(cls).get("max_fps", 1.0) < 1:
+        raise ValueError(f"{cls.__name__}.max_fps must be at least 1, not {vars(cls)['max_fps']!r}")
     size = vars(cls).get("buffer_size", 1)
     if isinstance(size, bool) or not isinstance(size, int):
         raise TypeError(f"{cls.__name__}.buffer_size must be a whole number of frames, not {size!r}")

@@ -11,7 +11,7 @@ _MIN_STEPS = 4
 _SLOWEST_FPS = 1.0
 
 _WINDOW_STEPS = 64
-_MARGIN_S = 0.0003
+_MARGIN_S = 0.0002
 
 
 class RateEstimate:

@@ -1,0 +1,44 @@
+"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID`: started by the server, never by hand."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import io
+import os
+import signal
+import socket
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    socket_fd, memory_fd, parent = (int(argument) for argument in sys.argv[1:])
+    _end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the server decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the start, see `seam.process`
+    faulthandler.enable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # in a pipe, too, what the author prints is to be seen at once
+    sys.argv[:] = [sys.argv[0]]
+    from reactor_runtime.engine.host import run_engine
+    from reactor_runtime.seam.channel import Channel
+
+    channel = Channel(socket.socket(fileno=socket_fd))
+    try:
+        return run_engine(channel, memory_fd)
+    finally:
+        channel.close()
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this process when the server's ends; end-of-file on the seam is the portable second net."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call above
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

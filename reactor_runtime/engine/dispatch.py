@@ -1,0 +1,137 @@
+"""The way of an event inside the engine: checked at once, numbered, kept until the step is over, handled in order."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reactor_runtime.authoring.events import EventSpec
+from reactor_runtime.authoring.messages import CommandError, ModelMessage, message_to_json
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.engine.author import from_author
+from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.session import Session, SessionStopped
+from reactor_runtime.errors import InvalidEvent
+from reactor_runtime.seam.messages import Answer, ClientEvent, Refusal, ToServer
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEvent:
+    """An event whose values fit: `arguments` are what its handler gets."""
+
+    event: ClientEvent
+    spec: EventSpec
+    arguments: dict[str, Any]
+
+
+def check_event(events: Mapping[str, EventSpec], event: ClientEvent) -> CheckedEvent | Refusal:
+    """Hold a client's event against the contract; pure, any thread."""
+    spec = events.get(event.name)
+    if spec is None:
+        known = ", ".join(sorted(events)) or "none"
+        return refusal(event, "unknown_event", f"the model has no event {event.name!r}; it has: {known}")
+    try:
+        return CheckedEvent(event, spec, spec.validate(event.data_json))
+    except InvalidEvent as error:
+        fields = [field.to_json() for field in error.fields]
+        return refusal(event, "invalid_event", str(error), fields)
+
+
+def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, str]] | None = None) -> Refusal:
+    return Refusal(event.session, event.client, event.ticket, event.name, code, message, fields or [])
+
+
+def too_many(event: ClientEvent) -> Refusal:
+    """Refuse an event because the model is behind with those before it."""
+    return refusal(event, "rate_limited", f"the model is behind: {event.name} changed nothing; send fewer events")
+
+
+@dataclass(slots=True)
+class _Numbered:
+    n: int
+    checked: CheckedEvent
+
+
+class Dispatcher:
+    """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
+
+    `set_field` serves generated events; `settle` tells the clients what a handler changed, before its answer.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        session: Session,
+        send: Callable[[ToServer], None],
+        set_field: Callable[[str, object], None],
+        settle: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._session = session
+        self._set_field = set_field
+        self._settle = settle
+        self._send = send
+        self._waiting: deque[_Numbered] = deque()
+        self._accepted = 0
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def accept(self, checked: CheckedEvent) -> None:
+        """Number an event and keep it, unless 1,000 wait; of several that dedupe, only the newest will run."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._send(too_many(checked.event))
+            return
+        self._accepted += 1
+        self._waiting.append(_Numbered(self._accepted, checked))
+        self._session.alarm.ring()
+
+    async def run_waiting(self) -> None:
+        """Run the handlers of all events that wait, in order; SessionStopped leaves the rest unrun."""
+        newest = {waiting.checked.spec.name: waiting.n for waiting in self._waiting if waiting.checked.spec.dedupe}
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if newest.get(waiting.checked.spec.name, waiting.n) == waiting.n:
+                answer = await self._handle(waiting)
+            else:
+                answer = self._answer(waiting, None)
+            self._session.applied = waiting.n
+            if answer is not None:
+                self._send(answer)
+
+    async def _handle(self, waiting: _Numbered) -> Answer | Refusal | None:
+        event, spec = waiting.checked.event, waiting.checked.spec
+        try:
+            if spec.method is None:
+                assert spec.field is not None, "a generated event sets a field"
+                self._set_field(spec.field, waiting.checked.arguments[spec.field])
+                result = None
+            else:
+                result = await call_author(self._model, spec, self._session, waiting.checked.arguments)
+            self._settle()
+            if result is not None and not isinstance(result, ModelMessage):
+                raise TypeError(f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing")
+            return self._answer(waiting, None if result is None else message_to_json(result))
+        except SessionStopped:
+            raise
+        except CommandError as error:
+            return refusal(event, error.code, error.message)
+        except (Exception, SystemExit) as error:
+            logger.error(
+                "the handler of event %s failed; the session continues", event.name, exc_info=from_author(error)
+            )
+            return refusal(event, "internal_error", f"the handler of {event.name} failed")
+
+    def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> Answer | None:
+        event = waiting.checked.event
+        if event.ticket is None and reply is None:
+            return None
+        return Answer(event.session, event.client, event.ticket, waiting.n, reply)

@@ -1,0 +1,133 @@
+"""The engine's process from start to end: load the model, then serve the sessions the server starts.
+
+One thread reads the seam; everything else, the author's code above all, runs on the main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from pathlib import Path
+
+import yaml
+
+from reactor_runtime import errors, logs
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.clock import SystemClock
+from reactor_runtime.engine import author
+from reactor_runtime.engine.buffer import OutputBuffer
+from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.output import Emitter
+from reactor_runtime.engine.pipeline import PipelineDriver
+from reactor_runtime.engine.progress import watch_output
+from reactor_runtime.engine.reader import Reader
+from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.sink import SeamSink
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.ring import RingWriter
+
+logger = logging.getLogger(__name__)
+
+
+def run_engine(channel: Channel, memory_fd: int) -> int:
+    """Do everything the engine's process does; returns its exit code."""
+    incoming = iter(channel)
+    load = next(incoming, None)
+    if not isinstance(load, seam.Load):
+        return 1
+    logs.configure(load.log_level, "json" if load.log_format == "json" else "text")
+    project = Path(load.project)
+    try:
+        model_class = author.import_class(project, load.module, load.class_name)
+        contract = author.compile_contract(model_class)
+        channel.send(seam.Described(contract.to_json()))
+        reader = Reader(channel, contract.events)
+        threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
+        began = time.monotonic()
+        with watch_output(lambda line: channel.send(seam.Loading(line))):
+            model = author.make_model(model_class, project)
+            host = Host(model, contract, channel, memory_fd, project)
+            author.call_load(model, yaml.safe_load(load.config), project)
+    except errors.ReactorError as error:
+        channel.send(seam.Failed(errors.to_json(error)))
+        return error.exit_code
+    asyncio.run(host.serve(reader, load_s=time.monotonic() - began))
+    return 0
+
+
+class Host:
+    """Serve one session after the other with a loaded model, on the model's loop."""
+
+    def __init__(self, model: Model, contract: Contract, channel: Channel, memory_fd: int, project: Path) -> None:
+        assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
+        self.connected = asyncio.Event()
+        self._channel = channel
+        self._project = project
+        self._clock = SystemClock()
+        sink = SeamSink(channel, RingWriter(memory_fd))
+        self._emitter = Emitter(contract, self._clock, sink)
+        self.output_buffer = OutputBuffer(self._emitter)
+        self._driver = PipelineDriver(model, contract, self._emitter, self._clock, sink)
+        self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
+        self._stopped: set[str] = set()
+        self._current: tuple[Session, Dispatcher] | None = None
+        model._runtime = self  # set from outside: an author's __init__ needn't call ours
+
+    def send(self, message: ModelMessage, client: str | None = None) -> None:
+        """Pass a message of the model's to the session's clients, or to one; nobody there: nothing."""
+        kind, data = message_to_json(message)
+        if self._current is not None:
+            self._channel.send(seam.ModelSaid(self._current[0].id, kind, data, client))
+
+    async def serve(self, reader: Reader, *, load_s: float) -> None:
+        """Take sessions until the server asks to end."""
+        loop = asyncio.get_running_loop()
+        reader.attach(loop, self._take)
+        self._channel.send(seam.Ready(load_s))
+        while (start := await self._starts.get()) is not None:
+            await self._serve_session(start)
+        self._clock.close()
+
+    async def _serve_session(self, start: seam.StartSession) -> None:
+        client = ClientInfo(
+            start.client, "controller", start.joined_at_unix, lambda message: self.send(message, start.client)
+        )
+        session = Session(start.session, client, self._clock, time.time())
+        dispatcher = self._driver.dispatcher(session)
+        self._current = session, dispatcher
+        if start.session in self._stopped:
+            session.stop()
+        error = None
+        try:
+            await self._driver.serve(session, dispatcher, self.connected)
+        except (Exception, SystemExit) as raised:
+            logger.error("the session failed id=%s", session.id, exc_info=author.from_author(raised))
+            error = errors.to_json(author.session_failure(raised, self._project))
+        self._current = None
+        self._stopped.discard(session.id)
+        self._channel.send(seam.Ended(session.id, error))
+
+    def _take(self, message: seam.Message | CheckedEvent) -> None:
+        current = self._current
+        match message:
+            case CheckedEvent():
+                if current is not None and current[0].id == message.event.session:
+                    current[1].accept(message)
+            case seam.Credit():
+                self._emitter.credit(message)
+            case seam.StartSession():
+                self._starts.put_nowait(message)
+            case seam.StopSession():
+                self._stopped.add(message.session)
+                if current is not None and current[0].id == message.session:
+                    current[0].stop()
+            case seam.Shutdown():
+                self._starts.put_nowait(None)
+                if current is not None:
+                    current[0].stop()

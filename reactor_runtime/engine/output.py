@@ -1,0 +1,159 @@
+"""The way of a frame inside the engine: checked, split into moments, given a due time, handed to the sink.
+
+`buffer_size` moments may be outstanding; each comes back as a credit when it was shown or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.pace import Pace
+from reactor_runtime.engine.payload import Unpack
+from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.sink import Black, Outgoing, Piece, Sink
+from reactor_runtime.seam.messages import Credit, Flush
+
+
+class Emitter:
+    """Hand the model's output over, never more than `buffer_size` moments ahead; belongs to the model's thread."""
+
+    def __init__(self, contract: Contract, clock: Clock, sink: Sink) -> None:
+        self._contract = contract
+        self._clock = clock
+        self._sink = sink
+        self._unpack = Unpack(contract)
+        self._session: Session | None = None
+        self._numbers = 0
+        self._pace = Pace(contract)
+        self._flushes = 0
+        self._outstanding: dict[int, tuple[float, float] | None] = {}
+        self._seqs: dict[str, int] = {}
+        self._sizes: dict[TrackSpec, Black] = {}
+
+    @property
+    def pace(self) -> Pace:
+        return self._pace
+
+    def open(self, session: Session) -> None:
+        """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
+        self._session = session
+        self._outstanding.clear()
+        self._seqs = {track.name: 0 for track in self._contract.tracks}
+        self._sizes.clear()
+        self._pace.begin()
+
+    def close(self) -> None:
+        """End the session: what is still queued is not shown, what is emitted from here on goes nowhere."""
+        self.flush()
+        self._session = None
+        self._pace.end()
+
+    def credit(self, credit: Credit) -> None:
+        """Take a moment back; the session it belongs to may be over already."""
+        self._sink.release(credit.moment)
+        if self._session is None or credit.moment not in self._outstanding:
+            return
+        timing = self._outstanding.pop(credit.moment)
+        if timing is not None and credit.ready_at:
+            compute_s, handed_over = timing
+            self._pace.learn(compute_s, credit.ready_at - handed_over)
+        self._session.alarm.ring()
+
+    def step_at(self) -> float | None:
+        """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
+        if len(self._outstanding) >= self._contract.buffer_size:
+            return None
+        return self._pace.step_at()
+
+    async def emit(
+        self,
+        output: object,
+        *,
+        compute_time: float | None = None,
+        drop: bool = False,
+        adapt: bool = True,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Hand over a frame or a batch, waiting while the queue is full; its `compute_time` moves the rate, if it may.
+
+        `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
+        Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
+        """
+        moments = self._unpack(output)
+        session = self._session
+        if session is None:
+            return
+        if compute_time is not None and adapt:
+            self._pace.adapt(len(moments), compute_time)
+        flushes = self._flushes
+        compute_s, applied = compute_time or 0.0, session.applied
+        for index, moment in enumerate(moments):
+            while len(self._outstanding) >= self._contract.buffer_size:
+                if drop:
+                    self._skip(moments[index:])
+                    return
+                await session.alarm.wait()
+                if meanwhile is not None:
+                    await meanwhile()
+                if session.stopping or flushes != self._flushes:
+                    return
+            self._hand_over(session, moment, applied, compute_s, first=index == 0)
+
+    def flush(self) -> None:
+        """Show nothing that is queued, a batch still waiting in `emit` included, and then one black frame."""
+        session = self._session
+        if session is None:
+            return
+        self._flushes += 1
+        self._sink.send(Flush(session.id, before=self._numbers))
+        self._pace.schedule.reset()
+        if self._sizes:
+            self._hand_over(session, self._sizes, session.applied)
+        session.alarm.ring()
+
+    def _hand_over(
+        self,
+        session: Session,
+        moment: Mapping[TrackSpec, NDArray[np.generic]] | Mapping[TrackSpec, Black],
+        applied: int,
+        compute_s: float = 0.0,
+        *,
+        first: bool = False,
+    ) -> None:
+        now = self._clock.now()
+        number = self._numbers
+        self._numbers += 1
+        self._outstanding[number] = (compute_s, now) if first else None
+        pieces = tuple(Piece(track, self._next_seq(track), payload) for track, payload in moment.items())
+        for piece in pieces:
+            if piece.track.kind == "video" and not isinstance(piece.payload, Black):
+                self._sizes[piece.track] = Black(*piece.payload.shape[:2])
+        self._sink.show(
+            Outgoing(
+                session=session.id,
+                number=number,
+                due=self._pace.next(now),
+                interval_s=1.0 / self._pace.schedule.fps,
+                handed_over=now,
+                wall_us=session.wall_us(now),
+                applied=applied,
+                step_s=compute_s,
+                pieces=pieces,
+            )
+        )
+
+    def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:
+        for moment in moments:
+            for track in moment:
+                self._next_seq(track)
+
+    def _next_seq(self, track: TrackSpec) -> int:
+        seq = self._seqs[track.name]
+        self._seqs[track.name] = seq + 1
+        return seq

@@ -1,0 +1,50 @@
+"""From what an author yields to moments: which tracks it is for, whether it can be shown, how it splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks import Output, TrackSpec, payloads, tracks_of
+from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.media.split import split
+
+
+class Unpack:
+    """Turn an Output, or the raw array of a model with a single track, into moments; made once per model."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._tracks = {track.name: track for track in contract.tracks if track.direction == "out"}
+        self._outputs: dict[type, tuple[TrackSpec, ...]] = {kind: tracks_of(kind) for kind in contract.outputs}
+        all_tracks = [tracks for tracks in self._outputs.values() if tracks]
+        self._only = all_tracks[0][0] if len(all_tracks) == 1 and len(all_tracks[0]) == 1 else None
+
+    def __call__(self, output: object) -> list[dict[TrackSpec, NDArray[Any]]]:
+        """Split `output` into moments; TypeError or ValueError names the track, what came and the fix."""
+        if isinstance(output, Output):
+            if type(output) not in self._outputs:
+                known = ", ".join(kind.__name__ for kind in self._outputs) or "none"
+                raise TypeError(f"{type(output).__name__} is not an output of this model; it declares: {known}")
+            values = payloads(output)
+        elif self._only is not None:
+            values = {self._only.name: output}
+        else:
+            raise TypeError(self._why_not_raw(output))
+        checked = {name: _check(self._tracks[name], value) for name, value in values.items()}
+        return [{self._tracks[name]: piece for name, piece in moment.items()} for moment in split(checked)]
+
+    def _why_not_raw(self, output: object) -> str:
+        if not self._outputs:
+            return "the model declares no Output: add `class MyOutput(Output): main_video: Video`"
+        kinds = ", ".join(
+            f"{kind.__name__}({', '.join(track.name for track in tracks)})" for kind, tracks in self._outputs.items()
+        )
+        return (
+            f"got {type(output).__name__}; a raw frame needs exactly one Output with one track, this model has {kinds}"
+        )
+
+
+def _check(track: TrackSpec, value: object) -> NDArray[Any]:
+    return check_video(track.name, value) if track.kind == "video" else check_audio(track.name, value)

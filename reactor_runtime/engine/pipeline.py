@@ -1,0 +1,148 @@
+"""The driver of the generator style: fresh state, `@connected`, steps with events between them, `@disconnected`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.author import from_author
+from reactor_runtime.engine.dispatch import Dispatcher
+from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.output import Emitter
+from reactor_runtime.engine.session import Session, SessionStopped
+from reactor_runtime.engine.sink import Sink
+from reactor_runtime.engine.steps import Steps, start_steps
+from reactor_runtime.seam.messages import Started, StateChanged
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 0.010
+RESTART_S = 0.050
+
+
+class PipelineDriver:
+    """Drive one session after the other on the same model; belongs to the model's thread."""
+
+    def __init__(self, model: ReactorPipeline, contract: Contract, emitter: Emitter, clock: Clock, sink: Sink) -> None:
+        assert contract.state is not None, "a pipeline without state is refused when its class is checked"
+        self._model = model
+        self._contract = contract
+        self._state = contract.state
+        self._emitter = emitter
+        self._clock = clock
+        self._sink = sink
+        self._told: dict[str, Any] = {}
+
+    def dispatcher(self, session: Session) -> Dispatcher:
+        """Make what keeps the events of `session`."""
+        return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
+
+    async def serve(self, session: Session, dispatcher: Dispatcher, connected: asyncio.Event) -> None:
+        """Serve one session from its fresh state until it is stopped; raises what the author's code raised to end it.
+
+        Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
+        """
+        self._model.state = self._state.fresh()
+        self._emitter.open(session)
+        self._told = self._state.to_json(self._model.state)
+        self._sink.send(Started(session.id, session.started_at, dict(self._told)))
+        connected.set()
+        try:
+            if self._contract.on_connected is not None:
+                await call_author(self._model, self._contract.on_connected, session)
+                self._tell_state(session)
+            await self._run_generators(session, dispatcher)
+        except SessionStopped:
+            logger.debug("session stopped while the model was waiting id=%s", session.id)
+        finally:
+            connected.clear()
+            await self._disconnect(session)
+
+    async def _disconnect(self, session: Session) -> None:
+        try:
+            if self._contract.on_disconnected is not None:
+                await call_author(self._model, self._contract.on_disconnected, session, stoppable=False)
+        except (Exception, SystemExit) as error:
+            logger.error(
+                "@disconnected failed; the session ends all the same id=%s", session.id, exc_info=from_author(error)
+            )
+        finally:
+            del self._model.state
+            self._emitter.close()
+
+    async def _run_generators(self, session: Session, dispatcher: Dispatcher) -> None:
+        """Run generator after generator while the client is there; one that never yields is not restarted in a spin."""
+        warned = False
+        while not session.stopping:
+            began = self._clock.now()
+            yielded = await self._run_generator(session, dispatcher)
+            if yielded or session.stopping:
+                continue
+            if not warned:
+                warned = True
+                logger.warning("inference() ended without yielding anything; it is started again 20 times a second")
+            await self._pause(session, dispatcher, began + RESTART_S)
+
+    async def _run_generator(self, session: Session, dispatcher: Dispatcher) -> bool:
+        steps = start_steps(self._model.inference(), session)
+        yielded = False
+        try:
+            while await self._between_steps(session, dispatcher):
+                try:
+                    await self._step(session, dispatcher, steps)
+                except StopAsyncIteration:
+                    break
+                yielded = True
+        finally:
+            await steps.close()
+        return yielded
+
+    async def _between_steps(self, session: Session, dispatcher: Dispatcher) -> bool:
+        """Handle the events that wait, and wait until the next step is needed; False when the session is over."""
+        while True:
+            await asyncio.sleep(0)  # lets in what other threads posted meanwhile
+            await dispatcher.run_waiting()
+            if session.stopping:
+                return False
+            step_at = self._emitter.step_at()
+            if step_at is not None and step_at <= self._clock.now():
+                return True
+            await session.alarm.wait(step_at)
+
+    async def _step(self, session: Session, dispatcher: Dispatcher, steps: Steps) -> None:
+        began = self._clock.now()
+        item = await steps.next()
+        while True:
+            compute_s = self._clock.now() - began
+            self._tell_state(session)
+            if is_idle(item):
+                return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
+            try:
+                return await self._emitter.emit(
+                    item,
+                    compute_time=compute_s,
+                    adapt=self._emitter.pace.adaptive,
+                    meanwhile=dispatcher.run_waiting,
+                )
+            except (TypeError, ValueError) as error:
+                await asyncio.sleep(0)  # an author may catch it time and again: the session can be stopped all the same
+                if session.stopping:
+                    return None
+                item = await steps.throw(error)
+
+    async def _pause(self, session: Session, dispatcher: Dispatcher, until: float) -> None:
+        """Wait for an event, but no longer than `until`; credits coming back meanwhile are no reason to go on."""
+        while not session.stopping and not dispatcher.waiting and self._clock.now() < until:
+            await session.alarm.wait(until)
+
+    def _set_field(self, name: str, value: object) -> None:
+        setattr(self._model.state, name, value)
+
+    def _tell_state(self, session: Session) -> None:
+        changes = self._state.changes(self._model.state, self._told)
+        if changes:
+            self._sink.send(StateChanged(session.id, changes))

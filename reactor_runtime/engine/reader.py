@@ -1,0 +1,71 @@
+"""The engine's ear: a thread reads the seam, answers wrong events at once and posts the rest to the model's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from reactor_runtime.authoring.events import EventSpec
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.channel import Channel
+
+MOST_EVENTS = 1000
+MOST_EVENT_BYTES = 4 << 20
+
+
+class Reader:
+    """Read until the server is gone, or asks for the end before there is a loop to end: then the process ends here.
+
+    While the model's loop is held up at most 1,000 events or 4 MiB of them wait for it; further ones are refused.
+    """
+
+    def __init__(self, channel: Channel, events: Mapping[str, EventSpec]) -> None:
+        self._channel = channel
+        self._events = events
+        self._post: Callable[[Callable[[], None]], object] | None = None
+        self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
+        # what was posted is counted by the one thread and what was taken by the other: what waits is the difference
+        self._posted, self._posted_bytes = 0, 0
+        self._taken, self._taken_bytes = 0, 0
+
+    def attach(self, loop: asyncio.AbstractEventLoop, receive: Callable[[seam.Message | CheckedEvent], None]) -> None:
+        """Call `receive` on `loop` with what comes from here on."""
+        self._receive = receive
+        self._post = loop.call_soon_threadsafe
+
+    def run(self, incoming: Iterator[seam.Message]) -> None:
+        """Read the seam; the thread's body."""
+        try:
+            for message in incoming:
+                if isinstance(message, seam.ClientEvent):
+                    self._take_event(message)
+                elif self._post is not None:
+                    self._post(functools.partial(self._receive, message))
+                elif isinstance(message, seam.Shutdown):
+                    return
+        finally:
+            os._exit(0)  # no loop can be trusted to end by itself: the author's code may hold the main thread
+
+    def _take_event(self, event: seam.ClientEvent) -> None:
+        size = len(event.data_json)
+        waiting, waiting_bytes = self._posted - self._taken, self._posted_bytes - self._taken_bytes
+        if waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES:
+            self._channel.send(too_many(event))
+            return
+        checked = check_event(self._events, event)
+        if isinstance(checked, seam.Refusal):
+            self._channel.send(checked)
+        elif self._post is not None:
+            self._posted, self._posted_bytes = self._posted + 1, self._posted_bytes + size
+            self._post(functools.partial(self._deliver, checked, size))
+
+    def _deliver(self, checked: CheckedEvent, size: int) -> None:
+        self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
+        self._receive(checked)
+
+
+def _nobody(message: seam.Message | CheckedEvent) -> None:
+    raise AssertionError(f"{type(message).__name__} before there was a loop")

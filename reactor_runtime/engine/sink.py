@@ -1,0 +1,101 @@
+"""Where the engine's output goes: through the seam to a server, or wherever an offline driver collects it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.messages import Moment, Picture, Sound, ToServer
+from reactor_runtime.seam.ring import RingWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Black:
+    """A black frame of a size, which needs no pixels."""
+
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one track shows or plays within a moment."""
+
+    track: TrackSpec
+    seq: int
+    payload: NDArray[np.generic] | Black
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A moment on its way out; its arrays belong to the author again once `show` has returned."""
+
+    session: str
+    number: int
+    due: float
+    interval_s: float
+    handed_over: float
+    wall_us: int
+    applied: int
+    step_s: float
+    pieces: tuple[Piece, ...]
+
+
+class Sink(Protocol):
+    """Take what the model makes, in order."""
+
+    def show(self, moment: Outgoing) -> None: ...
+
+    def send(self, message: ToServer) -> None: ...
+
+    def release(self, number: int) -> None:
+        """Free what the moment holds: it was shown or dropped."""
+
+
+class SeamSink:
+    """Write moments into shared memory and tell the server where they lie."""
+
+    def __init__(self, channel: Channel, ring: RingWriter) -> None:
+        self._channel = channel
+        self._ring = ring
+
+    def show(self, moment: Outgoing) -> None:
+        arrays = [piece.payload for piece in moment.pieces if not isinstance(piece.payload, Black)]
+        offsets = iter(self._ring.write(moment.number, arrays) if arrays else ())
+        pictures, sounds = [], []
+        for piece in moment.pieces:
+            payload = piece.payload
+            if isinstance(payload, Black):
+                pictures.append(Picture(piece.track.name, piece.seq, -1, payload.height, payload.width))
+            elif piece.track.kind == "video":
+                height, width, _ = payload.shape
+                pictures.append(Picture(piece.track.name, piece.seq, next(offsets), height, width))
+            else:
+                channels, samples = payload.shape
+                rate = piece.track.sample_rate or 0
+                sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate))
+        self._channel.send(
+            Moment(
+                moment.session,
+                moment.number,
+                moment.due,
+                moment.interval_s,
+                moment.handed_over,
+                moment.wall_us,
+                moment.applied,
+                moment.step_s,
+                tuple(pictures),
+                tuple(sounds),
+            )
+        )
+
+    def send(self, message: ToServer) -> None:
+        self._channel.send(message)
+
+    def release(self, number: int) -> None:
+        self._ring.release(number)

@@ -1,0 +1,129 @@
+"""The engine without its process: one model driven on a clock that is moved by hand, its output collected."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.engine.buffer import OutputBuffer
+from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
+from reactor_runtime.engine.output import Emitter
+from reactor_runtime.engine.pipeline import PipelineDriver
+from reactor_runtime.engine.session import Session
+from reactor_runtime.interface import InputField, InputState, Output, Video
+from reactor_runtime.seam import messages as seam
+from tests.fakes import CollectingSink, FakeClock, settle
+from tests.timeouts import TIMEOUT_S
+
+ENCODE_S = 0.002
+
+
+class Picture(Output):
+    video: Video
+
+
+class Bright(InputState):
+    brightness: float = InputField(default=1.0, ge=0.0, le=2.0)
+    prompt: str = InputField(default="")
+
+
+def frame(red: int, height: int = 2, width: int = 2) -> NDArray[np.uint8]:
+    return np.full((height, width, 3), red, np.uint8)
+
+
+def batch(*reds: int) -> NDArray[np.uint8]:
+    return np.stack([frame(red) for red in reds])
+
+
+class Rig:
+    """Run sessions on a model; moments are shown, and their credits come back, when they are due."""
+
+    def __init__(self, model: type[ReactorPipeline], *, config: dict[str, Any] | None = None) -> None:
+        self.clock = FakeClock()
+        self.sink = CollectingSink(self.clock)
+        self.contract = Contract.of(model)
+        self.emitter = Emitter(self.contract, self.clock, self.sink)
+        self.output_buffer = OutputBuffer(self.emitter)
+        self.connected = asyncio.Event()
+        self.model = model()
+        self.model._runtime = self
+        self.model.load(config or {})
+        self.driver = PipelineDriver(self.model, self.contract, self.emitter, self.clock, self.sink)
+        self.session: Session
+        self.dispatcher: Dispatcher
+        self.serving: asyncio.Task[None]
+        self._sessions = 0
+        self._played = 0
+
+    def send(self, message: ModelMessage, client: str | None = None) -> None:
+        kind, data = message_to_json(message)
+        self.sink.send(seam.ModelSaid(self.session.id, kind, data, client))
+
+    def start(self) -> None:
+        """Begin a session; it goes on in a task while the test advances the clock."""
+        self._sessions += 1
+        client = ClientInfo("c-1", "controller", 0.0, lambda message: self.send(message, "c-1"))
+        self.session = Session(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
+        self.dispatcher = self.driver.dispatcher(self.session)
+        self.serving = asyncio.create_task(self.driver.serve(self.session, self.dispatcher, self.connected))
+
+    async def stop(self) -> None:
+        """End the session as the controller's leaving does; raises what ended it before."""
+        self.session.stop()
+        await asyncio.wait_for(self.serving, TIMEOUT_S)
+
+    async def failure(self) -> BaseException:
+        """Wait for the session to end by itself and return why."""
+        (error,) = await asyncio.wait_for(asyncio.gather(self.serving, return_exceptions=True), TIMEOUT_S)
+        assert isinstance(error, BaseException)
+        return error
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve one session for the duration of the block."""
+        self.start()
+        await settle()
+        yield
+        await self.stop()
+
+    def event(self, name: str, ticket: int | None = None, **data: Any) -> None:
+        """Do what a client's event does, checks included."""
+        event = seam.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data))
+        checked = check_event(self.contract.events, event)
+        if isinstance(checked, CheckedEvent):
+            self.dispatcher.accept(checked)
+        else:
+            self.sink.send(checked)
+
+    async def play(self, seconds: float, *, grain_s: float = 0.002) -> None:
+        """Let time pass, showing moments when they are due and encoded."""
+        end = self.clock.now() + seconds
+        await settle()
+        while self.clock.now() < end - 1e-9:
+            await self.clock.advance(min(grain_s, end - self.clock.now()))
+            self._show_what_is_due()
+            await settle()
+
+    async def credit(self, count: int = 1) -> None:
+        """Give back the oldest credits, whatever is due."""
+        for _ in range(count):
+            self._give_credit()
+        await settle()
+
+    def _show_what_is_due(self) -> None:
+        while self._played < len(self.sink.shown) and self.sink.shown[self._played].moment.due <= self.clock.now():
+            self._give_credit()
+
+    def _give_credit(self) -> None:
+        shown = self.sink.shown[self._played]
+        self._played += 1
+        self.emitter.credit(seam.Credit(shown.moment.session, shown.moment.number, shown.at + ENCODE_S))

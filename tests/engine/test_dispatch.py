@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import pytest
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.engine.dispatch import check_event
+from reactor_runtime.interface import ClientInfo, CommandError, InputField, ModelMessage, ReactorPipeline, event
+from reactor_runtime.seam.messages import Answer, ClientEvent, ModelSaid, Refusal, StateChanged
+from tests.engine.rig import Bright, Picture, Rig, frame
+from tests.fakes import settle
+
+
+class Pong(ModelMessage):
+    text: str
+
+
+class Handlers(ReactorPipeline):
+    state: Bright
+    output: Picture
+    fps = 10
+
+    def load(self, config: dict[str, object]) -> None:  # noqa: ARG002  (the signature authors write)
+        self.calls: list[str] = []
+        self.started = asyncio.Event()
+        self.cancelled = False
+
+    def inference(self):  # type: ignore[no-untyped-def]  # as authors write it
+        while True:
+            yield frame(1)
+
+    @event(name="note")
+    def note(self, text: str) -> None:
+        self.calls.append(text)
+
+    @event(name="seek", dedupe=True)
+    def seek(self, to: int = InputField(default=0, ge=0)) -> None:
+        self.calls.append(f"seek {to}")
+
+    @event(name="ping")
+    async def ping(self, client: ClientInfo) -> Pong:
+        await client.send(Pong(text="only you"))
+        return Pong(text=client.role)
+
+    @event(name="refuse")
+    def refuse(self) -> None:
+        raise CommandError("too_late", "the show is over")
+
+    @event(name="fail")
+    def fail(self) -> None:
+        self.state.brightness = 0.5
+        raise KeyError("secret")
+
+    @event(name="leave")
+    def leave(self) -> None:
+        sys.exit(3)
+
+    @event(name="cancelled")
+    async def cancel(self) -> None:
+        raise asyncio.CancelledError
+
+    @event(name="answer")
+    def answer(self) -> int:
+        return 42
+
+    @event(name="hang")
+    async def hang(self) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled = True
+
+
+def calls(rig: Rig) -> list[str]:
+    assert isinstance(rig.model, Handlers)
+    return rig.model.calls
+
+
+async def test_handlers_run_in_the_order_of_arrival_and_are_numbered() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        for ticket, text in enumerate("abc"):
+            rig.event("note", ticket, text=text)
+        await rig.play(0.2)
+    assert calls(rig) == ["a", "b", "c"]
+    assert [(answer.ticket, answer.n) for answer in rig.sink.of(Answer)] == [(0, 1), (1, 2), (2, 3)]
+
+
+async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_answered() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("seek", 1, to=1)
+        rig.event("note", 2, text="between")
+        rig.event("seek", 3, to=3)
+        await rig.play(0.2)
+    assert calls(rig) == ["between", "seek 3"]
+    assert [(answer.ticket, answer.n) for answer in rig.sink.of(Answer)] == [(1, 1), (2, 2), (3, 3)]
+
+
+async def test_an_event_without_id_is_answered_by_nothing() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("note", text="a")
+        await rig.play(0.2)
+    assert not rig.sink.of(Answer)
+
+
+async def test_a_returned_message_is_the_reply_and_a_handler_may_know_its_client() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("ping", 7)
+        await rig.play(0.2)
+    assert rig.sink.of(ModelSaid) == [ModelSaid("s-1", "pong", {"text": "only you"}, "c-1")]
+    assert rig.sink.of(Answer) == [Answer("s-1", "c-1", 7, 1, ("pong", {"text": "controller"}))]
+
+
+async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("refuse", 7)
+        await rig.play(0.2)
+    assert rig.sink.of(Refusal) == [Refusal("s-1", "c-1", 7, "refuse", "too_late", "the show is over")]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["fail", "leave", "cancelled", "answer"])
+async def test_a_failing_handler_is_logged_and_the_session_goes_on(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event(name, 7)
+        rig.event("note", 8, text="next")
+        await rig.play(0.2)
+    (refusal,) = rig.sink.of(Refusal)
+    assert (refusal.ticket, refusal.code) == (7, "internal_error")
+    assert "secret" not in refusal.message
+    assert calls(rig) == ["next"]
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info
+
+
+async def test_what_a_failing_handler_changed_is_told_all_the_same() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("fail")
+        await rig.play(1.0)
+    assert rig.sink.of(StateChanged) == [StateChanged("s-1", {"brightness": 0.5})]
+
+
+async def test_the_change_is_told_before_the_answer() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("set_brightness", 1, brightness=2)
+        await rig.play(0.2)
+    told = [message for message in rig.sink.sent if isinstance(message, StateChanged | Answer)]
+    assert told == [StateChanged("s-1", {"brightness": 2.0}), Answer("s-1", "c-1", 1, 1)]
+
+
+async def test_an_async_handler_is_cancelled_when_the_session_stops(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(Handlers)
+    assert isinstance(rig.model, Handlers)
+    async with rig.running():
+        rig.event("hang", 1)
+        rig.event("note", 2, text="never")
+        await rig.play(0.2)
+        assert rig.model.started.is_set()
+    assert rig.model.cancelled
+    assert calls(rig) == []
+    assert not rig.sink.of(Answer)
+    assert not rig.sink.of(Refusal)
+    assert not caplog.records
+
+
+async def test_frames_wait_for_the_handler_and_no_time_is_lost_to_a_spin() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("hang")
+        await rig.play(0.2)
+        before = len(rig.sink.shown)
+        await rig.play(1.0)
+        assert len(rig.sink.shown) == before
+        await settle()
+
+
+def check(name: str, data_json: str) -> Refusal:
+    refusal = check_event(Contract.of(Handlers).events, ClientEvent("s", "c", 1, name, data_json))
+    assert isinstance(refusal, Refusal)
+    return refusal
+
+
+def test_an_unknown_event_is_refused_with_those_there_are() -> None:
+    refusal = check("brightnes", "{}")
+    assert refusal.code == "unknown_event"
+    assert "set_brightness" in refusal.message
+
+
+def test_wrong_values_are_refused_with_their_fields() -> None:
+    refusal = check("set_brightness", '{"brightness": 3.2}')
+    assert refusal.code == "invalid_event"
+    assert refusal.fields == [{"path": "set_brightness.brightness", "message": "3.2 is above 2.0"}]
+
+
+def test_several_wrong_values_are_all_named() -> None:
+    refusal = check("seek", '{"to": -1, "from": 2}')
+    assert sorted(field["path"] for field in refusal.fields) == ["seek.from", "seek.to"]

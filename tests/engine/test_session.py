@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.engine.session import Session, SessionStopped
+from tests.fakes import FakeClock, settle
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session("s-1", ClientInfo("c", "controller", 0.0, print), FakeClock(), started_at_unix=1e9)
+
+
+async def work(result: int) -> int:
+    await asyncio.sleep(0)
+    return result
+
+
+async def test_what_the_author_s_coroutine_returns_comes_back(session: Session) -> None:
+    assert await session.guard(work(7)) == 7
+
+
+async def test_stopping_ends_what_waits_and_stopping_again_is_harmless(session: Session) -> None:
+    waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
+    await settle()
+    session.stop()
+    session.stop()
+    with pytest.raises(SessionStopped):
+        await asyncio.wait_for(waiting, TIMEOUT_S)
+
+
+async def test_nothing_is_begun_in_a_stopped_session(session: Session) -> None:
+    session.stop()
+    with pytest.raises(SessionStopped):
+        await session.guard(work(7))
+
+
+async def test_being_cancelled_oneself_is_no_stop(session: Session) -> None:
+    waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
+    await settle()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_cancellation_of_the_author_s_own_is_an_error(session: Session) -> None:
+    async def lose_a_task() -> None:
+        task = asyncio.create_task(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    with pytest.raises(RuntimeError, match="cancelled"):
+        await session.guard(lose_a_task())
+
+
+async def test_an_exit_of_the_author_s_is_an_error(session: Session) -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match=r"sys\.exit\(3\)"):
+        await session.guard(leave())
+
+
+def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
+    clock = FakeClock(now=50.0)
+    session = Session("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
+    clock.spend(0.5)
+    assert session.wall_us(clock.now()) == 1_000_000_000_500_000
