@@ -97,7 +97,6 @@ def run(
             max_viewers=max_viewers,
             log_level=log_level.value,
             log_format=log_format.value,
-            verbose=verbose,
             on_listening=announcer.listening,
             on_loading=announcer.loading,
             on_ready=announcer.ready,

@@ -1,0 +1,64 @@
+"""Everyone who sees the running session: its controller and the viewers, and the picture on their screens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.wire.codec import encode_text
+from reactor_runtime.wire.messages import View
+
+
+class Audience:
+    """Pass what is shown and said to every client; one that doesn't keep up skips frames and delays nobody."""
+
+    def __init__(self) -> None:
+        self._members: dict[Connection, None] = {}
+        self._held: dict[str, EncodedFrame] = {}
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._members))
+
+    def __contains__(self, connection: Connection) -> bool:
+        return connection in self._members
+
+    def join(self, connection: Connection) -> None:
+        """See everything from here on, and at once the picture on screen."""
+        self._members[connection] = None
+        for frame in self._held.values():
+            connection.outbox.offer(frame.as_held())
+
+    def look(self, connection: Connection, view: View) -> None:
+        """Send the client from here on what it asks for, and at once the picture on screen of what it went without."""
+        before, connection.view = connection.view, view
+        connection.outbox.set_view(view)
+        for frame in self._held.values():
+            if connection in self._members and _shows(view, frame.track) and not _shows(before, frame.track):
+                connection.outbox.offer(frame.as_held())
+
+    def leave(self, connection: Connection) -> None:
+        self._members.pop(connection, None)
+
+    def show(self, frame: EncodedFrame) -> None:
+        self._held[frame.track] = frame
+        for connection in self._members:
+            connection.outbox.offer(frame)
+
+    def play(self, sound: EncodedSound) -> None:
+        for connection in self._members:
+            connection.outbox.put_sound(sound)
+
+    def tell(self, kind: str, data: Mapping[str, Any]) -> None:
+        text = encode_text(kind, data)
+        for connection in self:
+            connection.put_text(text)
+
+    def clear_screen(self) -> None:
+        """Forget the picture of the session before: the next client must not see it."""
+        self._held.clear()
+
+
+def _shows(view: View, track: str) -> bool:
+    return not view.paused and (view.tracks is None or track in view.tracks)

@@ -1,0 +1,124 @@
+"""One client: who it is, what is on its way to it, and whether it is being closed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import statistics
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from reactor_runtime.clock import Clock
+from reactor_runtime.server.outbox import Outbox
+from reactor_runtime.wire.codec import encode_text
+from reactor_runtime.wire.messages import View
+from reactor_runtime.wire.protocol import CloseCode
+
+MOST_REASON_BYTES = 123
+
+
+class Role(StrEnum):
+    """What a client may do: control the model, or watch."""
+
+    CONTROLLER = "controller"
+    VIEWER = "viewer"
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How the socket is to be closed once everything queued is sent."""
+
+    code: CloseCode
+    reason: str
+
+
+class Connection:
+    """A client's side of the server; the socket's tasks empty the outbox and end after `closing`.
+
+    `given_up` is set when the client reads too little to be told that it is over, `gone` when its socket is served no
+    more.
+    """
+
+    def __init__(self, role: Role, address: str, clock: Clock) -> None:
+        self.id = f"c-{secrets.token_hex(4)}"
+        self.role = role
+        self.address = address
+        self.joined_at_unix = time.time()
+        self.outbox = Outbox(clock)
+        self.view = View()
+        self.told_position: tuple[int, int] | None = None
+        self.closing: Closing | None = None
+        self.given_up = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.send_times: deque[float] = deque(maxlen=64)
+        self._rates = _Rates(clock.now())
+
+    def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
+        """Queue a text message; nothing after `close`."""
+        self.put_text(encode_text(kind, data, message_id))
+
+    def put_text(self, text: str) -> None:
+        """Queue a text message as it goes over the wire; a client that leaves 1,000 unread is given up."""
+        if self.closing is None and not self.outbox.put_message(text):
+            self.close(CloseCode.FULL, "not reading: 1000 messages wait")
+            self.given_up.set()
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        *,
+        message_id: str | int | None = None,
+        fields: list[dict[str, str]] | None = None,
+        event: str | None = None,
+    ) -> None:
+        """Queue a `reactor.error`."""
+        data: dict[str, Any] = {"code": code, "message": message}
+        if fields:
+            data["fields"] = fields
+        if event is not None:
+            data["event"] = event
+        self.tell("reactor.error", data, message_id)
+
+    def close(self, code: CloseCode, reason: str) -> None:
+        """Close the socket after what is queued; the first reason stands."""
+        if self.closing is None:
+            self.closing = Closing(code, _shortened(reason))
+            self.outbox.finish()
+
+    def statistics(self, now: float) -> dict[str, Any]:
+        """Give this client's part of `reactor.stats`; rates are those since the last call."""
+        counters = self.outbox.counters
+        windows = self.outbox.windows
+        round_trips = [window.round_trip_s for window in windows.values() if window.acknowledging]
+        return {
+            "fps": self._rates.update(counters.sent_by_track, now),
+            "emitted": counters.offered,
+            "sent": counters.sent,
+            "skipped": counters.skipped,
+            "window": {track: window.frames for track, window in windows.items() if window.acknowledging},
+            "rtt_ms": round(1e3 * max(round_trips), 1) if round_trips else None,
+            "send_ms": round(1e3 * statistics.median(self.send_times), 2) if self.send_times else None,
+        }
+
+
+def _shortened(reason: str) -> str:
+    """Cut a reason to what fits into a close frame (RFC 6455, 5.5)."""
+    data = reason.encode(errors="replace")
+    return reason if len(data) <= MOST_REASON_BYTES else data[: MOST_REASON_BYTES - 3].decode(errors="ignore") + "…"
+
+
+class _Rates:
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._counts: dict[str, int] = {}
+
+    def update(self, counts: Mapping[str, int], now: float) -> dict[str, float]:
+        elapsed_s = max(now - self._since, 1e-3)
+        rates = {track: round((count - self._counts.get(track, 0)) / elapsed_s, 1) for track, count in counts.items()}
+        self._since, self._counts = now, dict(counts)
+        return rates

@@ -1,0 +1,242 @@
+"""Where clients and engine meet: who is attached, whose session it is, what everyone is told meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from reactor_runtime import errors
+from reactor_runtime.media.jpeg import QUALITY
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.admission import Line
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.session import Session, SessionPhase
+from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+FAILED_SESSIONS = 3
+
+
+class Engine(Protocol):
+    """What the lobby needs to know of the engine, and how it talks to it."""
+
+    phase: EnginePhase
+    detail: str
+    contract: dict[str, Any] | None
+
+    @property
+    def loading_s(self) -> float: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    def send(self, message: seam.ToEngine) -> None: ...
+
+
+class Lobby:
+    """Give the model to one controller after the other, and let viewers watch; belongs to the server's loop."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        engine: Engine,
+        audience: Audience,
+        playout: Playout,
+        most_waiting: int,
+        most_viewers: int,
+        expose_errors: bool,
+        on_ready: Callable[[float], None],
+    ) -> None:
+        self.name = name
+        self.line: Line[Connection] = Line(most_waiting)
+        self.viewers: set[Connection] = set()
+        self.session: Session | None = None
+        self.failed_in_a_row = 0
+        self._engine = engine
+        self.audience = audience
+        self._playout = playout
+        self._most_viewers = most_viewers
+        self._expose_errors = expose_errors
+        self._on_ready = on_ready
+
+    def attach(self, connection: Connection) -> None:
+        """Let a client in: to the model, into the line, or among the viewers; a full house closes its socket."""
+        if connection.role is Role.VIEWER:
+            if len(self.viewers) >= self._most_viewers:
+                connection.close(CloseCode.FULL, f"{self._most_viewers} viewers are watching already; try again later")
+                return
+            self.viewers.add(connection)
+        elif not self.line.join(connection, slot_free=self.session is None):
+            connection.close(CloseCode.FULL, f"{len(self.line.waiting)} are waiting already; try again later")
+            return
+        logger.info("client attached id=%s role=%s from=%s", connection.id, connection.role, connection.address)
+        if connection.role is Role.VIEWER:
+            self._welcome(connection)
+        else:
+            self._seat_next()
+        if self._engine.phase is EnginePhase.LOADING:
+            connection.tell("reactor.session", loading_phase(self._engine))
+
+    def detach(self, connection: Connection) -> None:
+        """Take note that a client has gone, whatever it was."""
+        self.viewers.discard(connection)
+        self.audience.leave(connection)
+        if self.line.leave(connection):
+            tell_positions(self.line)
+        elif self.session is not None and self.session.controller is connection:
+            self.session.stop()
+
+    def event(self, connection: Connection, event: Event) -> None:
+        """Pass an event on to the model, if it comes from the controller; otherwise answer why not."""
+        session = self.session
+        if session is None or session.controller is not connection or session.phase is not SessionPhase.RUNNING:
+            why = "viewers send no events" if connection.role is Role.VIEWER else "wait for your turn"
+            connection.error(
+                ErrorCode.NOT_CONTROLLER, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type
+            )
+        elif self._engine.busy:
+            connection.error(
+                ErrorCode.RATE_LIMITED,
+                f"the model is behind with its events: {event.type} changed nothing; send fewer",
+                message_id=event.id,
+                event=event.type,
+            )
+        else:
+            session.send_event(event)
+
+    def engine_ready(self, load_s: float) -> None:
+        self._on_ready(load_s)
+        for connection in self.viewers:
+            self._welcome(connection)
+        self._seat_next()
+
+    def engine_said(self, message: seam.Message, ring: RingReader) -> None:
+        session = self.session
+        if isinstance(message, seam.Moment) and (session is None or message.session != session.id):
+            self._engine.send(seam.Credit(message.session, message.number, 0.0))
+        elif session is None or message.session != session.id:  # type: ignore[union-attr]  # all others name theirs
+            logger.debug("the engine spoke of a session that is over: %s", type(message).__name__)
+        elif isinstance(message, seam.Started):
+            self._session_started(session, message)
+        elif isinstance(message, seam.Ended):
+            self._session_ended(session, message)
+        else:
+            session.receive(message, ring)
+
+    def engine_lost(self, how: str) -> None:
+        """End the session that died with the engine's process; those who wait go on waiting for the next."""
+        self._playout.clear()
+        session = self.session
+        if session is not None:
+            self.failed_in_a_row += 1
+            self._end(session, "model_died", f"the model's process {how}; it is started again")
+        for connection in self.everyone():
+            connection.tell("reactor.session", loading_phase(self._engine))
+
+    def close(self, reason: str, message: str, code: CloseCode) -> None:
+        """Tell every client why it is over, and close every socket."""
+        phase = {"phase": "failed"} if code is CloseCode.MODEL_FAILED else {"phase": "ended", "reason": reason}
+        for connection in self.everyone():
+            connection.tell("reactor.session", {**phase, "message": message})
+            connection.close(code, message)
+
+    def everyone(self) -> list[Connection]:
+        """List every client, whether it controls, waits or watches."""
+        controller = [] if self.session is None else [self.session.controller]
+        return [*controller, *self.line.waiting, *self.viewers]
+
+    def tell_statistics(self, now: float) -> None:
+        """Tell everyone who sees the session the figures of the model and its own."""
+        shared = {"queue": len(self._playout), "quality": QUALITY, **self._playout.times.medians_ms()}
+        for connection in self.audience:
+            connection.tell("reactor.stats", {**shared, **connection.statistics(now)})
+
+    @property
+    def _engine_free(self) -> bool:
+        return self.session is None and self._engine.phase is EnginePhase.READY
+
+    def _seat_next(self) -> None:
+        """Start a session for whoever is next, if the model is free."""
+        if self._engine_free:
+            controller = self.line.next()
+            if controller is not None:
+                self.session = Session(controller, self.audience, self._playout, self._engine.send)
+                self.session.start()
+        tell_positions(self.line)
+
+    def _session_started(self, session: Session, started: seam.Started) -> None:
+        session.began(started)
+        if session.phase is not SessionPhase.RUNNING:
+            return
+        logger.info("session started id=%s client=%s", session.id, session.controller.id)
+        self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
+        self.audience.clear_screen()
+        self._welcome(session.controller)
+        self.audience.tell("reactor.session", {"phase": "started", "session": session.id})
+        for viewer in self.viewers:
+            viewer.tell("reactor.state", session.state)
+
+    def _session_ended(self, session: Session, ended: seam.Ended) -> None:
+        if ended.error is None:
+            self.failed_in_a_row = 0
+            self._end(session, "left", "the controller has gone")
+            return
+        self.failed_in_a_row += 1
+        error = errors.from_json(ended.error)
+        self._end(session, "model_error", error.message if self._expose_errors else "the model failed in this session")
+
+    def _end(self, session: Session, reason: str, message: str) -> None:
+        logger.info("session ended id=%s reason=%s", session.id, reason)
+        self.session = None
+        controller = session.controller
+        if reason != "left":
+            self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
+        self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+        self.audience.leave(controller)
+        controller.close(CloseCode.SESSION_OVER if reason == "left" else CloseCode.MODEL_FAILED, message)
+        self._seat_next()
+
+    def _welcome(self, connection: Connection) -> None:
+        """Let a client see the session, once there is something to tell of the model; a second time changes nothing."""
+        contract = self._engine.contract
+        if contract is None or self._engine.phase is not EnginePhase.READY or connection in self.audience:
+            return
+        session = self.session
+        connection.tell(
+            "reactor.welcome",
+            {
+                "protocol": SUBPROTOCOL,
+                "session": None if session is None else session.id,
+                "role": connection.role,
+                "model": self.name,
+                "tracks": contract["tracks"],
+                "schema": contract["schema"],
+                "state": {} if session is None else session.state,
+                "resume": None,
+                "limits": {"max_text_bytes": MAX_TEXT_BYTES, "max_media_bytes": MAX_MEDIA_BYTES},
+            },
+        )
+        self.audience.join(connection)
+
+
+def loading_phase(engine: Engine) -> dict[str, Any]:
+    """Say how far loading is, as `reactor.session` does."""
+    return {"phase": "loading", "detail": engine.detail, "elapsed_s": round(engine.loading_s, 1)}
+
+
+def tell_positions(line: Line[Connection]) -> None:
+    """Tell those who wait what changed of their place."""
+    length = len(line.waiting)
+    for position, connection in enumerate(line.waiting, start=1):
+        if connection.told_position != (position, length):
+            connection.told_position = (position, length)
+            connection.tell("reactor.queue", {"position": position, "length": length})

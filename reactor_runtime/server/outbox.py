@@ -1,0 +1,188 @@
+"""What is on its way to one client: messages in order, sound in order, and of each video track the newest frame."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.server.window import Window
+from reactor_runtime.wire.media_header import FrameFlag, attach, detach
+from reactor_runtime.wire.messages import View
+
+MOST_MESSAGES = 1000
+MOST_SOUND_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFrame:
+    """A JPEG with its header, ready for the socket."""
+
+    track: str
+    seq: int
+    data: bytes
+    interval_s: float
+
+    def as_held(self) -> EncodedFrame:
+        """Give the same frame as it is sent to a client that came after it was shown."""
+        header, file = detach(self.data)
+        assert header is not None, "every frame of ours carries its header"
+        return replace(self, data=attach(replace(header, flags=header.flags | FrameFlag.HELD), file))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSound:
+    """A WAV with its header, ready for the socket."""
+
+    track: str
+    data: bytes
+    duration_s: float
+
+
+@dataclass(slots=True)
+class Counters:
+    """Frames offered to a client, sent to it, and skipped because it did not keep up."""
+
+    offered: int = 0
+    sent: int = 0
+    skipped: int = 0
+    sent_by_track: dict[str, int] = field(default_factory=dict)
+
+
+class Outbox:
+    """Hold what one client is still to be sent, bounded; its sender takes from it as fast as the socket does.
+
+    Messages: at most 1,000, then no more is taken. Sound: at most one second, then the oldest goes.
+    Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
+    unless those wait for an acknowledgement: a message never does.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.counters = Counters()
+        self._finished = False
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        self._order = 0
+        self._messages: deque[tuple[int, str]] = deque()
+        self._sounds: deque[tuple[int, EncodedSound]] = deque()
+        self._sound_s = 0.0
+        self._slots: dict[str, tuple[int, EncodedFrame]] = {}
+        self._windows: dict[str, Window] = {}
+        self._view = View()
+        self._not_before: dict[str, float] = {}
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        return self._windows
+
+    def put_message(self, text: str) -> bool:
+        """Queue a text message; False when 1,000 wait already: then it isn't queued."""
+        if len(self._messages) >= MOST_MESSAGES:
+            return False
+        self._messages.append((self._next_order(), text))
+        self._alarm.ring()
+        return True
+
+    def offer(self, frame: EncodedFrame) -> None:
+        """Make this the track's newest frame, unless the client doesn't want it."""
+        if self._unwanted(frame.track):
+            return
+        window = self._windows.setdefault(frame.track, Window())
+        self.counters.offered += 1
+        if frame.track in self._slots:
+            self.counters.skipped += 1
+            window.skipped()
+        self._slots[frame.track] = (self._next_order(), frame)
+        self._alarm.ring()
+
+    def put_sound(self, sound: EncodedSound) -> None:
+        """Queue a piece of sound; more than a second of it pushes the oldest out."""
+        if self._unwanted(sound.track):
+            return
+        self._sounds.append((self._next_order(), sound))
+        self._sound_s += sound.duration_s
+        while self._sound_s > MOST_SOUND_S and len(self._sounds) > 1:
+            self._sound_s -= self._sounds.popleft()[1].duration_s
+        self._alarm.ring()
+
+    def acknowledge(self, track: str, seq: int) -> None:
+        """Take the client's word that it has shown all frames of `track` up to `seq`."""
+        if track in self._windows:
+            self._windows[track].acknowledged(seq, self._clock.now())
+            self._alarm.ring()
+
+    def set_view(self, view: View) -> None:
+        """Send from here on what the client asks for; what it doesn't want any more is dropped."""
+        self._view = view
+        for track in [track for track in self._slots if self._unwanted(track)]:
+            del self._slots[track]
+        self._alarm.ring()
+
+    def finish(self) -> None:
+        """Take nothing more; `next` gives the messages that are left, then None."""
+        self._finished = True
+        self._slots.clear()
+        self._sounds.clear()
+        self._alarm.ring()
+
+    async def next(self) -> str | bytes | None:
+        """Wait for what is to be sent next and take it out; None after `finish`."""
+        while True:
+            item, retry_at = self._pick(self._clock.now())
+            if item is not None or self._finished:
+                return item
+            await self._alarm.wait(retry_at)
+
+    def _pick(self, now: float) -> tuple[str | bytes | None, float | None]:
+        """Take the oldest of what may be sent; otherwise say when to look again."""
+        track, retry_at = self._sendable_track(now)
+        frame_order = self._slots[track][0] if track is not None else None
+        orders = [
+            order for order in (self._head(self._messages), self._head(self._sounds), frame_order) if order is not None
+        ]
+        if not orders:
+            return None, retry_at
+        oldest = min(orders)
+        if track is not None and oldest == frame_order:
+            return self._take_frame(track, now), None
+        if self._messages and self._messages[0][0] == oldest:
+            return self._messages.popleft()[1], None
+        sound = self._sounds.popleft()[1]
+        self._sound_s -= sound.duration_s
+        return sound.data, None
+
+    def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
+        best, retry_at = None, None
+        for track, (order, _) in self._slots.items():
+            at = self._not_before.get(track, 0.0)
+            if not self._windows[track].is_open(now):
+                at = max(at, self._windows[track].reopens_at())
+            if at > now:
+                retry_at = at if retry_at is None else min(at, retry_at)
+            elif best is None or order < self._slots[best][0]:
+                best = track
+        return best, retry_at
+
+    def _take_frame(self, track: str, now: float) -> bytes:
+        _, frame = self._slots.pop(track)
+        self._windows[track].sent(frame.seq, now, frame.interval_s)
+        self.counters.sent += 1
+        self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
+        if self._view.max_fps is not None:
+            # on a grid of its own, or a frame that is a hair early would halve the rate
+            grid = self._not_before.get(track, 0.0) + 1 / self._view.max_fps
+            self._not_before[track] = grid if grid > now else now + 1 / self._view.max_fps
+        return frame.data
+
+    def _unwanted(self, track: str) -> bool:
+        tracks = self._view.tracks
+        return self._finished or self._view.paused or (tracks is not None and track not in tracks)
+
+    def _next_order(self) -> int:
+        self._order += 1
+        return self._order
+
+    @staticmethod
+    def _head(items: deque[tuple[int, str]] | deque[tuple[int, EncodedSound]]) -> int | None:
+        return items[0][0] if items else None

@@ -1,0 +1,151 @@
+/**
+ * The socket: envelope, ids, promises, ping, reconnecting. Knows nothing of the document.
+ * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
+ * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock.
+ */
+
+const BACKOFF_S = [0.5, 1, 2, 4, 5];
+const FULL_RETRY_S = 5;
+const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
+const PING_MS = 2000;
+const SILENT_PINGS = 5;
+export const CLOSED_FULL = 1013;
+
+/** The server answered an event with an error; `fields` is a list of {path, message}. */
+export class EventError extends Error {
+  constructor({ code = "error", message, fields }) {
+    super(message || code);
+    this.code = code;
+    this.fields = Array.isArray(fields) ? fields : [];
+  }
+
+  /** What it says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */
+  about(event, parameter) {
+    const start = `${event}.${parameter}`;
+    const words = ({ path = "", message = "" }) => {
+      const rest = path.slice(start.length);
+      return path.startsWith(start) && /^([.[]|$)/.test(rest) ? (rest && `${parameter}${rest}: `) + message : "";
+    };
+    return this.fields.map(words).filter(Boolean).join("; ");
+  }
+}
+
+/** The connection went before the answer came; whether the event took effect is unknown. */
+export class ConnectionLost extends Error {}
+
+export class Connection extends EventTarget {
+  rttMs = null;
+  #address;
+  #socket = null;
+  #pending = new Map();
+  #lastId = 0;
+  #failures = 0;
+  #retryTimer = 0;
+  #pingTimer = 0;
+  #silentPings = 0;
+  #openedAt = 0;
+  #resume = null;
+
+  /** `query` holds role and token, as far as there are any. */
+  constructor(url, query = {}) {
+    super();
+    this.#address = new URL(url);
+    for (const [name, value] of Object.entries(query)) {
+      if (value) this.#address.searchParams.set(name, value);
+    }
+  }
+
+  /** Connect at once; nothing happens while there is a connection or an attempt. */
+  open() {
+    if (this.#socket) return;
+    clearTimeout(this.#retryTimer);
+    const address = new URL(this.#address);
+    if (this.#resume) address.searchParams.set("resume", this.#resume);
+    const socket = new WebSocket(address, ["reactor.v1"]);
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => this.#opened();
+    socket.onmessage = ({ data }) => this.#received(data);
+    socket.onclose = ({ code, reason }) => this.#closed(code, reason);
+    this.#socket = socket;
+  }
+
+  /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
+  send(type, data = {}) {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      if (!this.notify(type, data, id)) return reject(new ConnectionLost("not connected"));
+      this.#pending.set(id, { resolve, reject });
+    });
+  }
+
+  /** Send without asking for an answer; false when there is no connection. */
+  notify(type, data, id) {
+    if (this.#socket?.readyState !== WebSocket.OPEN) return false;
+    this.#socket.send(JSON.stringify({ type, data, id }));
+    return true;
+  }
+
+  #opened() {
+    this.#openedAt = performance.now();
+    this.#silentPings = 0;
+    this.#pingTimer = setInterval(() => this.#ping(), PING_MS);
+    this.#ping();
+    this.#emit("open");
+  }
+
+  /** Counts ticks, not seconds: after the machine slept, one tick is late, which says nothing of the server. */
+  #ping() {
+    if (++this.#silentPings > SILENT_PINGS) return this.#closed(0, "the server stopped answering");
+    this.notify("reactor.ping", { t: performance.now() });
+  }
+
+  #received(payload) {
+    this.#silentPings = 0;
+    if (typeof payload !== "string") return this.#emit("media", payload);
+    const message = parse(payload);
+    if (!message) return this.#emit("malformed", payload.slice(0, 200));
+    const { type, data, id } = message;
+    if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
+    if (type === "reactor.welcome") this.#resume = data.resume;
+    this.#emit("message", message);
+    if (type === "reactor.reply") this.#take(id)?.resolve(data);
+    if (type === "reactor.error") this.#take(id)?.reject(new EventError(data));
+  }
+
+  #take(id) {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    return pending;
+  }
+
+  #closed(code, reason) {
+    const socket = this.#socket;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    this.#socket = this.rttMs = null;
+    clearInterval(this.#pingTimer);
+    const opened = this.#openedAt > 0;
+    if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
+    this.#openedAt = 0;
+    const backoffS = BACKOFF_S[Math.min(this.#failures++, BACKOFF_S.length - 1)];
+    const waitMs = 1000 * (code === CLOSED_FULL ? FULL_RETRY_S : backoffS);
+    this.#retryTimer = setTimeout(() => this.open(), waitMs);
+    for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
+    this.#pending.clear();
+    this.#emit("close", { code, reason, opened, retryAt: performance.now() + waitMs });
+  }
+
+  #emit(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** Return {type, data, id}, or null for what is no envelope. */
+function parse(text) {
+  try {
+    const { type, data = {}, id } = JSON.parse(text);
+    return typeof type === "string" && typeof data === "object" && data ? { type, data, id } : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The time from an input to the first painted frame that shows it: the first whose `applied` is at least the event's number,
+ * which the reply tells. The frame may be painted before the reply comes, so recent paint times are kept.
+ */
+
+const KEPT_PAINTS = 256;
+const KEPT_DELAYS = 9;
+const GIVE_UP_MS = 10000;
+
+export class InputDelay {
+  #paints = []; // {applied, at}: when each number was first on screen, rising
+  #waiting = []; // {n, inputAt}
+  #delays = [];
+
+  /** Event `n`, entered at `inputAt`, was applied. */
+  replied(n, inputAt) {
+    const paint = this.#paints.find(({ applied }) => applied >= n);
+    if (paint) this.#add(paint.at - inputAt);
+    else this.#waiting.push({ n, inputAt });
+  }
+
+  painted(applied, at) {
+    if (applied <= (this.#paints.at(-1)?.applied ?? 0)) return;
+    this.#paints.push({ applied, at });
+    if (this.#paints.length > KEPT_PAINTS) this.#paints.shift();
+    for (const { n, inputAt } of this.#waiting) {
+      if (n <= applied && at - inputAt < GIVE_UP_MS) this.#add(at - inputAt);
+    }
+    this.#waiting = this.#waiting.filter(({ n }) => n > applied);
+  }
+
+  /** A new session counts from 1 again. */
+  restart() {
+    this.#paints = [];
+    this.#waiting = [];
+  }
+
+  /** Frames are not being painted for a while: what waits would be measured wrong. */
+  forgetWaiting() {
+    this.#waiting = [];
+  }
+
+  get lastMs() {
+    return this.#delays.at(-1) ?? null;
+  }
+
+  get medianMs() {
+    if (!this.#delays.length) return null;
+    const sorted = this.#delays.toSorted((a, b) => a - b);
+    return sorted[Math.floor(sorted.length / 2)];
+  }
+
+  #add(ms) {
+    this.#delays.push(ms);
+    if (this.#delays.length > KEPT_DELAYS) this.#delays.shift();
+  }
+}

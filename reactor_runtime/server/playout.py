@@ -1,0 +1,229 @@
+"""The way of a moment inside the server: encoded ahead, shown when it is due, in order, its credit given back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
+
+logger = logging.getLogger(__name__)
+
+CLOSEST = 0.8  # of an interval: after a stall of the server what was late catches up this fast instead of in a burst
+
+
+class Stage(Protocol):
+    """Where what is due is shown: to every client of the session."""
+
+    def show(self, frame: EncodedFrame) -> None: ...
+
+    def play(self, sound: EncodedSound) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What encoding a moment gave, and how long it took."""
+
+    frames: tuple[EncodedFrame, ...]
+    sounds: tuple[EncodedSound, ...]
+    began: float
+    ended: float
+
+
+@dataclass(slots=True)
+class _Queued:
+    moment: Moment
+    arrived_at: float
+    encoding: asyncio.Future[Encoded]
+    ready_at: float = 0.0
+    dropped: bool = False
+
+
+class Playout:
+    """Show moments at their due time, and messages after the moments before them; belongs to the server's loop.
+
+    Bounded by the engine: it hands over no more moments than it has credits for.
+    """
+
+    def __init__(self, clock: Clock, encoder: Encoder, stage: Stage, credit: Callable[[Credit], None]) -> None:
+        self._clock = clock
+        self._encoder = encoder
+        self._stage = stage
+        self._credit = credit
+        self._alarm = Alarm(clock)
+        self._queue: deque[_Queued | Callable[[], None]] = deque()
+        self._shown_at = 0.0
+        self._first_after_flush = False
+        self.times = Times()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, moment: Moment, ring: RingReader, started_at: float) -> None:
+        """Queue a moment and start encoding it; `started_at` is the session's start."""
+        flag = FrameFlag.AFTER_FLUSH if self._first_after_flush else FrameFlag(0)
+        self._first_after_flush = False
+        encoding = self._encoder.submit(encode_moment, moment, ring, started_at, flag)
+        queued = _Queued(moment, self._clock.now(), encoding)
+        self._queue.append(queued)
+        encoding.add_done_callback(lambda _: self._encoded(queued))
+        self._alarm.ring()
+
+    def put_message(self, deliver: Callable[[], None]) -> None:
+        """Call `deliver` when everything queued so far has been shown."""
+        if self._queue:
+            self._queue.append(deliver)
+        else:
+            deliver()
+
+    def flush(self, before: int) -> None:
+        """Drop the moments numbered below `before`; messages among them are delivered at once."""
+        kept: deque[_Queued | Callable[[], None]] = deque()
+        for item in self._queue:
+            if not isinstance(item, _Queued):
+                item() if not kept else kept.append(item)
+            elif item.moment.number < before:
+                self._drop(item)
+            else:
+                kept.append(item)
+        self._queue = kept
+        self._first_after_flush = True
+        self._alarm.ring()
+
+    def clear(self) -> None:
+        """Drop everything: the engine is gone, and with it whoever waits for credits and messages."""
+        for item in self._queue:
+            if isinstance(item, _Queued):
+                item.dropped = True
+        self._queue.clear()
+
+    async def run(self) -> None:
+        """Show what is due, until cancelled."""
+        while True:
+            item = self._queue[0] if self._queue else None
+            if item is None:
+                await self._alarm.wait()
+            elif not isinstance(item, _Queued):
+                self._queue.popleft()
+                item()
+            elif not item.ready_at:
+                await self._alarm.wait()
+            else:
+                at = max(item.moment.due, self._shown_at + item.moment.interval_s * CLOSEST)
+                if self._clock.now() < at:
+                    await self._alarm.wait(at)
+                elif self._queue and self._queue[0] is item:
+                    self._queue.popleft()
+                    self._show(item)
+
+    def _encoded(self, item: _Queued) -> None:
+        item.ready_at = self._clock.now()
+        if item.dropped:
+            self._drop(item)
+        self._alarm.ring()
+
+    def _drop(self, item: _Queued) -> None:
+        """Give the credit back, once nothing reads the moment's memory any more."""
+        item.dropped = True
+        if item.ready_at:
+            self._credit(Credit(item.moment.session, item.moment.number, 0.0))
+
+    def _show(self, item: _Queued) -> None:
+        moment = item.moment
+        self._shown_at = self._clock.now()
+        error = item.encoding.exception()
+        if error is not None:
+            logger.error("a moment could not be encoded and is skipped", exc_info=error)
+        else:
+            encoded = item.encoding.result()
+            for frame in encoded.frames:
+                self._stage.show(frame)
+            for sound in encoded.sounds:
+                self._stage.play(sound)
+            self.times.add(
+                StageTimes(
+                    step=moment.step_s,
+                    arrive=item.arrived_at - moment.handed_over,
+                    queue=encoded.began - item.arrived_at,
+                    encode=encoded.ended - encoded.began,
+                    back=item.ready_at - encoded.ended,
+                    hold=max(0.0, min(self._shown_at, moment.due) - item.ready_at),
+                    late=max(0.0, self._shown_at - moment.due),
+                )
+            )
+        self._credit(Credit(moment.session, moment.number, item.ready_at))
+
+
+class StageTimes(NamedTuple):
+    """Seconds a moment spent in each stage from the start of its step until it was shown."""
+
+    step: float
+    arrive: float  # from hand-over, through shared memory and seam, to the server's loop
+    queue: float  # until an encoder thread took it
+    encode: float
+    back: float  # from the encoder thread to the loop
+    hold: float  # ready and not yet due
+    late: float  # shown after it was due
+
+
+class Times:
+    """Keep the recent times of stages, for figures."""
+
+    def __init__(self) -> None:
+        self._recent: deque[StageTimes] = deque(maxlen=64)
+
+    def add(self, times: StageTimes) -> None:
+        self._recent.append(times)
+
+    def medians_ms(self) -> dict[str, float]:
+        """Give the median of each stage over the last 64 moments, as `encode_ms` and so on."""
+        if not self._recent:
+            return {}
+        medians = np.median(np.array(self._recent), axis=0)
+        return {
+            f"{name}_ms": round(1e3 * float(value), 2) for name, value in zip(StageTimes._fields, medians, strict=True)
+        }
+
+
+def encode_moment(moment: Moment, ring: RingReader, started_at: float, flag: FrameFlag) -> Encoded:
+    """Encode everything a moment shows and plays; runs on an encoder thread."""
+    began = time.monotonic()
+    pts_us = max(0, int((moment.due - started_at) * 1e6))
+
+    def header(part: Picture | Sound) -> MediaHeader:
+        return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
+
+    frames = tuple(
+        EncodedFrame(
+            picture.track, picture.seq, attach(header(picture), jpeg.encode(_pixels(picture, ring))), moment.interval_s
+        )
+        for picture in moment.pictures
+    )
+    sounds = tuple(_encode_sound(sound, ring, header(sound)) for sound in moment.sounds)
+    return Encoded(frames, sounds, began, time.monotonic())
+
+
+def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:
+    if picture.offset < 0:
+        return np.zeros((picture.height, picture.width, 3), np.uint8)
+    return ring.picture(picture.offset, picture.height, picture.width)
+
+
+def _encode_sound(sound: Sound, ring: RingReader, header: MediaHeader) -> EncodedSound:
+    samples = ring.samples(sound.offset, sound.channels, sound.samples)
+    data = attach(header, wav.encode(samples, sound.sample_rate))
+    return EncodedSound(sound.track, data, sound.samples / sound.sample_rate)

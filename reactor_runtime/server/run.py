@@ -1,0 +1,270 @@
+"""Startup, main loop and shutdown of the server process, top to bottom."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import itertools
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+import yaml
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket
+
+from reactor_runtime.clock import SystemClock
+from reactor_runtime.errors import BindError, ReactorError
+from reactor_runtime.manifest import Manifest
+from reactor_runtime.seam.messages import Load
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.http import http_routes
+from reactor_runtime.server.lobby import Lobby, loading_phase
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+from reactor_runtime.server.websocket import NO_PONG_S, PING_S, SocketProtocol, serve_socket
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 128
+FAREWELL_S = 0.5
+TICK_S = 0.5
+TELL_OPERATOR_S = 5.0
+EXIT_KILLED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the server listens; the port is a real one even if 0 was asked for."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How long the model has been loading, and the last line it logged or printed."""
+
+    elapsed_s: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Everything `serve` needs to know; the callbacks tell the operator how far it is and are called on its thread."""
+
+    manifest: Manifest
+    config: dict[str, Any]
+    host: str = "127.0.0.1"
+    port: int = 8080
+    max_waiting: int = 16
+    max_viewers: int = 100
+    log_level: str = "info"
+    log_format: str = "text"
+    on_listening: Callable[[Listening], None]
+    on_loading: Callable[[Loading], None]
+    on_ready: Callable[[float], None]
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve the model until told to stop; takes over the thread and its signals.
+
+    Returns after SIGINT or SIGTERM; a second one kills the engine and raises SystemExit(130). Raises BindError when the
+    address can't be had, ClassError, LoadError or ModelFailed when the model can't be served.
+    """
+    with _bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(Service(options).run(sock))
+
+
+class Service:
+    """Hold the parts of a running server together, from the first socket to the last farewell."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._clock = SystemClock()
+        self._encoder = Encoder()
+        self._stop = asyncio.Event()
+        self._connections: set[Connection] = set()
+        manifest = options.manifest
+        self._supervisor = Supervisor(
+            Load(
+                str(manifest.project),
+                manifest.module,
+                manifest.class_name,
+                yaml.safe_dump(options.config),
+                options.log_level,
+                options.log_format,
+            )
+        )
+        audience = Audience()
+        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send)
+        self._lobby = Lobby(
+            manifest.name,
+            engine=self._supervisor,
+            audience=audience,
+            playout=self._playout,
+            most_waiting=options.max_waiting,
+            most_viewers=options.max_viewers,
+            expose_errors=_is_loopback(options.host),
+            on_ready=options.on_ready,
+        )
+
+    async def run(self, sock: socket.socket) -> None:
+        """Serve on `sock` until a signal or until the model can't be served, which is raised."""
+        server = _HttpServer(self._uvicorn_config())
+        with self._signals():
+            address = sock.getsockname()
+            self._options.on_listening(Listening(address[0], address[1]))
+            http = asyncio.create_task(server.serve(sockets=[sock]))
+            engine = asyncio.create_task(self._supervisor.run(self._lobby))
+            others = [asyncio.create_task(self._playout.run()), asyncio.create_task(self._tick())]
+            stop = asyncio.create_task(self._stop.wait())
+            await asyncio.wait([http, engine, stop, *others], return_when=asyncio.FIRST_COMPLETED)
+            failure = engine.exception() if engine.done() and not engine.cancelled() else None
+            await asyncio.gather(self._close_sockets(failure, server), self._supervisor.stop())
+            for task in (stop, engine, *others):
+                task.cancel()
+            ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
+        self._encoder.close()
+        self._clock.close()
+        for result in (failure, *ended):
+            if isinstance(result, Exception):
+                raise result
+
+    def _uvicorn_config(self) -> uvicorn.Config:
+        async def socket_endpoint(websocket: WebSocket) -> None:
+            await serve_socket(websocket, self._lobby, self._clock, self._connections)
+
+        routes = http_routes(self._lobby, self._supervisor, time.monotonic())
+        return uvicorn.Config(
+            Starlette(routes=[*routes, WebSocketRoute("/ws", socket_endpoint)]),
+            ws=SocketProtocol,
+            ws_max_size=MAX_MEDIA_BYTES,
+            ws_ping_interval=PING_S,
+            ws_ping_timeout=NO_PONG_S,
+            ws_per_message_deflate=False,  # deflate on JPEG: 2.6 times fewer frames, 2 to 16 ms added each
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+
+    async def _tick(self) -> None:
+        """Tell the clients once a second how they fare, and twice a second how far loading is."""
+        told_operator_s = 0.0
+        for count in itertools.count(1):
+            await asyncio.sleep(TICK_S)
+            if self._supervisor.phase is EnginePhase.LOADING:
+                phase = loading_phase(self._supervisor)
+                for connection in self._lobby.everyone():
+                    connection.tell("reactor.session", phase)
+                if phase["elapsed_s"] < told_operator_s:
+                    told_operator_s = 0.0
+                if phase["elapsed_s"] - told_operator_s >= TELL_OPERATOR_S:
+                    told_operator_s = phase["elapsed_s"]
+                    self._options.on_loading(Loading(phase["elapsed_s"], phase["detail"]))
+            elif count % 2 == 0:
+                self._lobby.tell_statistics(self._clock.now())
+
+    async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
+        """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
+        if failure is None:
+            self._lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
+        else:
+            message = "the model can't be served; the log says why"
+            if isinstance(failure, ReactorError) and _is_loopback(self._options.host):
+                message = failure.message
+            self._lobby.close("failed", message, CloseCode.MODEL_FAILED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_S):
+                for connection in tuple(self._connections):
+                    await connection.gone.wait()
+        for connection in self._connections:
+            connection.given_up.set()
+        server.should_exit = True
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Let the first SIGINT or SIGTERM stop the server, and a second one kill everything at once."""
+        loop = asyncio.get_running_loop()
+
+        def on_signal() -> None:
+            if self._stop.is_set():
+                self._supervisor.kill()
+                os._exit(EXIT_KILLED)
+            logger.info("stopping")
+            self._supervisor.stopping = True  # the signal may have ended the engine as well
+            self._stop.set()
+
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, on_signal)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+class _HttpServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # the service decides what signals mean
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise _bind_error(host, port, error) from error
+    return sock
+
+
+def _bind_error(host: str, port: int, error: OSError) -> BindError:
+    if error.errno == errno.EADDRINUSE:
+        return BindError(
+            f"port {port} on {host} is in use", hint=f"stop what holds it, or take another: --port {port + 1}"
+        )
+    if error.errno == errno.EACCES:
+        return BindError(
+            f"no permission to listen on port {port}", hint="ports below 1024 are for root: take --port 8080"
+        )
+    return BindError(f"can't listen on {host}:{port}: {error.strerror}", hint="--host takes an address of this machine")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop  # no wheels for every platform: asyncio's own loop serves as well
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,102 @@
+"""One controller's time with the model, as the server sees it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.wire.messages import Event
+
+logger = logging.getLogger(__name__)
+
+
+class SessionPhase(StrEnum):
+    """Where a session is between the controller's coming and the model's letting go of it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+class Session:
+    """Carry events of the controller to the engine, and what the engine answers to those it concerns."""
+
+    def __init__(
+        self, controller: Connection, audience: Audience, playout: Playout, send: Callable[[seam.ToEngine], None]
+    ) -> None:
+        self.id = f"s-{secrets.token_hex(4)}"
+        self.controller = controller
+        self.phase = SessionPhase.STARTING
+        self.state: dict[str, Any] = {}
+        self._audience = audience
+        self._playout = playout
+        self._send = send
+        self._started_at = 0.0
+
+    def start(self) -> None:
+        """Ask the engine for a session; `began` follows when it has a fresh state."""
+        self._send(seam.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
+
+    def began(self, started: seam.Started) -> None:
+        self.state = started.state
+        self._started_at = started.started_at
+        if self.phase is SessionPhase.STARTING:
+            self.phase = SessionPhase.RUNNING
+
+    def stop(self) -> None:
+        """Tell the engine that the controller has gone; may be called twice."""
+        if self.phase is not SessionPhase.STOPPING:
+            self.phase = SessionPhase.STOPPING
+            self._send(seam.StopSession(self.id))
+
+    def send_event(self, event: Event) -> None:
+        self._send(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
+
+    def receive(self, message: seam.Message, ring: RingReader) -> None:
+        """Take what the engine says of this session."""
+        match message:
+            case seam.Moment():
+                self._playout.put(message, ring, self._started_at)
+            case seam.Flush():
+                self._playout.flush(message.before)
+            case seam.ModelSaid():
+                self._playout.put_message(lambda: self._deliver(message))
+            case seam.StateChanged():
+                self.state.update(message.changes)
+                self._audience.tell("reactor.state", message.changes)
+            case seam.Answer():
+                self._answer(message)
+            case seam.Refusal():
+                self.controller.error(
+                    message.code,
+                    message.message,
+                    message_id=message.ticket,
+                    fields=message.fields,
+                    event=message.event,
+                )
+            case _:
+                logger.error("the engine said something unexpected: %s", type(message).__name__)
+
+    def _answer(self, answer: seam.Answer) -> None:
+        if answer.ticket is None:
+            if answer.reply is not None:  # nobody asked by id: a message for the one who sent the event
+                self.controller.tell(*answer.reply)
+            return
+        data: dict[str, Any] = {"n": answer.n}
+        if answer.reply is not None:
+            data["message"] = {"type": answer.reply[0], "data": answer.reply[1]}
+        self.controller.tell("reactor.reply", data, answer.ticket)
+
+    def _deliver(self, said: seam.ModelSaid) -> None:
+        if said.client is None:
+            self._audience.tell(said.type, said.data)
+        elif said.client == self.controller.id:
+            self.controller.tell(said.type, said.data)

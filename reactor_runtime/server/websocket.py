@@ -1,0 +1,155 @@
+"""One client's socket: what it says is decoded and passed on, what its outbox holds is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from asyncio.transports import BaseTransport
+
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from reactor_runtime.clock import Clock
+from reactor_runtime.errors import WireError
+from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.lobby import Lobby
+from reactor_runtime.wire.codec import decode_text
+from reactor_runtime.wire.messages import Ack, Event, Ping, View
+from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
+
+logger = logging.getLogger(__name__)
+
+UNSENT_BYTES = 16 * 1024
+PING_S = 5.0
+NO_PONG_S = 20.0
+ABORT_S = 2.0
+TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away.
+
+    A frame waits in its client's slot, where a newer one can replace it, and not in buffers of library and kernel.
+    """
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.set_write_buffer_limits(high=0)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+    def keepalive_timeout(self) -> None:
+        if not self.close_sent and not self.transport.is_closing():
+            self.conn.send_close(CloseCode.NO_PONG, f"no pong for {NO_PONG_S:.0f} s")
+        super().keepalive_timeout()
+        self._abort_soon()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        super().on_task_complete(task)
+        self._abort_soon()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # refused, but answered: uvicorn would log that it wasn't
+
+    def _abort_soon(self) -> None:
+        """Closing waits until everything unsent is sent, which a peer that doesn't read can put off for ever."""
+        if not self.disconnected:
+            self.loop.call_later(ABORT_S, self.transport.abort)
+
+
+async def serve_socket(websocket: WebSocket, lobby: Lobby, clock: Clock, open_connections: set[Connection]) -> None:
+    """Serve one client from its handshake to its end; it is one of `open_connections` meanwhile."""
+    try:
+        subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
+        role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
+    except WireError as error:
+        await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
+        return
+    await websocket.accept(subprotocol)
+    address = websocket.client.host if websocket.client is not None else "unknown"
+    connection = Connection(role, address, clock)
+    open_connections.add(connection)
+    lobby.attach(connection)
+    tasks = [
+        asyncio.create_task(_receive(websocket, connection, lobby)),
+        asyncio.create_task(_send(websocket, connection)),
+        asyncio.create_task(connection.given_up.wait()),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        lobby.detach(connection)
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                logger.error("a client's socket failed id=%s", connection.id, exc_info=result)
+        open_connections.discard(connection)
+        connection.gone.set()
+        logger.info("client gone id=%s", connection.id)
+
+
+def _role(value: str) -> Role:
+    try:
+        return Role(value)
+    except ValueError:
+        raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown role {value[:40]!r}: controller or viewer") from None
+
+
+async def _receive(websocket: WebSocket, connection: Connection, lobby: Lobby) -> None:
+    try:
+        while True:
+            message = await websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            if text is None:
+                connection.error(
+                    ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound: the binary message was dropped"
+                )
+            elif len(text) > MAX_TEXT_BYTES or not (text.isascii() or len(text.encode()) <= MAX_TEXT_BYTES):
+                connection.close(CloseCode.TOO_BIG, f"a text message may have {MAX_TEXT_BYTES} bytes")
+            else:
+                _take(text, connection, lobby)
+    except WebSocketDisconnect:
+        return
+
+
+def _take(text: str, connection: Connection, lobby: Lobby) -> None:
+    try:
+        message = decode_text(text)
+    except WireError as error:
+        connection.error(error.code, error.message, message_id=error.id)
+        return
+    match message:
+        case Event():
+            lobby.event(connection, message)
+        case Ack():
+            connection.outbox.acknowledge(message.track, message.seq)
+        case Ping():
+            connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
+        case View():
+            lobby.audience.look(connection, message)
+
+
+async def _send(websocket: WebSocket, connection: Connection) -> None:
+    try:
+        while (item := await connection.outbox.next()) is not None:
+            if isinstance(item, str):
+                await websocket.send_text(item)
+            else:
+                began = time.monotonic()
+                await websocket.send_bytes(item)
+                connection.send_times.append(time.monotonic() - began)
+        closing = connection.closing
+        assert closing is not None, "an outbox is finished by closing its connection"
+        await websocket.close(closing.code, closing.reason)
+    except WebSocketDisconnect:
+        return

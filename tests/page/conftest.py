@@ -1,0 +1,71 @@
+"""The page in a real browser, against a server that does what a test tells it to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from .fake_server import FakeServer
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMEOUT_MS = 10_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Not for the whole run: while open, Playwright holds the main thread's event loop, which async tests need."""
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def page_url(server: FakeServer) -> str:
+    return server.url
+
+
+@pytest.fixture
+def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
+    with open_page(browser, server.url) as page:
+        yield page
+
+
+@contextlib.contextmanager
+def open_page(browser: Browser, url: str) -> Iterator[Page]:
+    """Open a page that fails the test if its console or scripts complain, of anything but an unreachable server."""
+    complaints: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
+            complaints.append(message.text)
+
+    page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(TIMEOUT_MS)
+    page.on("console", note)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    try:
+        yield page
+    finally:
+        page.close()
+    assert complaints == []

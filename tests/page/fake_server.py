@@ -1,0 +1,337 @@
+"""A server that speaks reactor.v1 to the page and does on command what a real one does only when things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import simplejpeg
+import uvicorn
+from numpy.typing import NDArray
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from .schemas import SCHEMA, defaults
+
+PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
+CSP = (
+    "default-src 'self'; img-src 'self' blob: data:; connect-src 'self' ws: wss:; style-src 'self'; script-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'self'"
+)
+FPS = 30
+
+
+@dataclass
+class Script:
+    """What the next connections meet; a test sets it from its own thread."""
+
+    model: str = "aurora"
+    events: dict[str, Any] = field(default_factory=lambda: dict(SCHEMA))
+    tracks: tuple[str, ...] = ("main_video",)
+    size: tuple[int, int] = (480, 640)
+    loading: tuple[str, ...] = ()
+    loading_s: float = 0.5
+    held_loading: bool = False
+    failed: str = ""
+    refuse: int = 0
+    reply_delay_s: float = 0.0
+    frames: bool = True
+    skip_every: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    type: str
+    data: dict[str, Any]
+    id: str | int | None
+
+
+class Announced(uvicorn.Server):
+    """Tell when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[uvicorn.Server], None]) -> None:
+        super().__init__(config)
+        self._announce = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce(self)
+
+
+class FakeServer:
+    """Serve the page on a free port from a thread; use as a context manager."""
+
+    def __init__(self) -> None:
+        self.script = Script()
+        self.received: list[Received] = []
+        self.queries: list[dict[str, str]] = []
+        self.state: dict[str, Any] = {}
+        self.url = ""
+        self._sockets: set[WebSocket] = set()
+        self._applied = 0
+        self._changed = threading.Condition()
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self._port = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen; after a stop() on the same port as before."""
+        self._ready.clear()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10), "the fake server did not start"
+
+    def stop(self) -> None:
+        if self._server is None or self._thread is None:
+            return
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(10)
+        self._server = self._thread = None
+
+    def release(self) -> None:
+        """Let a held loading phase end."""
+        self.script.held_loading = False
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._released.set)
+
+    def crash(self, message: str) -> None:
+        """End the session as a model does that died."""
+        self.broadcast("reactor.session", phase="ended", reason="model_died", message=message)
+        self.close(1011)
+
+    def close(self, code: int) -> None:
+        async def close(client: WebSocket) -> None:
+            await client.close(code)
+
+        self._for_each(close)
+
+    def broadcast(self, kind: str, **data: Any) -> None:
+        self.send_raw(json.dumps({"type": kind, "data": data}))
+
+    def send_raw(self, payload: str | bytes) -> None:
+        async def send(client: WebSocket) -> None:
+            await (client.send_text(payload) if isinstance(payload, str) else client.send_bytes(payload))
+
+        self._for_each(send)
+
+    def wait_for(self, kind: str, check: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+        """Return the data of the first message of this type that passes the check, waiting for it."""
+
+        def found() -> list[dict[str, Any]]:
+            return [message.data for message in self.received if message.type == kind and check(message.data)]
+
+        with self._changed:
+            assert self._changed.wait_for(found, 10), f"no such {kind}; received {self.received[-5:]}"
+            return found()[0]
+
+    def _for_each(self, action: Callable[[WebSocket], Awaitable[None]]) -> None:
+        async def run() -> None:
+            for client in list(self._sockets):
+                await action(client)
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._released = asyncio.Event()
+        config = uvicorn.Config(
+            self._app(),
+            port=self._port,
+            lifespan="off",
+            log_level="error",
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+        )
+        self._server = Announced(config, self._started)
+        await self._server.serve()
+
+    def _started(self, server: uvicorn.Server) -> None:
+        self._port = server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}/"
+        self._ready.set()
+
+    def _app(self) -> ASGIApp:
+        async def index(_: Request) -> Response:
+            return FileResponse(PLAYGROUND / "index.html", headers={"Content-Security-Policy": CSP})
+
+        return Starlette(
+            routes=[
+                Route("/", index),
+                WebSocketRoute("/ws", self._socket),
+                Mount("/static", StaticFiles(directory=PLAYGROUND)),
+            ]
+        )
+
+    async def _socket(self, client: WebSocket) -> None:
+        self.queries.append(dict(client.query_params))
+        await client.accept("reactor.v1" if "reactor.v1" in client.scope["subprotocols"] else None)
+        if self.script.refuse:
+            await client.close(self.script.refuse)
+            return
+        self._sockets.add(client)
+        tasks = [asyncio.create_task(work) for work in self._both_ways(client)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if not isinstance(task.exception(), WebSocketDisconnect | RuntimeError | None):
+                    task.result()
+        finally:
+            self._sockets.discard(client)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _both_ways(self, client: WebSocket) -> list[Coroutine[Any, Any, None]]:
+        return [self._session(client), self._read(client)]
+
+    async def _session(self, client: WebSocket) -> None:
+        script = self.script
+        if script.failed:
+            await send(client, "reactor.session", phase="failed", message=script.failed)
+            await asyncio.Event().wait()
+        await self._load(client)
+        self.state = defaults(script.events)
+        self._applied = 0
+        await send(client, "reactor.welcome", **self._welcome(client))
+        await self._frames(client)
+
+    async def _load(self, client: WebSocket) -> None:
+        started = time.monotonic()
+        for line in self.script.loading:
+            elapsed_s = time.monotonic() - started
+            await send(client, "reactor.session", phase="loading", detail=line, elapsed_s=elapsed_s)
+            await asyncio.sleep(self.script.loading_s)
+        if self.script.held_loading:
+            self._released.clear()
+            await self._released.wait()
+
+    def _welcome(self, client: WebSocket) -> dict[str, Any]:
+        return {
+            "protocol": "reactor.v1",
+            "session": "s-1a2b",
+            "role": client.query_params.get("role", "controller"),
+            "model": self.script.model,
+            "resume": None,
+            "tracks": [{"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks],
+            "schema": {"events": self.script.events, "messages": {}},
+            "state": self.state,
+            "limits": {"max_text_bytes": 262144, "max_media_bytes": 16777216},
+        }
+
+    async def _frames(self, client: WebSocket) -> None:
+        seq, started = 0, time.monotonic()
+        while True:
+            elapsed_s = time.monotonic() - started
+            if self.script.frames and not (self.script.skip_every and seq % self.script.skip_every == 0):
+                for index, track in enumerate(self.script.tracks):
+                    picture = draw(self.script.size, elapsed_s + index, float(self.state.get("brightness", 1.0)))
+                    await client.send_bytes(frame(picture, track, seq, elapsed_s, self._applied))
+            seq += 1
+            await asyncio.sleep(max(0.0, started + seq / FPS - time.monotonic()))
+
+    async def _read(self, client: WebSocket) -> None:
+        while True:
+            message = json.loads(await client.receive_text())
+            received = Received(message["type"], message.get("data", {}), message.get("id"))
+            with self._changed:
+                self.received.append(received)
+                self._changed.notify_all()
+            if received.type == "reactor.ping":
+                await send(client, "reactor.pong", t=received.data["t"], server_us=time.time_ns() // 1000)
+            elif not received.type.startswith("reactor."):
+                await asyncio.sleep(self.script.reply_delay_s)
+                await self._apply(client, received)
+
+    async def _apply(self, client: WebSocket, event: Received) -> None:
+        faults = list(check(self.script.events[event.type], event))
+        if faults:
+            message = "; ".join(f"{fault['path']}: {fault['message']}" for fault in faults)
+            await send(
+                client,
+                "reactor.error",
+                event.id,
+                code="invalid_event",
+                message=message,
+                fields=faults,
+                event=event.type,
+            )
+            return
+        self._applied += 1
+        spec = self.script.events[event.type]
+        reply: dict[str, Any] = {"n": self._applied}
+        if event.type == "save":
+            reply["message"] = {"type": "saved", "data": {"path": "aurora.png", "bytes": 18231}}
+        await send(client, "reactor.reply", event.id, **reply)
+        if spec["field"] is not None:
+            self.state[spec["field"]] = next(iter(event.data.values()))
+            await send(client, "reactor.state", **{spec["field"]: self.state[spec["field"]]})
+
+
+async def send(client: WebSocket, kind: str, id: str | int | None = None, /, **data: Any) -> None:
+    envelope = {"type": kind, "data": data} if id is None else {"type": kind, "data": data, "id": id}
+    await client.send_text(json.dumps(envelope))
+
+
+def check(spec: dict[str, Any], event: Received) -> list[dict[str, str]]:
+    """Check bounds and required arguments, which is all these tests need."""
+    faults = []
+    parameters = spec["parameters"]
+    for name, schema in parameters["properties"].items():
+        value = event.data.get(name)
+        path = f"{event.type}.{name}"
+        if name not in event.data:
+            if name in parameters.get("required", ()):
+                faults.append({"path": path, "message": "a value is needed"})
+        elif isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get(
+            "maximum", value
+        ):
+            faults.append({"path": path, "message": f"{value} is outside {schema['minimum']} to {schema['maximum']}"})
+        elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+            faults.append({"path": path, "message": f"{len(value)} characters, at most {schema['maxLength']}"})
+    return faults
+
+
+def draw(size: tuple[int, int], t: float, brightness: float) -> NDArray[np.uint8]:
+    """A slow aurora; its mean follows `brightness`, which tests read off the canvas."""
+    height, width = size
+    y, x = np.mgrid[0 : 1 : height // 4 * 1j, 0 : 1 : width // 4 * 1j]
+    waves = [
+        np.sin(6 * x + 3 * y + t * speed + phase) * 0.5 + 0.5 for speed, phase in ((0.9, 0.0), (1.3, 2.1), (0.7, 4.2))
+    ]
+    picture = np.stack(waves, axis=-1) * np.array([90.0, 120.0, 140.0]) * brightness
+    small = np.clip(picture, 0, 255).astype(np.uint8)
+    return np.ascontiguousarray(small.repeat(4, axis=0).repeat(4, axis=1))
+
+
+def frame(picture: NDArray[np.uint8], track: str, seq: int, elapsed_s: float, applied: int) -> bytes:
+    """Encode a picture and put the header of PROTOCOL.md directly after SOI."""
+    jpeg: bytes = simplejpeg.encode_jpeg(picture, quality=85, colorsubsampling="420")
+    name = track.encode()
+    times = struct.pack(">QQ", int(elapsed_s * 1e6), time.time_ns() // 1000)
+    body = b"REACTOR\0" + struct.pack(">BBI", 1, 0, seq) + times + struct.pack(">IB", applied, len(name)) + name
+    return jpeg[:2] + struct.pack(">HH", 0xFFEF, len(body) + 2) + body + jpeg[2:]

@@ -1,0 +1,142 @@
+"""The state of the connection in words, pictures and their acknowledgement, and coming back from everything."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .fake_server import PLAYGROUND, FakeServer
+
+
+def expect_phase(page: Page, phase: str) -> None:
+    expect(page.locator(f'html[data-phase="{phase}"]')).to_be_attached()
+
+
+def test_loading_shows_the_last_log_line(page: Page, server: FakeServer) -> None:
+    server.script.loading = ("Loading checkpoint shards: 2/4",)
+    server.script.held_loading = True
+    page.goto(server.url)
+    expect_phase(page, "loading")
+    expect(page.locator("#notice")).to_contain_text(re.compile(r"Loading checkpoint shards: 2/4\s*\d+ s"))
+    server.release()
+    expect_phase(page, "connected")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_the_line_says_the_place(page: Page, server: FakeServer) -> None:
+    server.script.held_loading = True
+    page.goto(server.url)
+    server.wait_for("reactor.ping")
+    for position in (3, 2):
+        server.broadcast("reactor.queue", position=position, length=5)
+        expect(page.get_by_role("status")).to_have_text(f"Waiting in line: number {position} of 5")
+    expect_phase(page, "waiting")
+    server.release()
+    expect_phase(page, "connected")
+
+
+def test_frames_are_acknowledged_and_gaps_counted(page: Page, server: FakeServer) -> None:
+    server.script.skip_every = 5
+    server.script.tracks = ("main_video", "depth")
+    page.goto(server.url)
+    assert server.wait_for("reactor.ack", lambda data: data["track"] == "depth" and data["seq"] >= 20)
+    expect(page.locator("[data-figure=skipped]")).to_have_text(re.compile(r"^[1-9]\d*$"))
+    expect(page.locator("[data-figure=size]")).to_have_text("640×480 · 640×480")
+
+
+def test_a_crashed_model_is_named_and_the_page_comes_back(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    server.script.loading, server.script.held_loading = ("Restarting",), True
+    server.crash("the process was killed by SIGSEGV")
+    expect_phase(page, "failed")
+    expect(page.locator("#notice")).to_contain_text("the process was killed by SIGSEGV")
+    expect(page.locator("#controls button").first).to_be_disabled()
+    expect_phase(page, "loading")
+    expect(page.locator("#notice")).to_contain_text("Before: the process was killed by SIGSEGV")
+    server.release()
+    expect_phase(page, "connected")
+    expect(page.locator("canvas[data-stale]")).not_to_be_attached()
+
+
+@pytest.mark.parametrize(
+    ("code", "phase", "words"),
+    [
+        (1000, "ended", "Session ended"),
+        (1001, "ended", "stopping"),
+        (1011, "failed", "failed"),
+        (1013, "offline", "full"),
+    ],
+)
+def test_every_close_is_said_and_tried_again(page: Page, server: FakeServer, code: int, phase: str, words: str) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    server.script.refuse = 1013 if code == 1013 else 0
+    server.close(code)
+    expect_phase(page, phase)
+    expect(page.get_by_role("status")).to_contain_text(words)
+    server.script.refuse = 0
+    if code == 1013:
+        page.get_by_role("button", name="Try now").click()
+    expect_phase(page, "connected")
+
+
+def test_a_server_that_goes_and_returns_needs_no_reload(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    server.stop()
+    expect_phase(page, "offline")
+    expect(page.locator("#notice")).to_contain_text("Reconnecting")
+    server.start()
+    expect_phase(page, "connected")
+
+
+def test_a_viewer_watches_with_the_controls_off(page: Page, server: FakeServer) -> None:
+    page.goto(f"{server.url}?role=viewer&token=abc")
+    expect_phase(page, "watching")
+    expect(page.locator("#controls button").first).to_be_disabled()
+    assert server.queries[0] == {"role": "viewer", "token": "abc"}
+
+
+def test_what_the_page_does_not_know_is_logged_and_ignored(page: Page, server: FakeServer) -> None:
+    server.script.frames = False
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    cut_short = b"\xff\xd8\xff\xef\x00\x30REACTOR\x00\x01"
+    for payload in (
+        '{"type": "reactor.surprise", "data": {}}',
+        "nonsense",
+        b"\x00\x01",
+        cut_short,
+        b"\xff\xd8\xff\xd9",
+    ):
+        server.send_raw(payload)
+    for words in ("reactor.surprise", "no envelope", "neither JPEG nor WAV", "cut short", "can't be decoded"):
+        expect(page.locator("#log")).to_contain_text(words)
+    expect_phase(page, "connected")
+
+
+def test_a_flood_of_messages_keeps_the_log_bounded(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    for step in range(300):
+        server.broadcast("progress", step=step)
+    expect(page.locator("#log li").last).to_contain_text('{"step":299}')
+    assert page.locator("#log li").count() <= 200
+
+
+def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    hide = """hidden => { Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+                          document.dispatchEvent(new Event("visibilitychange")); }"""
+    page.evaluate(hide, True)
+    server.wait_for("reactor.view", lambda data: data == {"paused": True})
+    page.evaluate(hide, False)
+    server.wait_for("reactor.view", lambda data: data == {"paused": False})
+
+
+def test_the_page_weighs_less_than_60_kb() -> None:
+    assert sum(file.stat().st_size for file in PLAYGROUND.iterdir()) < 60_000

@@ -1,0 +1,159 @@
+"""A client made of nothing of ours: a bare WebSocket, JSON, Pillow, and PROTOCOL.md's table read by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import struct
+import wave
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests.timeouts import TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    flags: int
+    seq: int
+    pts_us: int
+    wall_us: int
+    applied: int
+    track: str
+
+
+def parse_header(fields: bytes) -> Header:
+    version, flags, seq, pts_us, wall_us, applied, length = struct.unpack_from(">BBIQQIB", fields)
+    assert version == 1
+    return Header(flags, seq, pts_us, wall_us, applied, fields[27 : 27 + length].decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A picture as it came; `level` is its mean red."""
+
+    header: Header
+    size: tuple[int, int]
+    level: float
+    data: bytes
+
+
+def parse_frame(data: bytes) -> Frame:
+    assert data[:4] == b"\xff\xd8\xff\xef"
+    (length,) = struct.unpack_from(">H", data, 4)
+    assert data[6:14] == b"REACTOR\0"
+    with Image.open(io.BytesIO(data)) as image:
+        assert (image.format, image.mode) == ("JPEG", "RGB")
+        small = image.resize((1, 1))
+        pixel = small.getpixel((0, 0))
+        assert isinstance(pixel, tuple)
+        return Frame(parse_header(data[14 : 4 + length]), image.size, float(pixel[0]), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A piece of sound as it came."""
+
+    header: Header
+    channels: int
+    samples: int
+    sample_rate: int
+
+
+def parse_sound(data: bytes) -> Sound:
+    assert data[12:16] == b"rctr"
+    (length,) = struct.unpack_from("<I", data, 16)
+    with wave.open(io.BytesIO(data)) as file:
+        assert file.getsampwidth() == 2
+        header = parse_header(data[20 : 20 + length])
+        return Sound(header, file.getnchannels(), file.getnframes(), file.getframerate())
+
+
+class Client:
+    """Read in order what the server says; `text` and `frame` skip what they are not asked for."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.texts: list[dict[str, Any]] = []
+        self.frames = 0
+
+    async def send(self, type: str, data: dict[str, Any] | None = None, id: str | int | None = None) -> None:
+        message: dict[str, Any] = {"type": type, "data": data or {}}
+        if id is not None:
+            message["id"] = id
+        await self.socket.send(json.dumps(message))
+
+    async def next(self) -> dict[str, Any] | bytes:
+        received = await asyncio.wait_for(self.socket.recv(), TIMEOUT_S)
+        if isinstance(received, bytes):
+            self.frames += 1
+            return received
+        message: dict[str, Any] = json.loads(received)
+        self.texts.append(message)
+        return message
+
+    async def message(self, type: str, **wanted: Any) -> dict[str, Any]:
+        """Read up to the next message of a type, and whose data holds what is wanted; returns it whole."""
+        while True:
+            received = await self.next()
+            if isinstance(received, dict) and received["type"] == type and wanted.items() <= received["data"].items():
+                return received
+
+    async def data(self, type: str, **wanted: Any) -> dict[str, Any]:
+        """Read up to the next message of a type; returns its data."""
+        data: dict[str, Any] = (await self.message(type, **wanted))["data"]
+        return data
+
+    async def ask(self, type: str, data: dict[str, Any] | None = None, *, id: str | int = "q") -> dict[str, Any]:
+        """Send an event and read up to its answer, `reactor.reply` or `reactor.error`."""
+        await self.send(type, data, id)
+        while True:
+            received = await self.next()
+            if isinstance(received, dict) and received.get("id") == id:
+                return received
+
+    async def frame(self, *, applied: int = 0, track: str | None = None) -> Frame:
+        """Read up to the next picture that shows what event `applied` did."""
+        while True:
+            received = await self.next()
+            if isinstance(received, bytes) and received[:2] == b"\xff\xd8":
+                frame = parse_frame(received)
+                if frame.header.applied >= applied and track in (None, frame.header.track):
+                    return frame
+
+    async def sound(self) -> Sound:
+        while True:
+            received = await self.next()
+            if isinstance(received, bytes) and received[:4] == b"RIFF":
+                return parse_sound(received)
+
+    async def closed(self) -> tuple[int, str]:
+        """Read to the end; returns close code and reason."""
+        while True:
+            try:
+                await self.next()
+            except ConnectionClosed:
+                return self.socket.close_code or 0, self.socket.close_reason or ""
+
+
+@contextlib.asynccontextmanager
+async def client(url: str, **query: str) -> AsyncIterator[Client]:
+    """Connect for the duration of the block."""
+    address = url + "?" + "&".join(f"{key}={value}" for key, value in query.items())
+    async with connect(address, max_size=None, max_queue=None, compression=None) as socket:
+        yield Client(socket)
+
+
+@contextlib.asynccontextmanager
+async def controlling(url: str) -> AsyncIterator[Client]:
+    """Connect, and be welcomed to a session of one's own for the duration of the block."""
+    async with client(url) as controller:
+        await controller.data("reactor.session", phase="started")
+        yield controller

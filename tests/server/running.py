@@ -1,0 +1,168 @@
+"""A server as people run it: `reactor run` in a process group of its own, its output in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.processes import alive, children, gone
+from tests.timeouts import TIMEOUT_S
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFEST = "model: pipeline:MyModel\nname: my-model\n"
+PRELUDE = """\
+from __future__ import annotations
+
+import asyncio, ctypes, os, signal, sys, time
+import numpy as np
+from reactor_runtime import *
+
+
+class MyOutput(Output):
+    main_video: Video
+
+
+def gray(level, height=32, width=48):
+    return np.full((height, width, 3), level, np.uint8)
+
+
+"""
+
+
+def write_project(directory: Path, model: str, **files: str) -> Path:
+    """Make a project whose pipeline.py is `model` after the imports every one needs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "reactor.yaml").write_text(MANIFEST)
+    (directory / "pipeline.py").write_text(PRELUDE + textwrap.dedent(model))
+    for name, text in files.items():
+        (directory / name.replace("_yml", ".yml").replace("_yaml", ".yaml")).write_text(text)
+    return directory
+
+
+@dataclass
+class RunningServer:
+    """A server process, from its start on; `listening` waits until it can be connected to."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    @property
+    def log(self) -> str:
+        """Everything that server, engine and model have printed."""
+        return self.output.read_text(errors="replace")
+
+    @property
+    def port(self) -> int:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log)
+        assert found is not None, f"it doesn't listen: {self.log}"
+        return int(found[1])
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/ws"
+
+    @property
+    def engine(self) -> int:
+        """The process id of the engine; fails when there is none, or more than one."""
+        (engine,) = children(self.process.pid)
+        return engine
+
+    def wait_for(self, pattern: str) -> None:
+        """Wait until something has been printed."""
+        self.until(lambda: re.search(pattern, self.log, re.MULTILINE) is not None, f"{pattern!r} in the log")
+
+    def until(self, condition: Any, what: str) -> None:
+        """Wait for something the server tells nobody; fails when the server ends instead."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, f"no {what}:\n{self.log}"
+            assert self.process.poll() is None or condition(), f"ended without {what}:\n{self.log}"
+            time.sleep(0.005)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask over HTTP; returns the status and the body."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=TIMEOUT_S) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        status, body = self.get("/health")
+        return status, json.loads(body)
+
+    def wait_for_health(self, status: str) -> None:
+        self.until(lambda: self.health()[1]["status"] == status, f"health {status}")
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C in a terminal does: SIGINT to the whole process group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def ended(self) -> int:
+        """Wait for the end; returns the exit code."""
+        return self.process.wait(TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop it as people do, and see that it went well and left nothing behind."""
+        engines = children(self.process.pid)
+        self.interrupt()
+        assert self.ended() == 0, self.log
+        assert not [engine for engine in engines if alive(engine)], "an engine is left"
+
+
+@contextlib.contextmanager
+def started(project: Path, *arguments: str) -> Iterator[RunningServer]:
+    """Start a server and return at once; whatever happens, nothing of it is left afterwards."""
+    output = project / "output.log"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
+    environment.pop("PYTHONUNBUFFERED", None)  # what it would hide is for us to get right
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+    engines: list[int] = []
+    try:
+        yield RunningServer(process, output)
+    finally:
+        engines = children(process.pid)
+        process.kill()
+        process.wait(TIMEOUT_S)
+        for engine in engines:
+            gone(engine)
+
+
+@contextlib.contextmanager
+def serving(project: Path, *arguments: str) -> Iterator[RunningServer]:
+    """Run a server that is ready for the duration of the block, and stop it as people do."""
+    with started(project, *arguments) as server:
+        server.wait_for("ready in")
+        yield server
+        server.stop()
+
+
+@contextlib.contextmanager
+def listening(project: Path, *arguments: str) -> Iterator[RunningServer]:
+    """Run a server that listens but may not have loaded its model; its end is the test's."""
+    with started(project, *arguments) as server:
+        server.wait_for(r"http://127\.0\.0\.1:\d+")
+        server.until(lambda: server.get("/live")[0] == 200, "answer")
+        yield server

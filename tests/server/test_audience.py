@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.messages import View
+from tests.fakes import FakeClock
+from tests.server.house import drain, told
+
+
+def frame(seq: int, track: str = "left") -> EncodedFrame:
+    return EncodedFrame(track, seq, attach(MediaHeader(track, seq, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+
+
+def viewer(audience: Audience) -> Connection:
+    connection = Connection(Role.VIEWER, "127.0.0.1", FakeClock())
+    audience.join(connection)
+    return connection
+
+
+async def seen(connection: Connection) -> list[tuple[str, int, bool]]:
+    """Take the frames that wait for a client: track, number, and whether it is an old one sent again."""
+    headers = [detach(item)[0] for item in await drain(connection.outbox) if isinstance(item, bytes)]
+    return [(header.track, header.seq, bool(header.flags & FrameFlag.HELD)) for header in headers if header]
+
+
+async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
+    audience = Audience()
+    for each in (frame(1), frame(2), frame(5, "right")):
+        audience.show(each)
+    connection = viewer(audience)
+    assert await seen(connection) == [("left", 2, True), ("right", 5, True)]
+    audience.show(frame(3))
+    assert await seen(connection) == [("left", 3, False)]
+
+
+async def test_who_has_left_sees_and_hears_nothing() -> None:
+    audience = Audience()
+    connection = viewer(audience)
+    audience.leave(connection)
+    audience.leave(connection)
+    audience.show(frame(1))
+    audience.tell("progress", {})
+    assert connection not in audience
+    assert await told(connection) == []
+    assert await seen(connection) == []
+
+
+@pytest.mark.parametrize("away", [View(paused=True), View(tracks=("right",))], ids=["paused", "other track"])
+async def test_who_looks_again_sees_what_it_missed_at_once(away: View) -> None:
+    audience = Audience()
+    connection = viewer(audience)
+    audience.show(frame(1))
+    await seen(connection)
+    audience.look(connection, away)
+    audience.show(frame(2))
+    assert await seen(connection) == []
+    audience.look(connection, View())
+    assert await seen(connection) == [("left", 2, True)]
+
+
+async def test_who_only_asks_for_another_rate_is_sent_nothing_twice() -> None:
+    audience = Audience()
+    connection = viewer(audience)
+    audience.show(frame(1))
+    await seen(connection)
+    audience.look(connection, View(max_fps=15))
+    assert await seen(connection) == []
+
+
+async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
+    audience = Audience()
+    audience.show(frame(1))
+    waiting = Connection(Role.CONTROLLER, "127.0.0.1", FakeClock())
+    audience.look(waiting, View(paused=True))
+    audience.look(waiting, View())
+    assert await seen(waiting) == []

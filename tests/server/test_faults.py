@@ -1,0 +1,223 @@
+"""What may go wrong with a model or a client while serving, and what everybody else notices of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import gone
+from tests.server.client import Client, client, controlling
+from tests.server.running import RunningServer, serving, started, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class MyState(InputState):
+    _burn_s = 0.0
+    _sleep_s = 0.0
+    _raise = False
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        while True:
+            if self.state._raise:
+                raise RuntimeError("out of ideas")
+            end = time.monotonic() + self.state._burn_s
+            while time.monotonic() < end:
+                sum(range(1000))
+            ctypes.PyDLL(None).usleep(int(self.state._sleep_s * 1e6))  # holds the interpreter lock
+            self.state._burn_s = self.state._sleep_s = 0.0
+            yield gray(100)
+
+    @event(name="burn")
+    def burn(self, seconds: float):
+        self.state._burn_s = seconds
+
+    @event(name="sleep")
+    def sleep(self, seconds: float):
+        self.state._sleep_s = seconds
+
+    @event(name="raise")
+    def raise_(self):
+        self.state._raise = True
+
+    @event(name="segfault")
+    def segfault(self):
+        ctypes.string_at(0)
+
+    @event(name="leave")
+    def leave(self):
+        os._exit(7)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _settled(server: RunningServer) -> None:
+    server.until(lambda: server.health()[1]["status"] in ("ready", "failed"), "free model")
+
+
+@pytest.mark.parametrize("event", ["burn", "sleep"], ids=["pure Python", "lock held in C"])
+async def test_a_model_that_is_busy_delays_no_ping_and_no_page(server: RunningServer, event: str) -> None:
+    async with controlling(server.url) as controller:
+        await controller.frame()
+        began = time.monotonic()
+        await controller.send(event, {"seconds": 3.0})
+        slowest_s = 0.0
+        while time.monotonic() - began < 2.5:
+            asked = time.monotonic()
+            await controller.send("reactor.ping", {"t": asked})
+            await controller.data("reactor.pong", t=asked)
+            status, _ = await asyncio.to_thread(server.get, "/live")
+            assert status == 200
+            slowest_s = max(slowest_s, time.monotonic() - asked)
+            await asyncio.sleep(0.05)
+        assert slowest_s < 1.0  # of the 3 s that the model is away
+        assert controller.frames < 20
+        assert (await controller.frame(applied=1)).header.applied == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [("segfault", "SIGSEGV"), ("leave", "exited with code 7"), (None, "SIGKILL")],
+    ids=["segfault", "exit", "killed"],
+)
+async def test_a_model_that_dies_ends_its_session_and_the_next_client_is_served(
+    server: RunningServer, event: str | None, words: str
+) -> None:
+    async with controlling(server.url) as controller, client(server.url) as waiting:
+        engine = server.engine
+        await waiting.data("reactor.queue")
+        if event is None:
+            os.kill(engine, signal.SIGKILL)
+        else:
+            await controller.send(event)
+        assert (await controller.data("reactor.error"))["code"] == "model_error"
+        ended = await controller.data("reactor.session", phase="ended")
+        assert ended["reason"] == "model_died"
+        assert words in ended["message"]
+        assert (await controller.closed())[0] == 1011
+        await waiting.data("reactor.session", phase="loading")
+        await waiting.data("reactor.welcome")
+        assert abs((await waiting.frame()).level - 100) < 3
+        assert server.engine != engine
+
+
+async def test_a_viewer_outlives_a_crash(server: RunningServer) -> None:
+    async with client(server.url, role="viewer") as viewer:
+        async with controlling(server.url):
+            await viewer.frame()
+            os.kill(server.engine, signal.SIGKILL)
+            assert (await viewer.data("reactor.session", phase="ended"))["reason"] == "model_died"
+        async with controlling(server.url):
+            await viewer.data("reactor.session", phase="started")
+            await viewer.frame()
+
+
+async def fail(server: RunningServer) -> tuple[Client, tuple[int, str]]:
+    async with controlling(server.url) as controller:
+        await controller.send("raise")
+        return controller, await controller.closed()
+
+
+async def test_what_inference_raises_ends_the_session_and_three_in_a_row_fail_the_health(server: RunningServer) -> None:
+    async with controlling(server.url):
+        engine = server.engine  # a session that ends well: the count begins anew
+    for failures in (1, 2, 3):
+        controller, (code, reason) = await fail(server)
+        errors = [message["data"] for message in controller.texts if message["type"] == "reactor.error"]
+        assert errors == [{"code": "model_error", "message": "the model failed: RuntimeError: out of ideas"}]
+        ended = [text["data"] for text in controller.texts if text["data"].get("phase") == "ended"]
+        assert [each["reason"] for each in ended] == ["model_error"]
+        assert (code, reason) == (1011, "the model failed: RuntimeError: out of ideas")
+        assert server.health()[0] == (503 if failures == 3 else 200)
+    assert server.health()[1]["status"] == "failed"
+    assert 'raise RuntimeError("out of ideas")' in server.log
+    async with controlling(server.url) as controller:
+        await controller.frame()
+        assert server.health() == (200, {**server.health()[1], "status": "busy"})
+    server.wait_for_health("ready")
+    assert server.engine == engine
+
+
+async def test_a_client_that_vanishes_frees_the_model(server: RunningServer) -> None:
+    async with controlling(server.url) as first, client(server.url) as second:
+        await second.data("reactor.queue")
+        first.socket.transport.abort()
+        await second.data("reactor.session", phase="started")
+        await second.frame()
+
+
+async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+    writer.write(
+        b"GET /ws?role=viewer HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    await writer.drain()
+    writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport can
+    async with controlling(server.url) as controller:
+        first = await controller.frame()
+        for _ in range(60):
+            last = await controller.frame()
+        assert last.header.seq - first.header.seq == 60
+        assert last.header.pts_us - first.header.pts_us < 4_000_000
+    writer.transport.abort()
+    del reader
+
+
+async def test_a_client_that_leaves_its_messages_unread_is_dropped(server: RunningServer) -> None:
+    async with controlling(server.url) as controller:
+        controller.socket.transport.pause_reading()
+        for _ in range(40):
+            await controller.socket.send('{"type": "reactor.ping", "data": {"t": "' + "x" * 100_000 + '"}}')
+        for number in range(3000):
+            await controller.send("reactor.ping", {"t": number})
+        async with client(server.url) as second:
+            await second.data("reactor.session", phase="started")
+        controller.socket.transport.abort()
+
+
+async def test_nothing_is_left_of_twenty_sessions(server: RunningServer) -> None:
+    async def session() -> None:
+        async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
+            await controller.frame()
+            await viewer.frame()
+
+    await session()
+    server.wait_for_health("ready")
+    before = counts(server)
+    for _ in range(20):
+        await session()
+    server.wait_for_health("ready")
+    server.until(lambda: counts(server) <= before, f"{before}, but {counts(server)}")
+
+
+def counts(server: RunningServer) -> tuple[int, ...]:
+    """Descriptors and threads of server and engine, and the server's children."""
+    proc = Path("/proc")
+    pids = server.process.pid, server.engine
+    return tuple(len(os.listdir(proc / str(pid) / what)) for pid in pids for what in ("fd", "task"))
+
+
+def test_no_engine_is_left_when_the_server_is_killed(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, MODEL)) as other:
+        other.wait_for("ready in")
+        engine = other.engine
+        other.process.kill()
+        other.process.wait(TIMEOUT_S)
+        gone(engine)

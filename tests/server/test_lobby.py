@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.server.connection import Role
+from reactor_runtime.server.http import health_status
+from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.protocol import CloseCode
+from tests.server.house import House, phases, told, types
+
+FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House()
+    yield house
+    os.close(house.memory)
+
+
+async def test_the_first_controller_gets_the_model_and_is_welcomed_with_its_state(house: House) -> None:
+    controller = house.come()
+    assert house.engine.of(seam.StartSession) == [
+        seam.StartSession(house.session, controller.id, controller.joined_at_unix)
+    ]
+    assert await told(controller) == []
+    house.begin(level=3)
+    (kind, welcome), started = await told(controller)
+    assert (kind, welcome["state"], welcome["session"]) == ("reactor.welcome", {"level": 3}, house.session)
+    assert started == ("reactor.session", {"phase": "started", "session": house.session})
+
+
+async def test_those_in_line_are_told_their_place_at_once_and_on_each_change(house: House) -> None:
+    house.come()
+    house.begin()
+    second, third = house.come(), house.come()
+    assert await told(second) == [
+        ("reactor.queue", {"position": 1, "length": 1}),
+        ("reactor.queue", {"position": 1, "length": 2}),
+    ]
+    assert await told(third) == [("reactor.queue", {"position": 2, "length": 2})]
+    house.lobby.detach(second)
+    assert await told(third) == [("reactor.queue", {"position": 1, "length": 1})]
+
+
+async def test_the_next_in_line_is_served_when_the_model_has_let_go(house: House) -> None:
+    first, second = house.come(), house.come()
+    house.begin()
+    former = house.session
+    house.lobby.detach(first)
+    assert house.engine.of(seam.StopSession) == [seam.StopSession(former)]
+    assert house.session == former
+    house.end()
+    house.begin(level=1)
+    assert house.session != former
+    assert house.lobby.session is not None
+    assert house.lobby.session.controller is second
+
+
+async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(house: House) -> None:
+    first = house.come()
+    house.lobby.detach(first)
+    house.begin()
+    house.end()
+    assert house.lobby.session is None
+    house.come()
+    assert house.begin()
+
+
+async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(house: House) -> None:
+    for _ in range(3):
+        assert house.come().closing is None
+    refused = house.come()
+    assert refused.closing is not None
+    assert refused.closing.code == 1013
+    for _ in range(2):
+        assert house.come(Role.VIEWER).closing is None
+    refused = house.come(Role.VIEWER)
+    assert refused.closing is not None
+    assert refused.closing.code == 1013
+    house.lobby.detach(refused)
+    assert len(house.lobby.everyone()) == 5
+
+
+async def test_a_viewer_sees_the_picture_on_screen_at_once(house: House) -> None:
+    house.come()
+    house.begin(level=3)
+    house.audience.show(FRAME)
+    viewer = house.come(Role.VIEWER)
+    assert (await told(viewer))[0][1]["state"] == {"level": 3}
+    assert viewer.outbox.counters.offered == 1
+
+
+async def test_the_picture_of_a_session_is_not_shown_in_the_next(house: House) -> None:
+    first = house.come()
+    house.begin()
+    house.audience.show(FRAME)
+    house.lobby.detach(first)
+    house.end()
+    second = house.come()
+    house.begin()
+    assert second.outbox.counters.offered == 0
+
+
+async def test_a_viewer_keeps_watching_from_session_to_session(house: House) -> None:
+    viewer = house.come(Role.VIEWER)
+    assert await types(viewer) == ["reactor.welcome"]
+    for _ in range(2):
+        controller = house.come()
+        house.begin(level=1)
+        house.lobby.detach(controller)
+        house.end()
+        assert await phases(viewer) == ["started", "ended"]
+
+
+@pytest.mark.parametrize("who", ["viewer", "waiting", "not yet started"])
+async def test_only_the_controller_of_a_running_session_sends_events(house: House, who: str) -> None:
+    connection = house.come()
+    if who != "not yet started":
+        house.begin()
+        connection = house.come(Role.VIEWER if who == "viewer" else Role.CONTROLLER)
+    house.lobby.event(connection, Event("set_level", "{}", 5))
+    kind, error = (await told(connection))[-1]
+    assert (kind, error["code"], error["event"]) == ("reactor.error", "not_controller", "set_level")
+    assert not house.engine.of(seam.ClientEvent)
+
+
+async def test_an_event_goes_to_the_model_and_its_answer_comes_back(house: House) -> None:
+    controller = house.come()
+    session = house.begin()
+    house.lobby.event(controller, Event("set_level", '{"level":1}', 5))
+    assert house.engine.of(seam.ClientEvent) == [
+        seam.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}')
+    ]
+    house.say(seam.Answer(session, controller.id, 5, 1))
+    house.say(seam.Refusal(session, controller.id, 6, "x", "too_late", "no", [{"path": "x", "message": "no"}]))
+    reply, error = (await told(controller))[-2:]
+    assert reply == ("reactor.reply", {"n": 1})
+    fields = [{"path": "x", "message": "no"}]
+    assert error == ("reactor.error", {"code": "too_late", "message": "no", "fields": fields, "event": "x"})
+
+
+async def test_events_are_refused_while_the_model_is_behind(house: House) -> None:
+    controller = house.come()
+    house.begin()
+    house.engine.busy = True
+    house.lobby.event(controller, Event("set_level", "{}"))
+    assert (await told(controller))[-1][1]["code"] == "rate_limited"
+    assert not house.engine.of(seam.ClientEvent)
+
+
+async def test_a_model_message_goes_to_all_or_to_one(house: House) -> None:
+    controller, viewer = house.come(), house.come(Role.VIEWER)
+    session = house.begin()
+    await told(controller), await told(viewer)
+    house.say(seam.ModelSaid(session, "progress", {"step": 1}))
+    house.say(seam.ModelSaid(session, "progress", {"step": 2}, controller.id))
+    house.say(seam.ModelSaid(session, "progress", {"step": 3}, "somebody of before"))
+    assert [data["step"] for _, data in await told(controller)] == [1, 2]
+    assert [data["step"] for _, data in await told(viewer)] == [1]
+
+
+async def test_a_state_change_is_told_to_all_and_to_later_viewers(house: House) -> None:
+    house.come()
+    session = house.begin(level=1)
+    house.say(seam.StateChanged(session, {"level": 2}))
+    viewer = house.come(Role.VIEWER)
+    assert (await told(viewer))[0][1]["state"] == {"level": 2}
+
+
+async def test_what_the_engine_says_of_a_session_that_is_over_is_nobody_s(house: House) -> None:
+    house.come()
+    house.begin()
+    house.say(seam.Moment("s-before", 7, 0.0, 0.1, 0.0, 0, 0, 0.0, ()))
+    house.say(seam.Ended("s-before", None))
+    assert house.engine.of(seam.Credit) == [seam.Credit("s-before", 7, 0.0)]
+    assert house.lobby.session is not None
+
+
+@pytest.mark.parametrize(("exposed", "words"), [(True, "KeyError: 'x'"), (False, "the model failed in this session")])
+async def test_a_failed_session_says_why_and_its_socket_is_closed_with_1011(exposed: bool, words: str) -> None:
+    house = House(expose_errors=exposed)
+    controller = house.come()
+    house.begin()
+    house.end("KeyError: 'x'")
+    os.close(house.memory)
+    error, ended = (await told(controller))[-2:]
+    assert error == ("reactor.error", {"code": "model_error", "message": words})
+    assert ended == ("reactor.session", {"phase": "ended", "reason": "model_error", "message": words})
+    assert controller.closing is not None
+    assert controller.closing.code == 1011
+
+
+async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_well(house: House) -> None:
+    for expected in ("ready", "ready", "failed"):
+        house.come()
+        house.begin()
+        house.end("no")
+        assert health_status(house.lobby, house.engine) == expected  # type: ignore[arg-type]  # has what is read
+    controller = house.come()
+    house.begin()
+    assert health_status(house.lobby, house.engine) == "busy"  # type: ignore[arg-type]
+    house.lobby.detach(controller)
+    assert health_status(house.lobby, house.engine) == "stopping"  # type: ignore[arg-type]
+    house.end()
+    assert health_status(house.lobby, house.engine) == "ready"  # type: ignore[arg-type]
+
+
+async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_loading(house: House) -> None:
+    controller, waiting, viewer = house.come(), house.come(), house.come(Role.VIEWER)
+    house.begin()
+    await told(viewer), await told(waiting)
+    house.crash()
+    assert controller.closing is not None
+    assert controller.closing.code == 1011
+    assert (await told(controller))[-1][1]["reason"] == "model_died"
+    assert await phases(viewer) == ["ended", "loading"]
+    assert await phases(waiting) == ["loading"]
+    assert house.lobby.session is None
+    assert health_status(house.lobby, house.engine) == "loading"  # type: ignore[arg-type]
+    house.engine.phase = EnginePhase.READY
+    house.lobby.engine_ready(1.5)
+    house.begin()
+    assert await types(waiting) == ["reactor.welcome", "reactor.session"]
+    assert house.loads == [1.5]
+
+
+async def test_who_comes_while_the_model_loads_is_told_and_seated_later(house: House) -> None:
+    house.engine.phase = EnginePhase.LOADING
+    house.engine.detail = "reading weights"
+    house.engine.contract = None
+    controller, viewer = house.come(), house.come(Role.VIEWER)
+    assert await types(controller) == ["reactor.queue", "reactor.session"]
+    assert await told(viewer) == [
+        ("reactor.session", {"phase": "loading", "detail": "reading weights", "elapsed_s": 0.0})
+    ]
+    house.engine.phase, house.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
+    house.lobby.engine_ready(2.0)
+    assert await types(viewer) == ["reactor.welcome"]
+    house.begin()
+    assert await types(controller) == ["reactor.welcome", "reactor.session"]
+
+
+async def test_a_client_that_leaves_a_thousand_messages_unread_is_given_up(house: House) -> None:
+    controller = house.come()
+    for _ in range(1001):
+        controller.tell("progress", {})
+    assert controller.closing is not None
+    assert controller.closing.code == 1013
+    assert controller.given_up.is_set()
+
+
+async def test_statistics_are_each_client_s_own(house: House) -> None:
+    controller, viewer = house.come(), house.come(Role.VIEWER)
+    house.begin()
+    house.audience.show(FRAME)
+    await told(controller), await told(viewer)
+    house.audience.show(FRAME)
+    house.clock.spend(1.0)
+    house.lobby.tell_statistics(house.clock.now())
+    (_, statistics) = (await told(controller))[-1]
+    assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
+
+
+async def test_everyone_is_told_when_the_server_stops(house: House) -> None:
+    everyone = [house.come(), house.come(), house.come(Role.VIEWER)]
+    house.begin()
+    house.lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
+    house.lobby.close("server_stopping", "again", CloseCode.SERVER_STOPPING)
+    for connection in everyone:
+        assert (await told(connection))[-1][1]["reason"] == "server_stopping"
+        assert connection.closing is not None
+        assert (connection.closing.code, connection.closing.reason) == (1001, "the server is stopping")

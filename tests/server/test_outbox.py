@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.media import jpeg
+from reactor_runtime.server.outbox import MOST_MESSAGES, MOST_SOUND_S, EncodedFrame, EncodedSound, Outbox
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.messages import View
+from tests.engine.rig import frame as pixels
+from tests.fakes import FakeClock, settle
+from tests.server.house import drain
+from tests.timeouts import TIMEOUT_S
+
+
+def frame(seq: int, track: str = "video") -> EncodedFrame:
+    return EncodedFrame(track, seq, b"%s %d" % (track.encode(), seq), 1 / 30)
+
+
+def sound(number: int, duration_s: float = 0.1) -> EncodedSound:
+    return EncodedSound("audio", b"sound %d" % number, duration_s)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def outbox(clock: FakeClock) -> Outbox:
+    return Outbox(clock)
+
+
+async def test_a_newer_frame_replaces_an_unsent_one_and_it_is_counted(outbox: Outbox) -> None:
+    for seq in range(5):
+        outbox.offer(frame(seq))
+    assert await drain(outbox) == [b"video 4"]
+    counters = outbox.counters
+    assert (counters.offered, counters.sent, counters.skipped) == (5, 1, 4)
+    assert counters.sent_by_track == {"video": 1}
+
+
+async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:
+    for seq in range(3):
+        outbox.offer(frame(seq, "left"))
+        outbox.offer(frame(seq, "right"))
+    assert await drain(outbox) == [b"left 2", b"right 2"]
+
+
+async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(outbox: Outbox) -> None:
+    outbox.offer(frame(1, "left"))
+    outbox.put_message("one")
+    outbox.put_sound(sound(1))
+    outbox.offer(frame(1, "right"))
+    outbox.put_message("two")
+    assert await drain(outbox) == [b"left 1", "one", b"sound 1", b"right 1", "two"]
+
+
+async def test_a_sender_that_waits_is_woken(outbox: Outbox) -> None:
+    taking = asyncio.create_task(outbox.next())
+    await settle()
+    outbox.put_message("hello")
+    assert await asyncio.wait_for(taking, TIMEOUT_S) == "hello"
+
+
+async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    outbox.offer(frame(100))
+    outbox.put_message("at once")
+    assert await drain(outbox) == ["at once"]
+    outbox.acknowledge("video", 99)
+    assert await drain(outbox) == [b"video 100"]
+
+
+async def close_window(outbox: Outbox, clock: FakeClock) -> None:
+    """Acknowledge once, then send until no more is allowed."""
+    outbox.offer(frame(0))
+    await drain(outbox)
+    clock.spend(0.01)
+    outbox.acknowledge("video", 0)
+    for seq in range(1, 100):
+        outbox.offer(frame(seq))
+        await drain(outbox)
+    assert outbox.counters.skipped > 80
+
+
+async def test_a_stalled_window_lets_the_newest_frame_through_by_itself(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    taking = asyncio.create_task(outbox.next())
+    await clock.advance(1.9)
+    assert not taking.done()
+    outbox.offer(frame(200))
+    await clock.advance(0.2)
+    assert taking.done()
+    assert taking.result() == b"video 200"
+
+
+async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None:
+    taken = [outbox.put_message(str(number)) for number in range(MOST_MESSAGES + 1)]
+    assert taken == [True] * MOST_MESSAGES + [False]
+    assert await drain(outbox) == [str(number) for number in range(MOST_MESSAGES)]
+
+
+async def test_more_than_a_second_of_sound_pushes_the_oldest_out(outbox: Outbox) -> None:
+    for number in range(15):
+        outbox.put_sound(sound(number))
+    heard = await drain(outbox)
+    assert heard[-1] == b"sound 14"
+    assert (len(heard) - 1) * 0.1 < MOST_SOUND_S <= (len(heard) + 1) * 0.1
+
+
+async def test_a_paused_client_gets_messages_only_and_what_waited_is_gone(outbox: Outbox) -> None:
+    outbox.offer(frame(1))
+    outbox.set_view(View(paused=True))
+    outbox.offer(frame(2))
+    outbox.put_sound(sound(1))
+    outbox.put_message("still here")
+    assert await drain(outbox) == ["still here"]
+    outbox.set_view(View())
+    outbox.offer(frame(3))
+    assert await drain(outbox) == [b"video 3"]
+
+
+async def test_a_client_gets_the_tracks_it_asks_for(outbox: Outbox) -> None:
+    outbox.set_view(View(tracks=("left",)))
+    for track in ("left", "right"):
+        outbox.offer(frame(1, track))
+    outbox.put_sound(sound(1))
+    assert await drain(outbox) == [b"left 1"]
+
+
+@pytest.mark.parametrize("max_fps", [10.0, 15.0, 24.0])
+async def test_a_client_gets_no_more_frames_a_second_than_it_asks_for(
+    outbox: Outbox, clock: FakeClock, max_fps: float
+) -> None:
+    outbox.set_view(View(max_fps=max_fps))
+    received = 0
+    for seq in range(30 * 5):
+        outbox.offer(frame(seq))
+        received += len(await drain(outbox))
+        clock.spend(1 / 30)
+    assert 5 * max_fps * 0.9 <= received <= 5 * max_fps + 1
+
+
+async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbox: Outbox) -> None:
+    outbox.offer(frame(1))
+    outbox.put_sound(sound(1))
+    outbox.put_message("goodbye")
+    outbox.finish()
+    outbox.offer(frame(2))
+    assert await drain(outbox) == ["goodbye"]
+    assert await asyncio.wait_for(outbox.next(), TIMEOUT_S) is None
+    assert await asyncio.wait_for(outbox.next(), TIMEOUT_S) is None
+
+
+async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:
+    outbox.acknowledge("no such track", 5)
+    assert not outbox.windows
+
+
+def test_a_held_frame_differs_in_its_flag_alone() -> None:
+    header = MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH)
+    file = jpeg.encode(pixels(9))
+    held = EncodedFrame("video", 7, attach(header, file), 0.1).as_held()
+    again, same = detach(held.data)
+    assert same == file
+    assert again == MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH | FrameFlag.HELD)
+
+
+@given(st.lists(st.sampled_from(["message", "frame", "sound", "take"]), max_size=60))
+def test_order_is_kept_and_nothing_is_sent_twice(actions: list[str]) -> None:
+    async def play() -> None:
+        outbox = Outbox(FakeClock())
+        messages: list[str] = []
+        taken: list[str | bytes] = []
+        for number, action in enumerate(actions):
+            if action == "message":
+                messages.append(str(number))
+                outbox.put_message(str(number))
+            elif action == "frame":
+                outbox.offer(frame(number))
+            elif action == "sound":
+                outbox.put_sound(sound(number))
+            else:
+                taken += await drain(outbox)
+        taken += await drain(outbox)
+        assert [item for item in taken if isinstance(item, str)] == messages
+        numbers = [int(item.split()[-1]) for item in taken]
+        assert numbers == sorted(set(numbers))
+        counters = outbox.counters
+        assert counters.offered == counters.sent + counters.skipped
+
+    asyncio.run(play())

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
+from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
+from tests.engine.rig import frame
+from tests.fakes import FakeClock, HandEncoder, settle
+
+
+class Theatre:
+    """A playout that runs on a fake clock, and everything that comes out of it."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.encoder = HandEncoder()
+        self.credits: list[Credit] = []
+        self.shown: list[tuple[int | str, float]] = []
+        self.headers: list[MediaHeader] = []
+        self.playout = Playout(self.clock, self.encoder, self, self.credits.append)
+        self.memory = create_memory()
+        self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
+        self.running = asyncio.create_task(self.playout.run())
+
+    def show(self, frame: EncodedFrame) -> None:
+        header, _ = detach(frame.data)
+        assert header is not None
+        self.headers.append(header)
+        self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
+
+    def play(self, sound: EncodedSound) -> None:
+        self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
+
+    def put(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
+        """Queue a frame that is due so many seconds after the start; `broken` ones can't be encoded."""
+        (offset,) = self.writer.write(number, [frame(number)])
+        picture = Picture("video", number, 1 << 40 if broken else offset, 2, 2)
+        sounds = (Sound("audio", number, 0, 1, 6, 48000),) if sound else ()
+        moment = Moment(
+            session="s",
+            number=number,
+            due=1000.0 + due,
+            interval_s=0.1,
+            handed_over=self.clock.now(),
+            wall_us=5,
+            applied=3,
+            step_s=0.0,
+            pictures=(picture,),
+            sounds=sounds,
+        )
+        self.playout.put(moment, self.reader, 1000.0)
+
+    def say(self, text: str) -> None:
+        self.playout.put_message(lambda: self.shown.append((text, round(self.clock.now() - 1000.0, 4))))
+
+    @property
+    def order(self) -> list[int | str]:
+        return [what for what, _ in self.shown]
+
+    @property
+    def credited(self) -> list[int]:
+        return [credit.moment for credit in self.credits]
+
+
+@pytest.fixture
+async def theatre() -> AsyncIterator[Theatre]:
+    theatre = Theatre()
+    yield theatre
+    theatre.running.cancel()
+    await asyncio.gather(theatre.running, return_exceptions=True)
+    os.close(theatre.memory)
+
+
+async def test_frames_are_shown_when_they_are_due_and_credited_then(theatre: Theatre) -> None:
+    for number in range(3):
+        theatre.put(number, 0.1 * number)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(0.05)
+    assert (theatre.shown, theatre.credited) == ([(0, 0.0)], [0])
+    await theatre.clock.advance(0.3)
+    assert theatre.shown == [(0, 0.0), (1, 0.1), (2, 0.2)]
+    assert theatre.credited == [0, 1, 2]
+
+
+async def test_the_header_says_what_the_moment_said(theatre: Theatre) -> None:
+    theatre.put(7, 0.25)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(0.3)
+    assert theatre.headers == [MediaHeader("video", 7, 250_000, 5, 3, 0)]
+
+
+async def test_frames_encoded_out_of_order_are_shown_in_order(theatre: Theatre) -> None:
+    for number in range(3):
+        theatre.put(number, 0.0)
+    theatre.encoder.run(2)
+    theatre.encoder.run(1)
+    await theatre.clock.advance(1.0)
+    assert theatre.shown == []
+    theatre.encoder.run(0)
+    await theatre.clock.advance(1.0)
+    assert theatre.order == [0, 1, 2]
+
+
+async def test_what_is_late_catches_up_without_a_burst(theatre: Theatre) -> None:
+    for number in range(4):
+        theatre.put(number, 0.1 * number)
+    theatre.clock.spend(1.0)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    times = [at for _, at in theatre.shown]
+    gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
+    assert all(0.05 <= gap <= 0.1 for gap in gaps)
+
+
+async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(theatre: Theatre) -> None:
+    theatre.say("first")
+    theatre.put(0, 0.1)
+    theatre.say("second")
+    theatre.put(1, 0.2)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.order == ["first", 0, "second", 1]
+    assert theatre.shown[0][1] == 0.0
+
+
+async def test_a_flush_drops_what_is_older_and_says_so_in_the_next_frame(theatre: Theatre) -> None:
+    for number in range(3):
+        theatre.put(number, 0.1 * (number + 1))
+    theatre.say("said between")
+    theatre.encoder.run_all()
+    await settle()
+    theatre.playout.flush(before=3)
+    assert (theatre.order, theatre.credited) == (["said between"], [0, 1, 2])
+    theatre.put(3, 0.1)
+    theatre.put(4, 0.2)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.order == ["said between", 3, 4]
+    assert [header.flags for header in theatre.headers] == [FrameFlag.AFTER_FLUSH, 0]
+
+
+async def test_a_flush_spares_what_is_newer(theatre: Theatre) -> None:
+    theatre.put(0, 0.1)
+    theatre.put(1, 0.2)
+    theatre.encoder.run_all()
+    await settle()
+    theatre.playout.flush(before=1)
+    await theatre.clock.advance(1.0)
+    assert theatre.order == [1]
+
+
+async def test_the_memory_of_a_dropped_moment_is_given_back_only_when_nobody_reads_it(theatre: Theatre) -> None:
+    theatre.put(0, 0.1)
+    theatre.playout.flush(before=1)
+    await settle()
+    assert theatre.credits == []
+    theatre.encoder.run_all()
+    await settle()
+    assert theatre.credits == [Credit("s", 0, 0.0)]
+    await theatre.clock.advance(1.0)
+    assert theatre.order == []
+    assert len(theatre.credits) == 1
+
+
+async def test_a_frame_that_cannot_be_encoded_is_skipped_and_credited(
+    theatre: Theatre, caplog: pytest.LogCaptureFixture
+) -> None:
+    theatre.put(0, 0.0, broken=True)
+    theatre.put(1, 0.1)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert (theatre.order, theatre.credited) == ([1], [0, 1])
+    assert "could not be encoded" in caplog.text
+
+
+async def test_sound_is_played_with_its_frame(theatre: Theatre) -> None:
+    theatre.put(0, 0.1, sound=True)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.shown == [(0, 0.1), ("audio", 0.1)]
+
+
+async def test_clearing_forgets_everything_and_the_next_is_shown(theatre: Theatre) -> None:
+    theatre.put(0, 0.1)
+    theatre.say("never")
+    theatre.playout.clear()
+    theatre.put(1, 0.1)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.order == [1]
+    assert len(theatre.playout) == 0
+
+
+async def test_a_credit_says_when_the_moment_was_ready(theatre: Theatre) -> None:
+    theatre.put(0, 0.5)
+    await theatre.clock.advance(0.2)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert [round(credit.ready_at - 1000.0, 4) for credit in theatre.credits] == [0.2]

@@ -1,0 +1,126 @@
+"""Ctrl-C, once and twice, from whatever the server is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import alive, gone
+from tests.server.client import client, controlling
+from tests.server.running import listening, started, write_project
+
+MODEL = """
+class MyState(InputState):
+    _seconds = 0
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def load(self, config):
+        print("loading", flush=True)
+        time.sleep(config.get("load_s", 0))
+
+    def inference(self):
+        try:
+            while True:
+                time.sleep(self.state._seconds)
+                yield gray(100)
+        finally:
+            print("the generator is closed", flush=True)
+
+    @event(name="hang")
+    def hang(self):
+        self.state._seconds = 600
+        print("hanging", flush=True)
+
+    @disconnected
+    def bye(self):
+        print("goodbye", flush=True)
+"""
+
+
+async def test_ctrl_c_in_a_session_tells_everyone_and_lets_the_model_finish(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("ready in")
+        async with (
+            controlling(server.url) as controller,
+            client(server.url) as waiting,
+            client(server.url, role="viewer") as viewer,
+        ):
+            await waiting.data("reactor.queue")
+            await viewer.data("reactor.welcome")
+            server.interrupt()
+            for each in (controller, waiting, viewer):
+                assert (await each.data("reactor.session", phase="ended"))["reason"] == "server_stopping"
+                assert (await each.closed())[0] == 1001
+        assert server.ended() == 0
+        assert "the generator is closed" in server.log
+        assert "goodbye" in server.log
+        assert "Traceback" not in server.log
+
+
+async def test_ctrl_c_while_the_model_loads(tmp_path: Path) -> None:
+    with listening(write_project(tmp_path, MODEL), "--set", "load_s=600") as server:
+        server.wait_for("^loading")
+        async with client(server.url) as controller:
+            await controller.data("reactor.session", phase="loading")
+            engine = server.engine
+            server.interrupt()
+            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "server_stopping"
+            assert (await controller.closed())[0] == 1001
+        assert server.ended() == 0
+        assert not alive(engine)
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_ctrl_c_with_nobody_there(tmp_path: Path, number: signal.Signals) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("ready in")
+        os.kill(server.process.pid, number)
+        assert server.ended() == 0
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.02, 0.04, 0.06, 0.1])
+def test_ctrl_c_while_the_engine_s_interpreter_starts(tmp_path: Path, wait_s: float) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("http://")
+        time.sleep(wait_s)  # no matter when
+        server.interrupt()
+        assert server.ended() == 0, server.log
+        assert "Traceback" not in server.log
+
+
+async def test_a_step_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("ready in")
+        async with controlling(server.url) as controller:
+            await controller.send("hang")
+            server.wait_for("hanging")
+            engine = server.engine
+            server.interrupt()
+            assert (await controller.closed())[0] == 1001
+        assert server.ended() == 0
+        assert not alive(engine)
+
+
+async def test_a_second_ctrl_c_kills(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("ready in")
+        async with controlling(server.url) as controller:
+            await controller.send("hang")
+            server.wait_for("hanging")
+            engine = server.engine
+            server.interrupt()
+            server.wait_for("stopping")
+            server.interrupt()
+            assert server.ended() == 130
+            gone(engine)
+            controller.socket.transport.abort()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.errors import ConfigError
+from reactor_runtime.yamlfile import name_of, parse_value, read
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "some.yml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem", "hint"),
+    [
+        ("a: 1\n\tb: 2\n", 2, 1, "'\\t' that cannot start any token", "spaces"),
+        ("a: b: c\n", 1, 5, "mapping values are not allowed here", "quotes"),
+        ("a: [1, 2\n", 1, 9, "<stream end>", "bracket"),
+        ("a: 'b\n", 1, 6, "unexpected end of stream", "quote"),
+        ("a: 1\nb\n", 2, 2, "could not find expected ':'", "key: value"),
+        ("a: *b\n", 1, 4, "undefined alias 'b'", "starts with *"),
+        ("a: 1\n---\nb: 2\n", 2, 1, "another document", "---"),
+        ("a: 1\nb:\n  c: 2\n  d: 3\n  c: 4\n", 5, 3, '"c" is given twice; it is on line 3 already', "keep one"),
+        ("- {a: 1, a: 2}\n", 1, 10, '"a" is given twice', "keep one"),
+        ("a: 1\nb: [2024-01-01, 2024-13-45]\n", 2, 17, "month must be in 1..12", "quotes"),
+        ("? [a]\n: 1\n", 1, 3, "unhashable key", ""),
+        ("a: 1\nb: !thing 2\n", 2, 4, "'!thing'", ""),
+        ("a: 1\nb: \x07\n", 2, 4, "U+0007", ""),
+    ],
+    ids=lambda value: value.strip().replace("\n", "/") if isinstance(value, str) else None,
+)
+def test_bad_yaml_names_line_column_and_remedy(
+    tmp_path: Path, text: str, line: int, column: int, problem: str, hint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(written(tmp_path, text), ConfigError)
+    where = caught.value.where
+    assert where is not None
+    assert (where.line, where.column) == (line, column)
+    assert where.text == text.splitlines()[line - 1]
+    assert problem in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_keys_and_values_have_places(tmp_path: Path) -> None:
+    file = read(written(tmp_path, "one: 1\nlonger: two words\n"), ConfigError)
+    key, item = file.keys["longer"], file.items["longer"]
+    assert (key.line, key.column, key.end_column) == (2, 1, 7)
+    assert (item.line, item.column, item.end_column, item.text) == (2, 9, 18, "longer: two words")
+
+
+def test_the_same_key_in_different_mappings_is_fine(tmp_path: Path) -> None:
+    text = "a: &shared {x: 1}\nb: {x: 2}\nc:\n  <<: *shared\n  x: 3\n"
+    assert read(written(tmp_path, text), ConfigError).values["c"] == {"x": 3}
+
+
+def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read(written(tmp_path, "[" * 5000), ConfigError)
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "some.yml"
+    path.write_bytes(b"a: 1\nb: caf\xe9\n")
+    with pytest.raises(ConfigError, match="isn't UTF-8 text") as caught:
+        read(path, ConfigError)
+    assert caught.value.where is not None
+    assert caught.value.where.line == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "some.yml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1\n")
+    assert read(path, ConfigError).values == {"a": 1}
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_values_are_what_safe_load_makes_of_them(value: object) -> None:
+    text = yaml.safe_dump(value, allow_unicode=True)
+    assert parse_value(text) == yaml.safe_load(text)
+
+
+@given(st.text(max_size=30))
+def test_reading_raises_nothing_but_its_own_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(ConfigError):
+        read(path, ConfigError)
+
+
+@pytest.mark.parametrize(("value", "name"), [(None, "empty"), ({}, "a mapping"), (1, "a number"), (True, "a boolean")])
+def test_types_are_named_in_yaml_words(value: object, name: str) -> None:
+    assert name_of(value) == name
