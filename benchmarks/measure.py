@@ -1,0 +1,242 @@
+"""What is measured, one function a question; each returns rows of (what, figure, floor or bound)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from benchmarks.serving import MODEL, Received, acknowledge, client, frames, run, serving
+
+Row = tuple[str, str, str]
+RUNS = 5
+
+
+def free_running() -> Iterator[Row]:
+    """Frames a second of a free-running model at 720p, one client, everything on two cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, set(cores[:2]))
+    try:
+        ratios, rates = [], []
+        for _ in range(RUNS):
+            floor = 1 / encode_s(1280, 720)
+            with serving(fps=2000) as port:
+                rates.append(run(_rate(port, 4.0)))
+            ratios.append(rates[-1] / floor)
+    finally:
+        os.sched_setaffinity(0, set(cores))
+    yield "free-running 720p, two cores", f"{statistics.median(rates):.0f} fps", ""
+    yield "  of one core's bare encode loop", f"{statistics.median(ratios):.2f}", "at least 1.2"
+
+
+def paced() -> Iterator[Row]:
+    """Evenness and delay of paced frames at 720p, with a light model and with one that burns Python."""
+    encode_ms = 1e3 * encode_s(1280, 720)
+    yield "bare encode of 720p", f"{encode_ms:.2f} ms", ""
+    for fps, burn_ms, bound in ((30, 0, 0.5), (60, 0, 0.5), (30, 20, 2.0), (60, 9, 2.0)):
+        deviations, delays = [], []
+        for _ in range(RUNS):
+            with serving(fps=fps, burn_ms=burn_ms) as port:
+                received = run(_collect(port, 5.0))[fps:]
+            gaps = np.diff([frame.at for frame in received])
+            deviations.append(1e3 * float(np.std(gaps)))
+            delays.append(1e3 * statistics.median(f.wall - f.header.wall_us / 1e6 for f in received))
+        burn = f", {burn_ms} ms of Python a step" if burn_ms else ""
+        yield f"{fps} fps{burn}: deviation of gaps", f"{statistics.median(deviations):.2f} ms", f"at most {bound} ms"
+        beyond = statistics.median(delays) - encode_ms
+        yield "  hand-over to receipt beyond encoding, p50", f"{beyond:.2f} ms", "" if burn_ms else "at most 1.5 ms"
+
+
+def input_to_picture() -> Iterator[Row]:
+    """Time from an event to the first frame that shows it, 640x480 at 30 fps."""
+    for batch, bounds in ((1, ("at most 45 ms", "at most 70 ms")), (4, ("at most 167 ms", ""))):
+        with serving(width=640, height=480, fps=30, batch=batch) as port:
+            delays = sorted(1e3 * delay for delay in run(_answers(port, 120)))
+        name = "one frame a step" if batch == 1 else f"{batch} frames a step"
+        yield f"input to picture, {name}, p50", f"{statistics.median(delays):.1f} ms", bounds[0]
+        yield "  p99", f"{delays[int(len(delays) * 0.99) - 1]:.1f} ms", bounds[1]
+
+
+def slow_painter() -> Iterator[Row]:
+    """Age of the painted frame: a 60 fps model, a client that paints 15 times a second and acknowledges."""
+    with serving(fps=60) as port:
+        ages = sorted(1e3 * age for age in run(_paint(port, 15, 20.0)))
+    yield "60 fps, client paints 15 fps: age p50", f"{statistics.median(ages):.0f} ms", ""
+    yield "  p99", f"{ages[int(len(ages) * 0.99)]:.0f} ms", "under 100 ms"
+
+
+def startup() -> Iterator[Row]:
+    """Times of whole commands."""
+    helps, bares, pages = [], [], []
+    for _ in range(RUNS):
+        bares.append(_wall_s([sys.executable, "-c", "import typer"]))
+        helps.append(_wall_s([sys.executable, "-m", "reactor_cli", "--help"]))
+        pages.append(_until_page_s())
+    ratio = statistics.median(helps) / statistics.median(bares)
+    yield "reactor --help, of bare import typer", f"{ratio:.2f}", "at most 1.5"
+    yield "reactor run until the page answers", f"{statistics.median(pages):.2f} s", "under 1 s"
+    with serving() as port:
+        yield "nobody connected: of one core", f"{100 * _cpu_share(port, 10.0):.2f} %", "under 1 %"
+
+
+BENCHMARKS = {
+    "free": free_running,
+    "paced": paced,
+    "input": input_to_picture,
+    "painter": slow_painter,
+    "startup": startup,
+}
+
+
+def encode_s(width: int, height: int) -> float:
+    """The floor: one core that does nothing but encode the model's frames, median over 100."""
+    images = photo_like(width, height, 4)
+    times = []
+    for index in range(100):
+        began = time.perf_counter()
+        simplejpeg.encode_jpeg(images[index % 4], 85, "RGB", "420")
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def photo_like(width: int, height: int, count: int) -> NDArray[np.uint8]:
+    """The frames of the model."""
+    spec = importlib.util.spec_from_file_location("bench_model", MODEL / "pipeline.py")
+    assert spec is not None, "the model lies beside this file"
+    assert spec.loader is not None, "it is a source file"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: NDArray[np.uint8] = module.photo_like(width, height, count)
+    return made
+
+
+async def _collect(port: int, seconds: float) -> list[Received]:
+    received: list[Received] = []
+    async with client(port) as socket:
+        async for frame in frames(socket):
+            received.append(frame)
+            if frame.at - received[0].at > seconds:
+                return received
+    return received
+
+
+async def _rate(port: int, seconds: float) -> float:
+    received = await _collect(port, seconds)
+    settled = [frame.at for frame in received if frame.at - received[0].at > 1.0]
+    return (len(settled) - 1) / (settled[-1] - settled[0])
+
+
+async def _answers(port: int, count: int) -> list[float]:
+    """Send events at random moments; the first frame that has applied one ends its wait."""
+    delays: list[float] = []
+    texts: list[dict[str, Any]] = []
+    source = random.Random(11)
+    async with client(port) as socket:
+        sent_at, next_at, shown = 0.0, time.monotonic() + 2, 0
+        async for frame in frames(socket, texts):
+            await acknowledge(socket, frame)
+            if sent_at and frame.header.applied > shown:
+                delays.append(frame.at - sent_at)
+                shown, sent_at = frame.header.applied, 0.0
+                next_at = frame.at + source.uniform(0.05, 0.25)
+                if len(delays) == count:
+                    return delays
+            if not sent_at and frame.at >= next_at:
+                await asyncio.sleep(source.uniform(0, 0.04))
+                sent_at = time.monotonic()
+                await socket.send(json.dumps({"type": "set_level", "data": {"level": len(delays)}}))
+    return delays
+
+
+async def _paint(port: int, fps: int, seconds: float) -> list[float]:
+    """Receive all the time, paint the newest frame on a grid of its own, acknowledge it, note how old it was."""
+    ages: list[float] = []
+    newest: Received | None = None
+
+    async with client(port) as socket:
+
+        async def receive() -> None:
+            nonlocal newest
+            async for frame in frames(socket):
+                newest = frame
+
+        receiver = asyncio.create_task(receive())
+        began = due = time.monotonic()
+        while due - began < seconds:
+            due += 1 / fps
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            if newest is not None:
+                if due - began > 2:
+                    ages.append(time.time() - newest.header.wall_us / 1e6)
+                await acknowledge(socket, newest)
+        receiver.cancel()
+        await asyncio.gather(receiver, return_exceptions=True)
+    return ages
+
+
+def _wall_s(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+def _until_page_s() -> float:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "reactor_cli", "run", str(MODEL), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                    answer.read()
+                return time.perf_counter() - began
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.005)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _cpu_share(port: int, seconds: float) -> float:
+    """CPU time of the server and its engine over a while in which nobody is connected."""
+    pids = _family(_listener(port))
+    before = sum(_cpu_s(pid) for pid in pids)
+    time.sleep(seconds)
+    return (sum(_cpu_s(pid) for pid in pids) - before) / seconds
+
+
+def _listener(port: int) -> int:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and f"--port\0{0}\0" in (entry / "cmdline").read_text():
+            return int(entry.name)
+    raise LookupError(port)
+
+
+def _family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(int(child) for child in children)]
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,89 @@
+"""A server of ours in a process of its own, and what a bare client of it sees."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from reactor_runtime.wire.media_header import MediaHeader, detach
+
+MODEL = Path(__file__).parent / "model"
+STARTUP_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A frame at the client: when it was there, what its header says, how large it was."""
+
+    at: float
+    wall: float
+    header: MediaHeader
+    size_bytes: int
+
+
+@contextlib.contextmanager
+def serving(**config: float) -> Iterator[int]:
+    """Serve the benchmark's model; gives the port."""
+    arguments = [f"--set={key}={value}" for key, value in config.items()]
+    run_model = [sys.executable, "-m", "reactor_cli", "run", str(MODEL), "--port", "0"]
+    command = [*run_model, "--log-level", "warning", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None, "a pipe was asked for"
+    port = 0
+    for line in process.stdout:
+        if found := re.search(r"http://[^:/]+:(\d+)", line):
+            port = int(found[1])
+        if line.startswith("ready"):
+            break
+    try:
+        yield port
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(STARTUP_S)
+        process.stdout.close()
+
+
+@contextlib.asynccontextmanager
+async def client(port: int) -> AsyncIterator[ClientConnection]:
+    """Connect as controller with a client that isn't ours."""
+    async with connect(f"ws://127.0.0.1:{port}/ws", compression=None, max_size=None, max_queue=64) as socket:
+        yield socket
+
+
+async def frames(socket: ClientConnection, texts: list[dict[str, Any]] | None = None) -> AsyncIterator[Received]:
+    """Yield every frame; text messages go into `texts`."""
+    async for message in socket:
+        at, wall = time.monotonic(), time.time()
+        if isinstance(message, bytes):
+            header, _ = detach(message)
+            assert header is not None, "every frame of the server's carries a header"
+            yield Received(at, wall, header, len(message))
+        elif texts is not None:
+            texts.append(json.loads(message))
+
+
+async def acknowledge(socket: ClientConnection, frame: Received) -> None:
+    """Tell the server that the frame was shown."""
+    data = {"track": frame.header.track, "seq": frame.header.seq}
+    await socket.send(json.dumps({"type": "reactor.ack", "data": data}))
+
+
+def run(coroutine: Any) -> Any:
+    """Run a client on the loop the server uses too."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)

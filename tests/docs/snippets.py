@@ -1,0 +1,75 @@
+"""The fenced blocks of the README and the docs, with where they stand and what their info string says."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+LANGUAGES = {"python", "json", "yaml", "sh", "console", "text"}
+
+_FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One block; `title` is the file it would be, or who says it."""
+
+    page: Path
+    line: int
+    language: str
+    title: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def snippets(*languages: str, title: str | None = None) -> list[Snippet]:
+    """List the blocks in these languages (all, without), of one title where it is given."""
+    found = [snippet for page in PAGES for snippet in _read(page)]
+    return [
+        snippet
+        for snippet in found
+        if (not languages or snippet.language in languages) and title in (None, snippet.title)
+    ]
+
+
+def one(page: str, title: str) -> Snippet:
+    """Return the only block of a page with this title."""
+    (found,) = [snippet for snippet in snippets(title=title) if snippet.page.name == page]
+    return found
+
+
+@contextmanager
+def imported(text: str, directory: Path) -> Iterator[ModuleType]:
+    """Import `text` as a module of its own; classes find their module, as an author's do."""
+    name = f"snippet_{next(_numbers)}"
+    path = directory / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        del sys.modules[name]
+
+
+def _read(page: Path) -> list[Snippet]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Snippet(page, text.count("\n", 0, match.start()) + 1, match[1], match[2] or "", match[3])
+        for match in _FENCE.finditer(text)
+    ]

@@ -1,0 +1,78 @@
+"""The pages lead somewhere, leave no public name and no option out, and name files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import reactor_runtime
+from reactor_cli.app import app
+from reactor_runtime.wire.protocol import CloseCode
+from tests.docs.snippets import PAGES, ROOT
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+DOCS = ROOT / "docs"
+
+
+def _links() -> list[tuple[Path, str]]:
+    found = [(page, target) for page in PAGES for target in LINK.findall(page.read_text(encoding="utf-8"))]
+    return [(page, target) for page, target in found if "://" not in target]
+
+
+def _anchors(page: Path) -> set[str]:
+    """List the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("page", "target"), _links(), ids=lambda part: part.name if isinstance(part, Path) else part)
+def test_a_link_leads_somewhere(page: Path, target: str) -> None:
+    file, _, anchor = target.partition("#")
+    path = page.parent / file if file else page
+    assert path.is_file()
+    assert not anchor or anchor in _anchors(path)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_the_readme_leads_to_every_page(page: Path) -> None:
+    assert f"(docs/{page.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", reactor_runtime.__all__)
+def test_a_public_name_has_a_row_in_the_table_of_them(name: str) -> None:
+    assert f"\n| `{name}` |" in (DOCS / "authoring.md").read_text(encoding="utf-8")
+
+
+def _options() -> list[tuple[str, str]]:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return [
+        (name, option)
+        for name, command in group.commands.items()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("-")
+    ]
+
+
+@pytest.mark.parametrize(("command", "option"), _options())
+def test_an_option_is_explained(command: str, option: str) -> None:
+    section = (DOCS / "cli.md").read_text(encoding="utf-8").split(f"\n## `reactor {command}`\n")[1].split("\n## ")[0]
+    assert re.search(rf"^\| .*`{option}\b", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", CloseCode)
+def test_a_close_code_is_explained(code: CloseCode) -> None:
+    assert re.search(rf"\b{code.value}\b", (DOCS / "wire.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("file", sorted({
+    file
+    for page in (DOCS / "architecture.md", DOCS / "images" / "frame.svg", DOCS / "images" / "event.svg")
+    for file in re.findall(r"\b(?:authoring|engine|media|seam|server|wire)/\w+\.py", page.read_text(encoding="utf-8"))
+}))  # fmt: skip
+def test_a_file_named_on_the_way_exists(file: str) -> None:
+    assert (ROOT / "reactor_runtime" / file).is_file()

@@ -1,0 +1,213 @@
+"""What the docs show is what the code does: every snippet is run, parsed or compared."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+from reactor_cli.app import app
+from reactor_runtime import config, manifest
+from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.media import wav
+from reactor_runtime.wire.codec import decode_text
+from reactor_runtime.wire.media_header import attach, detach
+from reactor_runtime.wire.messages import Event
+from tests.cli.command import reactor
+from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
+from tests.engine.rig import Rig
+from tests.server.client import Client, client
+from tests.server.running import RunningServer, serving
+from tests.timeouts import TIMEOUT_S
+
+PLAYED_S = 0.3
+OTHER_COMMANDS = {"cd", "pip"}
+PROGRAMS = {"client.py", "header.py"}  # not models: each has a test of its own
+
+
+@pytest.fixture(scope="module")
+def scaffold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Serve what `reactor init` makes, small."""
+    directory = tmp_path_factory.mktemp("docs")
+    assert reactor("init", "my-model", cwd=directory).code == 0
+    with serving(directory / "my-model", "--set", "width=96", "--set", "height=64") as server:
+        yield server
+
+
+def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
+    assert [str(snippet) for snippet in snippets() if snippet.language not in LANGUAGES] == []
+
+
+models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS]
+
+
+@pytest.mark.parametrize("snippet", models, ids=str)
+async def test_a_model_is_compiled_and_makes_frames(snippet: Snippet, tmp_path: Path) -> None:
+    prelude = "" if snippet.title else one(snippet.page.name, "prelude.py").text
+    with imported(prelude + snippet.text, tmp_path) as module:
+        classes = [value for value in vars(module).values() if _is_model(value, module.__name__)]
+        assert classes or snippet.title == "prelude.py", "a snippet of Python shows a model"
+        for model in classes:
+            assert await _frames(model) > 0
+
+
+def _is_model(value: object, module: str) -> bool:
+    return isinstance(value, type) and issubclass(value, ReactorPipeline) and value.__module__ == module
+
+
+async def _frames(model: type[ReactorPipeline]) -> int:
+    rig = Rig(model)
+    async with rig.running():
+        if "set_prompt" in rig.contract.events:
+            rig.event("set_prompt", prompt="a lighthouse")
+        await rig.play(PLAYED_S)
+    return len(rig.sink.shown)
+
+
+@pytest.mark.parametrize("snippet", snippets("json", title="client"), ids=str)
+def test_what_a_client_says_is_understood(snippet: Snippet) -> None:
+    assert decode_text(snippet.text)
+
+
+@pytest.mark.parametrize("snippet", snippets("json", title="client"), ids=str)
+def test_an_event_in_json_is_one_of_a_model_shown(snippet: Snippet, tmp_path: Path) -> None:
+    message = decode_text(snippet.text)
+    if not isinstance(message, Event):
+        return
+    page = snippet.page.name if snippet.page.name == "README.md" else "authoring.md"
+    with imported(one(page, "pipeline.py").text, tmp_path) as module:
+        spec = Rig(module.MyModel).contract.events[message.type]
+    assert spec.validate(message.data_json)
+
+
+@pytest.mark.parametrize("snippet", snippets("json", title="server"), ids=str)
+def test_what_the_server_says_is_json(snippet: Snippet) -> None:
+    message = json.loads(snippet.text)
+    assert {"type", "data"} <= message.keys() <= {"type", "data", "id"}
+
+
+@pytest.mark.parametrize("snippet", [s for s in snippets("json") if s.title not in ("client", "server")], ids=str)
+def test_other_json_is_json(snippet: Snippet) -> None:
+    assert json.loads(snippet.text)
+
+
+async def test_the_server_says_what_the_docs_show(scaffold: RunningServer) -> None:
+    shown = [json.loads(snippet.text) for snippet in snippets("json", title="server")]
+    async with client(scaffold.url) as controller:
+        said = await _conversation(controller)
+    for message in said:
+        alike = [_shape(example) for example in shown if example["type"] == message["type"]]
+        assert _shape(message) in alike, f"{message} isn't shown so"
+
+
+async def _conversation(controller: Client) -> list[dict[str, Any]]:
+    welcome = await controller.message("reactor.welcome")
+    started = await controller.message("reactor.session", phase="started")
+    reply = await controller.ask("set_brightness", {"brightness": 0.5})
+    refusal = await controller.ask("set_brightness", {"brightness": 3.2})
+    await controller.send("reactor.ping", {"t": 1})
+    pong = await controller.message("reactor.pong")
+    await controller.frame()
+    stats = await controller.message("reactor.stats")
+    while "step_ms" not in stats["data"]:
+        stats = await controller.message("reactor.stats")
+    states = [message for message in controller.texts if message["type"] == "reactor.state"]
+    return [welcome, started, reply, refusal, pong, stats, *states]
+
+
+def _shape(message: dict[str, Any]) -> tuple[frozenset[str], frozenset[str], object]:
+    return frozenset(message), frozenset(message["data"]), message["data"].get("phase")
+
+
+def test_health_says_what_the_docs_show(scaffold: RunningServer) -> None:
+    shown = json.loads(one("wire.md", "health").text)
+    assert scaffold.health()[1].keys() == shown.keys()
+
+
+async def test_the_bare_client_shows_when_its_input_is_on_screen(scaffold: RunningServer, tmp_path: Path) -> None:
+    program = one("wire.md", "client.py").text
+    assert "ws://127.0.0.1:8080/ws" in program
+    (tmp_path / "client.py").write_text(program.replace("ws://127.0.0.1:8080/ws", scaffold.url))
+    run = [sys.executable, "-W", "error", "client.py"]
+    done = await asyncio.to_thread(
+        subprocess.run, run, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "set_brightness" in done.stdout
+    assert "the input shows after" in done.stdout
+    assert (tmp_path / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
+
+
+async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServer, tmp_path: Path) -> None:
+    async with client(scaffold.url) as controller:
+        picture = (await controller.frame()).data
+    header, _ = detach(picture)
+    assert header is not None
+    sound = attach(header, wav.encode(np.zeros((2, 480), np.int16), 48_000))
+    with imported(one("wire.md", "header.py").text, tmp_path) as module:
+        for file in (picture, sound):
+            read = module.read_header(file)
+            assert read == {name: getattr(header, name) for name in read}
+            assert read.keys() >= {"track", "seq", "pts_us", "wall_us", "applied", "flags"}
+
+
+@pytest.mark.parametrize("snippet", snippets("yaml"), ids=str)
+def test_yaml_is_a_manifest_or_a_config(snippet: Snippet, tmp_path: Path) -> None:
+    (tmp_path / "config.yml").write_text("")
+    (tmp_path / snippet.title).write_text(snippet.text)
+    if snippet.title == "reactor.yaml":
+        assert manifest.load(tmp_path).class_name == "MyModel"
+    else:
+        assert config.load(tmp_path / "config.yml")
+
+
+def _commands() -> list[tuple[str, str]]:
+    """List the command lines in the docs, each with where it stands."""
+    found = []
+    for snippet in snippets("sh", "console"):
+        for line in snippet.text.splitlines():
+            command = line.removeprefix("$ ") if snippet.language == "sh" or line.startswith("$ ") else ""
+            if command:
+                found.append((str(snippet), command))
+    return found
+
+
+@pytest.mark.parametrize(("place", "command"), _commands())
+def test_a_command_is_one_there_is(place: str, command: str) -> None:
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "make":
+        targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert set(arguments) <= set(targets), place
+    elif program == "reactor":
+        _parse(arguments)
+    else:
+        assert program in OTHER_COMMANDS, place
+
+
+def _parse(arguments: list[str]) -> None:
+    """Have the command line's own parser read the arguments; it raises for what it doesn't know."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    if arguments[0].startswith("-"):
+        assert arguments == ["--help"]
+        return
+    name, *rest = arguments
+    group.commands[name].make_context(name, rest)
+
+
+@pytest.mark.parametrize("snippet", snippets("console"), ids=str)
+def test_a_command_prints_what_is_shown(snippet: Snippet, tmp_path: Path) -> None:
+    for part in snippet.text.split("$ ")[1:]:
+        command, _, output = part.partition("\n")
+        if output.strip():
+            assert reactor(*shlex.split(command)[1:], cwd=tmp_path).out == output
