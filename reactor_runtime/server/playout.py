@@ -23,6 +23,7 @@ from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
 logger = logging.getLogger(__name__)
 
+EARLY_S = 0.00025  # what a timer and a turn of the loop would take: a moment that close to its time is shown at once
 CLOSEST = 0.8  # of an interval: after a stall of the server what was late catches up this fast instead of in a burst
 
 
@@ -124,7 +125,7 @@ class Playout:
                 await self._alarm.wait()
             else:
                 at = max(item.moment.due, self._shown_at + item.moment.interval_s * CLOSEST)
-                if self._clock.now() < at:
+                if self._clock.now() < at - EARLY_S:
                     await self._alarm.wait(at)
                 elif self._queue and self._queue[0] is item:
                     self._queue.popleft()

@@ -113,6 +113,7 @@ class Supervisor:
         try:
             link.send(self._load)
             await link.lost
+            self.phase = EnginePhase.LOADING  # whoever comes from here on waits for the next process
             return await asyncio.to_thread(process.end, time.monotonic() + STOP_S)
         finally:
             self._link = None

@@ -27,7 +27,7 @@ class Window:
         self._in_flight: deque[tuple[int, float]] = deque()
         self._newest_seq = -1
         self._last_progress = 0.0
-        self._limited = False
+        self._limited = self._skipped = False
         self._interval_s = 1 / 30
         self._shortest: deque[tuple[float, float]] = deque()
         self._rounds = _Rounds()
@@ -46,7 +46,7 @@ class Window:
         """Tell whether one more frame may be sent."""
         if not self.acknowledging or len(self._in_flight) < self.frames:
             return True
-        return now - self._last_progress >= STALLED_S
+        return now >= self.reopens_at()
 
     def reopens_at(self) -> float:
         """Say when a closed window lets one frame through without an acknowledgement."""
@@ -62,12 +62,12 @@ class Window:
         self._in_flight.append((seq, now))
         if not self.acknowledging and len(self._in_flight) > 256:
             self._in_flight.popleft()  # a client that never acknowledges: only its first acknowledgement could use them
-        if self.acknowledging and now - self._last_progress >= STALLED_S:
+        if self.acknowledging and now >= self.reopens_at():
             self._last_progress = now
 
     def skipped(self) -> None:
         """Learn that a frame was replaced while the window was closed: the path, not the model, is the limit."""
-        self._limited = True
+        self._limited = self._skipped = True
 
     def acknowledged(self, seq: int, now: float) -> None:
         """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing."""
@@ -84,7 +84,7 @@ class Window:
         self._note_round_trip(now)
         newest_sent = self._in_flight[-1][0] if self._in_flight else seq
         if self._rounds.add(seq, count, newest_sent, now):
-            self._limited = False  # look anew whether the client still misses frames
+            self._limited, self._skipped = self._skipped, False
 
     def _note_round_trip(self, now: float) -> None:
         while self._shortest and self._shortest[-1][1] >= self.round_trip_s:

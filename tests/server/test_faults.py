@@ -20,6 +20,7 @@ MODEL = """
 class MyState(InputState):
     _burn_s = 0.0
     _sleep_s = 0.0
+    _rest_s = 0.0
     _raise = False
 
 
@@ -36,6 +37,10 @@ class MyModel(ReactorPipeline):
                 sum(range(1000))
             ctypes.PyDLL(None).usleep(int(self.state._sleep_s * 1e6))  # holds the interpreter lock
             self.state._burn_s = self.state._sleep_s = 0.0
+            if self.state._rest_s:
+                print("resting", flush=True)
+                time.sleep(self.state._rest_s)
+                self.state._rest_s = 0.0
             yield gray(100)
 
     @event(name="burn")
@@ -45,6 +50,14 @@ class MyModel(ReactorPipeline):
     @event(name="sleep")
     def sleep(self, seconds: float):
         self.state._sleep_s = seconds
+
+    @event(name="rest")
+    def rest(self, seconds: float):
+        self.state._rest_s = seconds
+
+    @event(name="nothing")
+    def nothing(self):
+        pass
 
     @event(name="raise")
     def raise_(self):
@@ -89,6 +102,20 @@ async def test_a_model_that_is_busy_delays_no_ping_and_no_page(server: RunningSe
         assert slowest_s < 1.0  # of the 3 s that the model is away
         assert controller.frames < 20
         assert (await controller.frame(applied=1)).header.applied == 1
+
+
+async def test_more_events_than_a_busy_model_can_keep_are_refused_and_the_session_goes_on(
+    server: RunningServer,
+) -> None:
+    async with controlling(server.url) as controller:
+        await controller.send("rest", {"seconds": 1.0})
+        server.wait_for("resting")
+        for _ in range(1500):
+            await controller.send("nothing")
+        refused = await controller.data("reactor.error")
+        assert (refused["code"], refused["event"]) == ("rate_limited", "nothing")
+        await controller.frame(applied=2)
+        assert (await controller.ask("nothing"))["type"] == "reactor.reply"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +176,8 @@ async def test_what_inference_raises_ends_the_session_and_three_in_a_row_fail_th
     assert 'raise RuntimeError("out of ideas")' in server.log
     async with controlling(server.url) as controller:
         await controller.frame()
-        assert server.health() == (200, {**server.health()[1], "status": "busy"})
+        status, health = server.health()
+        assert (status, health["status"]) == (200, "busy")
     server.wait_for_health("ready")
     assert server.engine == engine
 

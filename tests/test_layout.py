@@ -1,0 +1,126 @@
+"""The arrows of DESIGN.md, read from the imports: packages import to the right only, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = frozenset({"errors", "config", "clock", "logs", "yamlfile"})
+DOOR = ("reactor_runtime", "reactor_runtime.interface")  # two files, one noun: each gives the names of the other
+ARROWS = {
+    "cli": {"server", "testing", "client", "schema", "manifest", "door"},
+    "server": {"seam", "wire", "media", "manifest"},
+    "engine": {"seam", "authoring", "media"},
+    "testing": {"engine"},
+    "schema": {"authoring"},
+    "manifest": set[str](),
+    "client": {"wire", "media"},
+    "authoring": set[str](),
+    "media": set[str](),
+    "wire": set[str](),
+    "seam": set[str](),
+    "door": {"authoring"},
+}
+PURE = ("authoring", "media", "wire")
+WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
+EXCUSED = {  # what authors await lives on the loop of their model
+    ("authoring/model.py", "asyncio"),
+    ("authoring/reactor_model.py", "asyncio"),
+}
+
+
+def files() -> list[Path]:
+    return sorted([*ROOT.glob("reactor_runtime/**/*.py"), *ROOT.glob("reactor_cli/**/*.py")])
+
+
+def noun(module: str) -> str | None:
+    """Name the package, or the single file, that a module of ours belongs to."""
+    top, *rest = module.split(".")
+    if top == "reactor_cli":
+        return "cli"
+    if top != "reactor_runtime":
+        return None
+    return "door" if module in DOOR else rest[0]
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """List every module a file imports, inside functions and for type checkers too, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports here are absolute"
+            assert node.module is not None, "an absolute import names a module"
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name for name in submodules if _is_module(name)]
+            yield from ((name, node.lineno) for name in found or [node.module])
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def graph() -> dict[str, set[str]]:
+    arrows: dict[str, set[str]] = {}
+    for path in files():
+        source = noun(module_of(path))
+        assert source is not None, "only files of ours are listed"
+        targets = {target for name, _ in imports(path) if (target := noun(name)) is not None}
+        arrows.setdefault(source, set()).update(targets - {source})
+    return arrows
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    source = noun(module_of(path))
+    assert source is not None
+    allowed = SHARED | ARROWS.get(source, set()) | {source}
+    for name, line in imports(path):
+        target = noun(name)
+        assert target is None or target in allowed, f"{path}:{line}: {source} may not import {target}"
+
+
+def test_there_is_no_circle_among_packages() -> None:
+    arrows = graph()
+    while leaves := {name for name in arrows if not arrows[name] & arrows.keys()}:
+        arrows = {name: targets for name, targets in arrows.items() if name not in leaves}
+    assert not arrows
+
+
+def test_there_is_no_circle_among_files() -> None:
+    inside = [path for path in files() if module_of(path) not in DOOR]
+    arrows = {module_of(path): {name for name, _ in imports(path) if noun(name)} for path in inside}
+    while leaves := {name for name in arrows if not (arrows[name] - {name}) & arrows.keys()}:
+        arrows = {name: targets for name, targets in arrows.items() if name not in leaves}
+    assert not arrows
+
+
+def test_the_shared_modules_import_nothing_but_each_other() -> None:
+    for name in SHARED:
+        path = ROOT / "reactor_runtime" / f"{name}.py"
+        targets = {target for module, _ in imports(path) if (target := noun(module)) is not None}
+        assert targets <= SHARED, f"{path} imports {targets - SHARED}"
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_pure_packages_have_no_clock_and_no_loop(package: str) -> None:
+    for path in sorted((ROOT / "reactor_runtime" / package).glob("*.py")):
+        for name, line in imports(path):
+            top = name.partition(".")[0]
+            excused = (f"{package}/{path.name}", top) in EXCUSED
+            assert top not in WAITING or excused, f"{path}:{line} imports {top}"
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_has_at_most_350_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 350
