@@ -45,6 +45,8 @@ class Runtime(Protocol):
 
     def send(self, message: ModelMessage) -> None: ...
 
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
+
 
 class Model:
     """Give a model its clients' presence, messages and output; made by the runtime, once, before any client."""

@@ -92,7 +92,7 @@ class Dispatcher:
             return
         self._accepted += 1
         self._waiting.append(_Numbered(self._accepted, checked))
-        self._session.alarm.ring()
+        self._session.wake()
 
     async def run_waiting(self) -> None:
         """Run the handlers of all events that wait, in order; SessionStopped leaves the rest unrun."""
@@ -108,17 +108,12 @@ class Dispatcher:
                 self._send(answer)
 
     async def _handle(self, waiting: _Numbered) -> Answer | Refusal | None:
-        event, spec = waiting.checked.event, waiting.checked.spec
+        event = waiting.checked.event
         try:
-            if spec.method is None:
-                assert spec.field is not None, "a generated event sets a field"
-                self._set_field(spec.field, waiting.checked.arguments[spec.field])
-                result = None
-            else:
-                result = await call_author(self._model, spec, self._session, waiting.checked.arguments)
-            self._settle()
-            if result is not None and not isinstance(result, ModelMessage):
-                raise TypeError(f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing")
+            try:
+                result = await self._call_handler(waiting.checked)
+            finally:
+                self._settle()  # also what a handler changed before it failed
             return self._answer(waiting, None if result is None else message_to_json(result))
         except SessionStopped:
             raise
@@ -129,6 +124,17 @@ class Dispatcher:
                 "the handler of event %s failed; the session continues", event.name, exc_info=from_author(error)
             )
             return refusal(event, "internal_error", f"the handler of {event.name} failed")
+
+    async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
+        spec = checked.spec
+        if spec.method is None:
+            assert spec.field is not None, "a generated event sets a field"
+            self._set_field(spec.field, checked.arguments[spec.field])
+            return None
+        result = await call_author(self._model, spec, self._session, checked.arguments)
+        if result is None or isinstance(result, ModelMessage):
+            return result
+        raise TypeError(f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing")
 
     def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> Answer | None:
         event = waiting.checked.event

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events import EventSpec, HookSpec
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.engine.author import from_author
 from reactor_runtime.engine.session import Session
+
+logger = logging.getLogger(__name__)
 
 
 async def call_author(
@@ -30,3 +35,21 @@ async def call_author(
     if not spec.is_async:
         return result
     return await (session.guard(result) if stoppable else result)
+
+
+async def call_connected(model: Model, contract: Contract, session: Session) -> None:
+    """Call `@connected`, if there is one; what it raises ends the session."""
+    if contract.on_connected is not None:
+        await call_author(model, contract.on_connected, session)
+
+
+async def call_disconnected(model: Model, contract: Contract, session: Session) -> None:
+    """Call `@disconnected`, if there is one; the client has gone: nothing cancels it, and what it raises is logged."""
+    if contract.on_disconnected is None:
+        return
+    try:
+        await call_author(model, contract.on_disconnected, session, stoppable=False)
+    except (Exception, SystemExit) as error:
+        logger.error(
+            "@disconnected failed; the session ends all the same id=%s", session.id, exc_info=from_author(error)
+        )

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import Protocol
 
 import yaml
 
@@ -18,16 +19,19 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
-from reactor_runtime.clock import SystemClock
+from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.pipeline import PipelineDriver
+from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.progress import watch_output
 from reactor_runtime.engine.reader import Reader
 from reactor_runtime.engine.session import Session
-from reactor_runtime.engine.sink import SeamSink
+from reactor_runtime.engine.sink import SeamSink, Sink
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.ring import RingWriter
@@ -43,37 +47,62 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
         return 1
     logs.configure(load.log_level, "json" if load.log_format == "json" else "text")
     project = Path(load.project)
+    clock = SystemClock()
+    reader = Reader(channel)
+    threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
     try:
-        model_class = author.import_class(project, load.module, load.class_name)
-        contract = author.compile_contract(model_class)
-        channel.send(seam.Described(contract.to_json()))
-        reader = Reader(channel, contract.events)
-        threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
-        began = time.monotonic()
         with watch_output(lambda line: channel.send(seam.Loading(line))):
+            model_class = author.import_class(project, load.module, load.class_name)
+            contract = reader.contract = author.compile_contract(model_class)
+            channel.send(seam.Described(contract.to_json()))
+            began = time.monotonic()
             model = author.make_model(model_class, project)
-            host = Host(model, contract, channel, memory_fd, project)
+            host = Host(model, contract, clock=clock, sink=SeamSink(channel, RingWriter(memory_fd)), project=project)
             author.call_load(model, yaml.safe_load(load.config), project)
     except errors.ReactorError as error:
         channel.send(seam.Failed(errors.to_json(error)))
         return error.exit_code
-    asyncio.run(host.serve(reader, load_s=time.monotonic() - began))
+    load_s = time.monotonic() - began
+
+    async def serve() -> None:
+        reader.attach(asyncio.get_running_loop(), host.take)
+        channel.send(seam.Ready(load_s))
+        await host.serve()
+        clock.close()
+
+    asyncio.run(serve())
     return 0
 
 
-class Host:
-    """Serve one session after the other with a loaded model, on the model's loop."""
+class Driver(Protocol):
+    """How one style of models is served."""
 
-    def __init__(self, model: Model, contract: Contract, channel: Channel, memory_fd: int, project: Path) -> None:
-        assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
-        self.connected = asyncio.Event()
-        self._channel = channel
+    def dispatcher(self, session: Session) -> Dispatcher: ...
+
+    def start(self) -> None:
+        """Begin what lives as long as the model."""
+
+    async def aclose(self) -> None:
+        """End what lives as long as the model."""
+
+    async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None: ...
+
+
+class Host:
+    """Serve one session after the other with a model, on the loop and thread it is used from.
+
+    It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
+    """
+
+    def __init__(self, model: Model, contract: Contract, *, clock: Clock, sink: Sink, project: Path) -> None:
+        self.connected = Presence()
         self._project = project
-        self._clock = SystemClock()
-        sink = SeamSink(channel, RingWriter(memory_fd))
+        self._clock = clock
+        self._sink = sink
         self._emitter = Emitter(contract, self._clock, sink)
         self.output_buffer = OutputBuffer(self._emitter)
-        self._driver = PipelineDriver(model, contract, self._emitter, self._clock, sink)
+        self._emitting = asyncio.Lock()
+        self._driver = self._make_driver(model, contract)
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._current: tuple[Session, Dispatcher] | None = None
@@ -83,16 +112,29 @@ class Host:
         """Pass a message of the model's to the session's clients, or to one; nobody there: nothing."""
         kind, data = message_to_json(message)
         if self._current is not None:
-            self._channel.send(seam.ModelSaid(self._current[0].id, kind, data, client))
+            self._sink.send(seam.ModelSaid(self._current[0].id, kind, data, client))
 
-    async def serve(self, reader: Reader, *, load_s: float) -> None:
-        """Take sessions until the server asks to end."""
-        loop = asyncio.get_running_loop()
-        reader.attach(loop, self._take)
-        self._channel.send(seam.Ready(load_s))
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
+        """Hand over what a model emits, one batch after the other however many tasks emit."""
+        if drop and self._emitting.locked():
+            self._emitter.skip(output)
+            return
+        async with self._emitting:
+            await self._emitter.emit(output, compute_time=compute_time, drop=drop)
+        await asyncio.sleep(0)  # a loop that emits to nobody leaves room for everything else all the same
+
+    async def serve(self) -> None:
+        """Serve sessions until told to shut down."""
+        self._driver.start()
         while (start := await self._starts.get()) is not None:
             await self._serve_session(start)
-        self._clock.close()
+        await self._driver.aclose()
+
+    def _make_driver(self, model: Model, contract: Contract) -> Driver:
+        if isinstance(model, ReactorModel):
+            return LoopDriver(model, contract, self._emitter, self._sink)
+        assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
+        return PipelineDriver(model, contract, self._emitter, self._clock, self._sink)
 
     async def _serve_session(self, start: seam.StartSession) -> None:
         client = ClientInfo(
@@ -111,9 +153,10 @@ class Host:
             error = errors.to_json(author.session_failure(raised, self._project))
         self._current = None
         self._stopped.discard(session.id)
-        self._channel.send(seam.Ended(session.id, error))
+        self._sink.send(seam.Ended(session.id, error))
 
-    def _take(self, message: seam.Message | CheckedEvent) -> None:
+    def take(self, message: seam.Message | CheckedEvent) -> None:
+        """Take what the server says; returns at once."""
         current = self._current
         match message:
             case CheckedEvent():

@@ -63,7 +63,7 @@ class Emitter:
         if timing is not None and credit.ready_at:
             compute_s, handed_over = timing
             self._pace.learn(compute_s, credit.ready_at - handed_over)
-        self._session.alarm.ring()
+        self._session.wake()
 
     def step_at(self) -> float | None:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
@@ -98,12 +98,19 @@ class Emitter:
                 if drop:
                     self._skip(moments[index:])
                     return
-                await session.alarm.wait()
+                await session.room.wait()
                 if meanwhile is not None:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:
+                    self._skip(moments[index:])
                     return
             self._hand_over(session, moment, applied, compute_s, first=index == 0)
+
+    def skip(self, output: object) -> None:
+        """Discard a frame or a batch as `drop` does with a full queue; raises what `emit` would."""
+        moments = self._unpack(output)
+        if self._session is not None:
+            self._skip(moments)
 
     def flush(self) -> None:
         """Show nothing that is queued, a batch still waiting in `emit` included, and then one black frame."""
@@ -115,7 +122,7 @@ class Emitter:
         self._pace.schedule.reset()
         if self._sizes:
             self._hand_over(session, self._sizes, session.applied)
-        session.alarm.ring()
+        session.wake()
 
     def _hand_over(
         self,

@@ -9,10 +9,10 @@ from typing import Any
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
 from reactor_runtime.clock import Clock
-from reactor_runtime.engine.author import from_author
 from reactor_runtime.engine.dispatch import Dispatcher
-from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.hooks import call_connected, call_disconnected
 from reactor_runtime.engine.output import Emitter
+from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session, SessionStopped
 from reactor_runtime.engine.sink import Sink
 from reactor_runtime.engine.steps import Steps, start_steps
@@ -41,7 +41,13 @@ class PipelineDriver:
         """Make what keeps the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
 
-    async def serve(self, session: Session, dispatcher: Dispatcher, connected: asyncio.Event) -> None:
+    def start(self) -> None:
+        """A pipeline does nothing before a client comes."""
+
+    async def aclose(self) -> None:
+        """A pipeline does nothing after the last client."""
+
+    async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None:
         """Serve one session from its fresh state until it is stopped; raises what the author's code raised to end it.
 
         Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
@@ -50,29 +56,21 @@ class PipelineDriver:
         self._emitter.open(session)
         self._told = self._state.to_json(self._model.state)
         self._sink.send(Started(session.id, session.started_at, dict(self._told)))
-        connected.set()
+        presence.arrive()
         try:
-            if self._contract.on_connected is not None:
-                await call_author(self._model, self._contract.on_connected, session)
-                self._tell_state(session)
+            await call_connected(self._model, self._contract, session)
+            self._tell_state(session)
+            presence.release()
             await self._run_generators(session, dispatcher)
         except SessionStopped:
             logger.debug("session stopped while the model was waiting id=%s", session.id)
         finally:
-            connected.clear()
-            await self._disconnect(session)
-
-    async def _disconnect(self, session: Session) -> None:
-        try:
-            if self._contract.on_disconnected is not None:
-                await call_author(self._model, self._contract.on_disconnected, session, stoppable=False)
-        except (Exception, SystemExit) as error:
-            logger.error(
-                "@disconnected failed; the session ends all the same id=%s", session.id, exc_info=from_author(error)
-            )
-        finally:
-            del self._model.state
-            self._emitter.close()
+            presence.clear()
+            try:
+                await call_disconnected(self._model, self._contract, session)
+            finally:
+                del self._model.state
+                self._emitter.close()
 
     async def _run_generators(self, session: Session, dispatcher: Dispatcher) -> None:
         """Run generator after generator while the client is there; one that never yields is not restarted in a spin."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from reactor_runtime.authoring.events import EventSpec
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
@@ -22,9 +22,9 @@ class Reader:
     While the model's loop is held up at most 1,000 events or 4 MiB of them wait for it; further ones are refused.
     """
 
-    def __init__(self, channel: Channel, events: Mapping[str, EventSpec]) -> None:
+    def __init__(self, channel: Channel) -> None:
+        self.contract: Contract | None = None
         self._channel = channel
-        self._events = events
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
         # what was posted is counted by the one thread and what was taken by the other: what waits is the difference
@@ -55,7 +55,8 @@ class Reader:
         if waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES:
             self._channel.send(too_many(event))
             return
-        checked = check_event(self._events, event)
+        assert self.contract is not None, "a session begins when the model is loaded"
+        checked = check_event(self.contract.events, event)
         if isinstance(checked, seam.Refusal):
             self._channel.send(checked)
         elif self._post is not None:

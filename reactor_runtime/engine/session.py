@@ -26,6 +26,7 @@ class Session:
         self.id = session_id
         self.client = client
         self.alarm = Alarm(clock)
+        self.room = Alarm(clock)
         self.started_at = clock.now()
         self.stopping = False
         self.applied = 0
@@ -37,7 +38,12 @@ class Session:
         self.stopping = True
         if self._running is not None:
             self._running.cancel()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have everybody look again who waits for something of this session."""
         self.alarm.ring()
+        self.room.ring()
 
     def wall_us(self, now: float) -> int:
         """Turn monotonic seconds into microseconds since the epoch."""
@@ -48,7 +54,7 @@ class Session:
         if self.stopping:
             work.close()
             raise SessionStopped
-        task: asyncio.Task[T] = asyncio.create_task(_without_exit(work))
+        task: asyncio.Task[T] = asyncio.create_task(without_exit(work))
         self._running = task
         try:
             return await task
@@ -62,7 +68,7 @@ class Session:
             self._running = None
 
 
-async def _without_exit(work: Coroutine[Any, Any, T]) -> T:
+async def without_exit(work: Coroutine[Any, Any, T]) -> T:
     """Keep a `sys.exit()` of the author's from ending the loop along with the task."""
     try:
         return await work

@@ -43,6 +43,9 @@ class Run:
     def send(self, message: ModelMessage) -> None:
         self.sent.append(message)
 
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
+        raise NotImplementedError
+
 
 async def test_model_reaches_its_runtime() -> None:
     model, run = Model(), Run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
+from reactor_runtime.engine.host import Driver
+from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.pipeline import PipelineDriver
+from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.seam import messages as seam
@@ -47,22 +51,30 @@ def batch(*reds: int) -> NDArray[np.uint8]:
 class Rig:
     """Run sessions on a model; moments are shown, and their credits come back, when they are due."""
 
-    def __init__(self, model: type[ReactorPipeline], *, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: type[ReactorPipeline | ReactorModel], *, config: dict[str, Any] | None = None) -> None:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink)
         self.output_buffer = OutputBuffer(self.emitter)
-        self.connected = asyncio.Event()
-        self.model = model()
+        self.connected = Presence()
+        self.model: Any = model()  # of whatever attributes the test gave it
         self.model._runtime = self
         self.model.load(config or {})
-        self.driver = PipelineDriver(self.model, self.contract, self.emitter, self.clock, self.sink)
+        self.driver: Driver = self._driver()
         self.session: Session
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]
         self._sessions = 0
         self._played = 0
+
+    def _driver(self) -> Driver:
+        if isinstance(self.model, ReactorModel):
+            return LoopDriver(self.model, self.contract, self.emitter, self.sink)
+        return PipelineDriver(self.model, self.contract, self.emitter, self.clock, self.sink)
+
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
+        await self.emitter.emit(output, compute_time=compute_time, drop=drop)
 
     def send(self, message: ModelMessage, client: str | None = None) -> None:
         kind, data = message_to_json(message)
@@ -127,3 +139,32 @@ class Rig:
         shown = self.sink.shown[self._played]
         self._played += 1
         self.emitter.credit(seam.Credit(shown.moment.session, shown.moment.number, shown.at + ENCODE_S))
+
+
+class Plain(ReactorPipeline):
+    """The least a model needs; each test writes its own inference."""
+
+    state: Bright
+    output: Picture
+    fps = 10
+
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002  (the signature authors write)
+        self.log: list[Any] = []
+        self.rig: Rig  # to let time pass within a step
+
+
+def rig_of(model: type[Plain]) -> Rig:
+    rig = Rig(model)
+    assert isinstance(rig.model, Plain)
+    rig.model.rig = rig
+    return rig
+
+
+def log(rig: Rig) -> list[Any]:
+    assert isinstance(rig.model, Plain)
+    return rig.model.log
+
+
+def iter_frames(red: int) -> Iterator[Any]:
+    while True:
+        yield frame(red)

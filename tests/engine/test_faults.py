@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.interface import connected, disconnected
-from tests.engine.rig import Bright, Rig, frame
-from tests.engine.test_pipeline import Plain, iter_frames, log, rig_of
+from tests.engine.rig import Bright, Plain, Rig, frame, iter_frames, log, rig_of
 
 
 def started(model: type[Plain]) -> Rig:

@@ -8,35 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime.interface import Idle, ReactorPipeline, event
+from reactor_runtime.interface import Idle, event
 from reactor_runtime.seam.messages import Answer, Flush, Started, StateChanged
-from tests.engine.rig import Bright, Picture, Rig, batch, frame
+from tests.engine.rig import Picture, Plain, batch, frame, iter_frames, log, rig_of
 from tests.fakes import settle
 from tests.timeouts import TIMEOUT_S
-
-
-class Plain(ReactorPipeline):
-    """The least a model needs; each test writes its own inference."""
-
-    state: Bright
-    output: Picture
-    fps = 10
-
-    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002  (the signature authors write)
-        self.log: list[Any] = []
-        self.rig: Rig  # to let time pass within a step
-
-
-def rig_of(model: type[Plain]) -> Rig:
-    rig = Rig(model)
-    assert isinstance(rig.model, Plain)
-    rig.model.rig = rig
-    return rig
-
-
-def log(rig: Rig) -> list[Any]:
-    assert isinstance(rig.model, Plain)
-    return rig.model.log
 
 
 class Counting(Plain):
@@ -147,7 +123,7 @@ async def test_an_event_within_a_sync_step_is_seen_only_after_it() -> None:
     rig = rig_of(Reading)
     async with rig.running():
         await rig.play(1.0)
-        assert rig.model.state.brightness < 0.1  # type: ignore[attr-defined]  # Bright has it
+        assert rig.model.state.brightness < 0.1
     assert all(log(rig))
     assert len(log(rig)) > 5
 
@@ -214,7 +190,7 @@ async def test_the_next_session_has_fresh_state_and_a_new_generator() -> None:
     rig.sink.shown.clear()
     rig._played = 0
     async with rig.running():
-        assert rig.model.state.brightness == 1.0  # type: ignore[attr-defined]
+        assert rig.model.state.brightness == 1.0
         await rig.play(0.2)
         assert rig.sink.reds[:2] == [0, 1]
     assert [started.state["brightness"] for started in rig.sink.of(Started)] == [1.0, 1.0]
@@ -274,11 +250,6 @@ async def test_inference_may_be_assigned_in_load() -> None:
     async with rig.running():
         await rig.play(0.2)
         assert rig.sink.reds[0] == 5
-
-
-def iter_frames(red: int) -> Iterator[Any]:
-    while True:
-        yield frame(red)
 
 
 async def test_a_step_starts_when_its_frames_are_about_to_be_needed() -> None:
