@@ -1,4 +1,4 @@
-"""Bytes of the seam: a message is a four-byte length and a JSON array of its name and its fields in order."""
+"""Bytes of the seam: two lengths, a JSON array of a message's name and its fields in order, and a file or nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, get_args
 
-from reactor_runtime.seam.messages import Message, Moment, Picture, Sound, ToEngine, ToServer
+from reactor_runtime.seam.messages import Media, Message, Moment, Picture, Sound, ToEngine, ToServer
 
-LENGTH = struct.Struct(">I")
+LENGTHS = struct.Struct(">II")
 
 
 class Framing:
@@ -25,13 +25,14 @@ class Framing:
         pending += data
         start = 0
         try:
-            while len(pending) - start >= LENGTH.size:
-                end = start + LENGTH.size + LENGTH.unpack_from(pending, start)[0]
-                if len(pending) < end:
+            while len(pending) - start >= LENGTHS.size:
+                body_size, file_size = LENGTHS.unpack_from(pending, start)
+                body = start + LENGTHS.size
+                file = body + body_size
+                if len(pending) < file + file_size:
                     break
-                body = pending[start + LENGTH.size : end]
-                start = end
-                yield _decode(body)
+                start = file + file_size
+                yield _decode(pending[body:file], pending[file:start])
         finally:
             del pending[:start]
 
@@ -39,12 +40,15 @@ class Framing:
 def encode(message: Message) -> bytes:
     """Turn a message into the bytes that `Framing` cuts back into it."""
     kind = type(message)
+    file = message.file if isinstance(message, Media) else b""
     body = json.dumps([kind.__name__, *_FIELDS[kind](message)], separators=(",", ":")).encode()
-    return LENGTH.pack(len(body)) + body
+    return b"".join((LENGTHS.pack(len(body), len(file)), body, file))
 
 
-def _decode(body: bytearray) -> Message:
+def _decode(body: bytearray, file: bytearray) -> Message:
     name, *values = json.loads(body)
+    if name == Media.__name__:
+        values.append(bytes(file))
     return _MAKERS[name](*values)
 
 
@@ -72,5 +76,6 @@ _sound_fields = _plain_fields(Sound)
 _KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
 _FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
 _FIELDS[Moment] = _moment_fields
+_FIELDS[Media] = attrgetter("session", "track")
 _MAKERS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in _KINDS}
 _MAKERS["Moment"] = _make_moment

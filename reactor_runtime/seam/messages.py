@@ -52,6 +52,15 @@ class ClientEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Media:
+    """server → engine: a picture or a piece of sound for an input track, `file` a JPEG or WAV as the client sent it."""
+
+    session: str
+    track: str
+    file: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """server → engine: the moment was shown or dropped; its memory and its place in the queue are free again.
 
@@ -205,7 +214,7 @@ class Refusal:
     fields: list[dict[str, str]] = field(default_factory=list)
 
 
-ToEngine = Load | StartSession | StopSession | ClientEvent | Credit | Shutdown
+ToEngine = Load | StartSession | StopSession | ClientEvent | Media | Credit | Shutdown
 ToServer = (
     Loading
     | Described

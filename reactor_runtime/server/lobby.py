@@ -17,7 +17,6 @@ from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
-from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -94,24 +93,6 @@ class Lobby:
             tell_positions(self.line)
         elif self.session is not None and self.session.controller is connection:
             self.session.stop()
-
-    def event(self, connection: Connection, event: Event) -> None:
-        """Pass an event on to the model, if it comes from the controller; otherwise answer why not."""
-        session = self.session
-        if session is None or session.controller is not connection or session.phase is not SessionPhase.RUNNING:
-            why = "viewers send no events" if connection.role is Role.VIEWER else "wait for your turn"
-            connection.error(
-                ErrorCode.NOT_CONTROLLER, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type
-            )
-        elif self._engine.busy:
-            connection.error(
-                ErrorCode.RATE_LIMITED,
-                f"the model is behind with its events: {event.type} changed nothing; send fewer",
-                message_id=event.id,
-                event=event.type,
-            )
-        else:
-            session.send_event(event)
 
     def engine_ready(self, load_s: float) -> None:
         self._on_ready(load_s)

@@ -30,10 +30,11 @@ from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.http import http_routes
+from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, loading_phase
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
-from reactor_runtime.server.websocket import NO_PONG_S, PING_S, SocketProtocol, serve_socket
+from reactor_runtime.server.websocket import NO_PONG_S, PING_S, House, SocketProtocol, serve_socket
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
@@ -144,8 +145,10 @@ class Service:
                 raise result
 
     def _uvicorn_config(self) -> uvicorn.Config:
+        house = House(self._lobby, Intake(self._lobby, self._supervisor), self._clock, self._connections)
+
         async def socket_endpoint(websocket: WebSocket) -> None:
-            await serve_socket(websocket, self._lobby, self._clock, self._connections)
+            await serve_socket(websocket, house)
 
         routes = http_routes(self._lobby, self._supervisor, time.monotonic())
         return uvicorn.Config(

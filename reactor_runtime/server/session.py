@@ -38,12 +38,12 @@ class Session:
         self.state: dict[str, Any] = {}
         self._audience = audience
         self._playout = playout
-        self._send = send
+        self.send = send
         self._started_at = 0.0
 
     def start(self) -> None:
         """Ask the engine for a session; `began` follows when it has a fresh state."""
-        self._send(seam.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
+        self.send(seam.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
 
     def began(self, started: seam.Started) -> None:
         self.state = started.state
@@ -55,10 +55,10 @@ class Session:
         """Tell the engine that the controller has gone; may be called twice."""
         if self.phase is not SessionPhase.STOPPING:
             self.phase = SessionPhase.STOPPING
-            self._send(seam.StopSession(self.id))
+            self.send(seam.StopSession(self.id))
 
     def send_event(self, event: Event) -> None:
-        self._send(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
+        self.send(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
 
     def receive(self, message: seam.Message, ring: RingReader) -> None:
         """Take what the engine says of this session."""

@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from asyncio.transports import BaseTransport
+from dataclasses import dataclass
 
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -16,6 +17,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.messages import Ack, Event, Ping, View
@@ -64,8 +66,18 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_later(ABORT_S, self.transport.abort)
 
 
-async def serve_socket(websocket: WebSocket, lobby: Lobby, clock: Clock, open_connections: set[Connection]) -> None:
-    """Serve one client from its handshake to its end; it is one of `open_connections` meanwhile."""
+@dataclass(frozen=True, slots=True)
+class House:
+    """What a client's socket has to do with: where it is let in, where what it sends goes, and who else is here."""
+
+    lobby: Lobby
+    intake: Intake
+    clock: Clock
+    connections: set[Connection]
+
+
+async def serve_socket(websocket: WebSocket, house: House) -> None:
+    """Serve one client from its handshake to its end."""
     try:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
@@ -74,24 +86,24 @@ async def serve_socket(websocket: WebSocket, lobby: Lobby, clock: Clock, open_co
         return
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
-    connection = Connection(role, address, clock)
-    open_connections.add(connection)
-    lobby.attach(connection)
+    connection = Connection(role, address, house.clock)
+    house.connections.add(connection)
+    house.lobby.attach(connection)
     tasks = [
-        asyncio.create_task(_receive(websocket, connection, lobby)),
+        asyncio.create_task(_receive(websocket, connection, house)),
         asyncio.create_task(_send(websocket, connection)),
         asyncio.create_task(connection.given_up.wait()),
     ]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        lobby.detach(connection)
+        house.lobby.detach(connection)
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, Exception):
                 logger.error("a client's socket failed id=%s", connection.id, exc_info=result)
-        open_connections.discard(connection)
+        house.connections.discard(connection)
         connection.gone.set()
         logger.info("client gone id=%s", connection.id)
 
@@ -103,7 +115,7 @@ def _role(value: str) -> Role:
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown role {value[:40]!r}: controller or viewer") from None
 
 
-async def _receive(websocket: WebSocket, connection: Connection, lobby: Lobby) -> None:
+async def _receive(websocket: WebSocket, connection: Connection, house: House) -> None:
     try:
         while True:
             message = await websocket.receive()
@@ -111,18 +123,16 @@ async def _receive(websocket: WebSocket, connection: Connection, lobby: Lobby) -
                 return
             text = message.get("text")
             if text is None:
-                connection.error(
-                    ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound: the binary message was dropped"
-                )
+                house.intake.media(connection, message["bytes"])
             elif len(text) > MAX_TEXT_BYTES or not (text.isascii() or len(text.encode()) <= MAX_TEXT_BYTES):
                 connection.close(CloseCode.TOO_BIG, f"a text message may have {MAX_TEXT_BYTES} bytes")
             else:
-                _take(text, connection, lobby)
+                _take(text, connection, house)
     except WebSocketDisconnect:
         return
 
 
-def _take(text: str, connection: Connection, lobby: Lobby) -> None:
+def _take(text: str, connection: Connection, house: House) -> None:
     try:
         message = decode_text(text)
     except WireError as error:
@@ -130,13 +140,13 @@ def _take(text: str, connection: Connection, lobby: Lobby) -> None:
         return
     match message:
         case Event():
-            lobby.event(connection, message)
+            house.intake.event(connection, message)
         case Ack():
             connection.outbox.acknowledge(message.track, message.seq)
         case Ping():
             connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
         case View():
-            lobby.audience.look(connection, message)
+            house.lobby.audience.look(connection, message)
 
 
 async def _send(websocket: WebSocket, connection: Connection) -> None:

@@ -23,6 +23,7 @@ sounds = st.builds(Sound, texts, st.integers(0), st.integers(0), st.integers(1),
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": texts,
     "int": st.integers(),
+    "bytes": st.binary(max_size=200),
     "float": st.floats(allow_nan=False),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,

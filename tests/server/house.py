@@ -11,6 +11,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader, create_memory
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.server.playout import Playout
@@ -39,6 +40,7 @@ class House:
             expose_errors=expose_errors,
             on_ready=self.loads.append,
         )
+        self.intake = Intake(self.lobby, self.engine)
 
     def come(self, role: Role = Role.CONTROLLER) -> Connection:
         connection = Connection(role, "127.0.0.1", self.clock)

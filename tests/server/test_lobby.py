@@ -126,7 +126,7 @@ async def test_only_the_controller_of_a_running_session_sends_events(house: Hous
     if who != "not yet started":
         house.begin()
         connection = house.come(Role.VIEWER if who == "viewer" else Role.CONTROLLER)
-    house.lobby.event(connection, Event("set_level", "{}", 5))
+    house.intake.event(connection, Event("set_level", "{}", 5))
     kind, error = (await told(connection))[-1]
     assert (kind, error["code"], error["event"]) == ("reactor.error", "not_controller", "set_level")
     assert not house.engine.of(seam.ClientEvent)
@@ -135,7 +135,7 @@ async def test_only_the_controller_of_a_running_session_sends_events(house: Hous
 async def test_an_event_goes_to_the_model_and_its_answer_comes_back(house: House) -> None:
     controller = house.come()
     session = house.begin()
-    house.lobby.event(controller, Event("set_level", '{"level":1}', 5))
+    house.intake.event(controller, Event("set_level", '{"level":1}', 5))
     assert house.engine.of(seam.ClientEvent) == [
         seam.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}')
     ]
@@ -151,7 +151,7 @@ async def test_events_are_refused_while_the_model_is_behind(house: House) -> Non
     controller = house.come()
     house.begin()
     house.engine.busy = True
-    house.lobby.event(controller, Event("set_level", "{}"))
+    house.intake.event(controller, Event("set_level", "{}"))
     assert (await told(controller))[-1][1]["code"] == "rate_limited"
     assert not house.engine.of(seam.ClientEvent)
 
