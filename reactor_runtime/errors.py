@@ -15,12 +15,17 @@ ReactorError
 from __future__ import annotations
 
 import linecache
+import logging
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+logger = logging.getLogger(__name__)
+
+_OURS = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,9 @@ class ReactorError(Exception):
         place = f"{self.where}: " if self.where else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.message}{hint}"
+
+
+E = TypeVar("E", bound=ReactorError)
 
 
 class UsageError(ReactorError):
@@ -131,6 +139,33 @@ class WireError(ReactorError):
         super().__init__(message)
         self.code = code
         self.id = id
+
+
+def author_error(kind: type[E], what: str, error: BaseException, project: Path, *, hint: str = "") -> E:
+    """Make an error of ours out of what the author's code raised, pointing at the author's line."""
+    error = from_author(error)
+    trail = author_trail(error.__traceback__, project)
+    first_line = str(error).strip().partition("\n")[0]  # the rest is in the details
+    return kind(
+        f"{what}: {type(error).__name__}{': ' + first_line if first_line else ''}",
+        hint=hint,
+        where=trail[-1] if trail else None,
+        details="".join(traceback.format_exception(error)),
+        trail=trail,
+    )
+
+
+def from_author(error: BaseException) -> BaseException:
+    """Cut the frames of ours off the head of a traceback, so that a log begins with the author's code.
+
+    Where there is none of the author's, the message says what is wrong and the whole traceback is logged as debug.
+    """
+    head = error.__traceback__
+    while head is not None and Path(head.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+        head = head.tb_next
+    if head is None:
+        logger.debug("the traceback of %s", type(error).__name__, exc_info=error)
+    return error.with_traceback(head)
 
 
 def author_trail(tb: TracebackType | None, project: Path) -> tuple[Location, ...]:

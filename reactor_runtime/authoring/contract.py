@@ -11,23 +11,28 @@ from reactor_runtime.authoring.discovery import find, is_ours
 from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec
 from reactor_runtime.authoring.fields import FieldSpec
 from reactor_runtime.authoring.handlers import Handler, handlers_of
+from reactor_runtime.authoring.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.model import Model, outputs_of
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.pipeline import ReactorPipeline, state_of
 from reactor_runtime.authoring.records import settle
 from reactor_runtime.authoring.state import StateSpec
-from reactor_runtime.authoring.tracks import Output, TrackSpec, join_tracks
+from reactor_runtime.authoring.tracks import Output, TrackSpec
 from reactor_runtime.errors import ClassError, Location
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Say what a model sends, takes and keeps. `fps` is None for a model whose rate follows its compute time."""
+    """Say what a model sends, takes and keeps.
+
+    `inputs` are by the attribute that holds them; `fps` is None for a model whose rate follows its compute time.
+    """
 
     model: type[Model]
     tracks: tuple[TrackSpec, ...]
     outputs: tuple[type[Output], ...]
+    inputs: Mapping[str, type[Input]]
     state: StateSpec | None
     events: Mapping[str, EventSpec]
     messages: Mapping[str, type[ModelMessage]]
@@ -46,6 +51,7 @@ class Contract:
         if inspect.isabstract(model):
             missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
             raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=_location(model))
+        _check_calls(model)
         try:
             return cls._compile(model)
         except (TypeError, ValueError) as error:
@@ -54,16 +60,17 @@ class Contract:
     @classmethod
     def _compile(cls, model: type[Model]) -> Contract:
         state = StateSpec.of(state_of(model)) if issubclass(model, ReactorPipeline) else None
-        outputs = outputs_of(model)
+        outputs, inputs = outputs_of(model), inputs_of(model)
         messages = _messages(model)
-        for record in (*outputs, *messages.values()):
+        for record in (*outputs, *inputs.values(), *messages.values()):
             settle(record)
         handlers = handlers_of(model).values()
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
-            tracks=join_tracks(model.__name__, outputs),
+            tracks=join_all(model.__name__, outputs, inputs.values()),
             outputs=outputs,
+            inputs=inputs,
             state=state,
             events=_events(state, handlers),
             messages=messages,
@@ -128,6 +135,28 @@ def _messages(model: type) -> dict[str, type[ModelMessage]]:
                 "give one of them a class attribute name"
             )
     return found
+
+
+def _check_calls(model: type[Model]) -> None:
+    """See that the runtime can make the model and call its load(); ClassError points at the method."""
+    name = model.__name__
+    try:
+        inspect.signature(model).bind()
+    except TypeError as error:
+        hint = "it is made without arguments: take what you need from the config in load()"
+        raise ClassError(f"{name}.__init__: {error}", hint=hint, where=_location(model.__init__)) from error
+    if inspect.iscoroutinefunction(model.load):
+        hint = "leave out `async`; asyncio.run(…) works inside it"
+        raise ClassError(
+            f"{name}.load is async; load() is called before there is a loop", hint=hint, where=_location(model.load)
+        )
+    try:
+        inspect.signature(model.load).bind(None, {})
+    except TypeError as error:
+        hint = "write `def load(self, config)`"
+        raise ClassError(
+            f"{name}.load must take the config: {error}", hint=hint, where=_location(model.load)
+        ) from error
 
 
 def _location(model: object) -> Location | None:

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from reactor_runtime.authoring.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.discovery import declaring, find, remember_neighbours
 from reactor_runtime.authoring.handlers import compile_handlers
+from reactor_runtime.authoring.inputs import compile_inputs, join_all
 from reactor_runtime.authoring.messages import ModelMessage
-from reactor_runtime.authoring.tracks import Output, join_tracks
+from reactor_runtime.authoring.tracks import Output
 
 _RESERVED = ("connected", "output_buffer", "send", "send_nowait")
 _OUTPUTS = "__reactor_outputs__"
@@ -64,7 +65,7 @@ class Model:
         remember_neighbours(cls, scope)
         compile_handlers(cls, scope)
         _narrow_outputs(cls, scope)
-        join_tracks(cls.__name__, outputs_of(cls))
+        join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
     def load(self, config: dict[str, Any]) -> None:
         """Prepare the model: read weights, allocate memory. Runs once, before any client; yours to override."""

@@ -1,4 +1,4 @@
-"""Tracks: the named streams of pictures and sound an author declares as fields of an `Output`."""
+"""Tracks: the named streams of pictures and sound an author declares as fields of an `Output` or an `Input`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,46 @@ Direction = Literal["out", "in"]
 
 
 if TYPE_CHECKING:
-    # What goes where a track is annotated is an array of some library's: to type checkers, a protocol without members.
-    from abc import ABCMeta
-    from typing import Protocol as _Payload
+    # To type checkers a track is a buffer in an input and takes any library's array in an output. Where the author
+    # writes @dataclass they don't see descriptors; there it is that Video is a protocol, with no member of its own.
+    from typing import Generic, Protocol, Self, TypeVar, overload
 
-    class _Sound(ABCMeta):
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reactor_runtime.authoring.buffer import InputBuffer
+
+    Array = TypeVar("Array")
+
+    class _Track(InputBuffer[Array], Generic[Array]):
         sample_rate: int
+
+        def __init__(self) -> None: ...
+        @overload
+        def __get__(self, holder: None, kind: type, /) -> Self: ...
+        @overload
+        def __get__(self, holder: Output, kind: type, /) -> Any: ...
+        @overload
+        def __get__(self, holder: Record, kind: type, /) -> InputBuffer[Array]: ...
+        def __get__(self, holder: Record | None, kind: type, /) -> Any: ...
+        def __set__(self, holder: Record, value: Any, /) -> None: ...
+
+    _Pictures = _Track[NDArray[np.uint8]]
+    _Sound = _Track[NDArray[np.int16]]
 else:
-    _Payload, _Sound = object, type
+
+    class _Track:
+        pass
+
+    _Pictures = _Sound = _Track
+    Protocol = object
 
 
-class Video(_Payload):
+class Video(_Pictures, Protocol):  # type: ignore[misc]  # a base that is no protocol
     """Annotate a track of pictures: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
 
 
-class Audio(_Payload, metaclass=_Sound):
+class Audio(_Sound, Protocol):  # type: ignore[misc]  # a base that is no protocol
     """Annotate a track of sound: int16, `(channels, samples)`, or `(samples,)` for mono.
 
     Derive a class with another `sample_rate` for sound that isn't 48 kHz.
@@ -82,11 +107,16 @@ class Output(Record):
         for name in ("__eq__", "__hash__"):  # in the class itself, where @dataclass leaves them: arrays don't compare
             if name not in vars(cls):
                 setattr(cls, name, vars(object)[name])
-        setattr(cls, _TRACKS, _own_tracks(cls, "out"))
+        declare_tracks(cls, "out")
 
 
-def tracks_of(cls: type[Output]) -> tuple[TrackSpec, ...]:
-    """List the tracks of an Output class, those of its parents first."""
+def declare_tracks(cls: type[Record], direction: Direction) -> None:
+    """Find the tracks a class body annotates and keep them on the class; call it from `__init_subclass__`."""
+    setattr(cls, _TRACKS, _own_tracks(cls, direction))
+
+
+def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
+    """List the tracks of an Output or Input class, those of its parents first."""
     tracks: dict[str, TrackSpec] = merged(cls, _TRACKS)
     return tuple(tracks.values())
 
@@ -121,14 +151,15 @@ def _own_tracks(cls: type, direction: Direction) -> dict[str, TrackSpec]:
     for name, annotation in own_annotations(cls).items():
         where = f"{cls.__name__}.{name}"
         hint = scope.resolve(annotation, where)
-        if not is_class_variable(hint) and _is_track(hint, where):
+        if not is_class_variable(hint) and _is_track(hint, where, direction):
             tracks[name] = _track(name, hint, direction, where)
     return tracks
 
 
-def _is_track(hint: Any, where: str) -> bool:
+def _is_track(hint: Any, where: str, direction: Direction) -> bool:
     if any(_is_kind(part) for part in get_args(hint)):
-        raise TypeError(f"{where}: a track carries something in every output; annotate it Video or Audio, nothing else")
+        always = "carries something in every output" if direction == "out" else "is always there"
+        raise TypeError(f"{where}: a track {always}; annotate it Video or Audio, nothing else")
     return _is_kind(hint)
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 
 PR_SET_PDEATHSIG = 1
 
@@ -27,9 +28,13 @@ def main() -> int:
 
     channel = Channel(socket.socket(fileno=socket_fd))
     try:
-        return run_engine(channel, memory_fd)
-    finally:
-        channel.close()
+        code = run_engine(channel, memory_fd)
+    except BaseException:  # noqa: BLE001  (the last place to say anything)
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # not by way of the reader's thread, which ends the process when the channel closes
+    channel.close()
+    return code
 
 
 def _end_with(parent: int) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 from reactor_runtime.authoring.events import EventSpec
 from reactor_runtime.authoring.messages import CommandError, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
-from reactor_runtime.engine.author import from_author
 from reactor_runtime.engine.hooks import call_author
-from reactor_runtime.engine.session import Session, SessionStopped
-from reactor_runtime.errors import InvalidEvent
+from reactor_runtime.engine.session import Session, SessionStopped, must_pass
+from reactor_runtime.errors import InvalidEvent, from_author
 from reactor_runtime.seam.messages import Answer, ClientEvent, Refusal, ToServer
 
 logger = logging.getLogger(__name__)
@@ -80,6 +79,7 @@ class Dispatcher:
         self._send = send
         self._waiting: deque[_Numbered] = deque()
         self._accepted = 0
+        self._newest: dict[str, int] = {}
 
     @property
     def waiting(self) -> bool:
@@ -91,18 +91,19 @@ class Dispatcher:
             self._send(too_many(checked.event))
             return
         self._accepted += 1
+        self._newest[checked.spec.name] = self._accepted
         self._waiting.append(_Numbered(self._accepted, checked))
         self._session.wake()
 
     async def run_waiting(self) -> None:
         """Run the handlers of all events that wait, in order; SessionStopped leaves the rest unrun."""
-        newest = {waiting.checked.spec.name: waiting.n for waiting in self._waiting if waiting.checked.spec.dedupe}
         while self._waiting:
             waiting = self._waiting.popleft()
-            if newest.get(waiting.checked.spec.name, waiting.n) == waiting.n:
-                answer = await self._handle(waiting)
+            spec = waiting.checked.spec
+            if spec.dedupe and self._newest[spec.name] != waiting.n:
+                answer: Answer | Refusal | None = self._answer(waiting, None)
             else:
-                answer = self._answer(waiting, None)
+                answer = await self._handle(waiting)
             self._session.applied = waiting.n
             if answer is not None:
                 self._send(answer)
@@ -119,7 +120,10 @@ class Dispatcher:
             raise
         except CommandError as error:
             return refusal(event, error.code, error.message)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # whatever the author's code, or a library's of another language, raises
+            if must_pass(error):
+                raise
+            self._session.failed(error)
             logger.error(
                 "the handler of event %s failed; the session continues", event.name, exc_info=from_author(error)
             )

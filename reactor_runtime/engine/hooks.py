@@ -9,8 +9,8 @@ from typing import Any
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events import EventSpec, HookSpec
 from reactor_runtime.authoring.model import Model
-from reactor_runtime.engine.author import from_author
-from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.session import Session, must_pass
+from reactor_runtime.errors import from_author
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,10 @@ async def call_disconnected(model: Model, contract: Contract, session: Session) 
         return
     try:
         await call_author(model, contract.on_disconnected, session, stoppable=False)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever the author's code, or a library's of another language, raises
+        if must_pass(error):
+            raise
+        session.failed(error)
         logger.error(
             "@disconnected failed; the session ends all the same id=%s", session.id, exc_info=from_author(error)
         )

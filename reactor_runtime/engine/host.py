@@ -9,12 +9,14 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import yaml
 
 from reactor_runtime import errors, logs
+from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
@@ -24,13 +26,14 @@ from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.pipeline import PipelineDriver
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.progress import watch_output
 from reactor_runtime.engine.reader import Reader
-from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.session import Session, must_pass
 from reactor_runtime.engine.sink import SeamSink, Sink
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
@@ -50,22 +53,23 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     clock = SystemClock()
     reader = Reader(channel)
     threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
+    began = time.monotonic()
     try:
         with watch_output(lambda line: channel.send(seam.Loading(line))):
-            model_class = author.import_class(project, load.module, load.class_name)
-            contract = reader.contract = author.compile_contract(model_class)
+            model_class = importing.import_class(project, load.module, load.class_name)
+            contract = reader.contract = Contract.of(model_class)
             channel.send(seam.Described(contract.to_json()))
-            began = time.monotonic()
             model = author.make_model(model_class, project)
             host = Host(model, contract, clock=clock, sink=SeamSink(channel, RingWriter(memory_fd)), project=project)
             author.call_load(model, yaml.safe_load(load.config), project)
+            author.check_inference(model)
     except errors.ReactorError as error:
         channel.send(seam.Failed(errors.to_json(error)))
         return error.exit_code
     load_s = time.monotonic() - began
 
     async def serve() -> None:
-        reader.attach(asyncio.get_running_loop(), host.take)
+        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push)
         channel.send(seam.Ready(load_s))
         await host.serve()
         clock.close()
@@ -78,6 +82,9 @@ class Driver(Protocol):
     """How one style of models is served."""
 
     def dispatcher(self, session: Session) -> Dispatcher: ...
+
+    def stop(self, session: Session) -> None:
+        """End a session that is being served."""
 
     def start(self) -> None:
         """Begin what lives as long as the model."""
@@ -92,16 +99,30 @@ class Host:
     """Serve one session after the other with a model, on the loop and thread it is used from.
 
     It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
+    `failed` gets what the author's code raised in a session, as it was raised.
     """
 
-    def __init__(self, model: Model, contract: Contract, *, clock: Clock, sink: Sink, project: Path) -> None:
+    def __init__(
+        self,
+        model: Model,
+        contract: Contract,
+        *,
+        clock: Clock,
+        sink: Sink,
+        project: Path,
+        failed: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
         self.connected = Presence()
         self._project = project
         self._clock = clock
         self._sink = sink
+        self._failed = failed
         self._emitter = Emitter(contract, self._clock, sink)
+        self.hold_steps = self._emitter.hold
         self.output_buffer = OutputBuffer(self._emitter)
         self._emitting = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media)
         self._driver = self._make_driver(model, contract)
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
@@ -125,22 +146,41 @@ class Host:
 
     async def serve(self) -> None:
         """Serve sessions until told to shut down."""
+        self._loop = asyncio.get_running_loop()
         self._driver.start()
         while (start := await self._starts.get()) is not None:
             await self._serve_session(start)
         await self._driver.aclose()
+        self.inputs.shutdown()
 
     def _make_driver(self, model: Model, contract: Contract) -> Driver:
         if isinstance(model, ReactorModel):
-            return LoopDriver(model, contract, self._emitter, self._sink)
+            return LoopDriver(model, contract, emitter=self._emitter, inputs=self.inputs, sink=self._sink)
         assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
-        return PipelineDriver(model, contract, self._emitter, self._clock, self._sink)
+        return PipelineDriver(
+            model, contract, emitter=self._emitter, inputs=self.inputs, clock=self._clock, sink=self._sink
+        )
+
+    def _input_arrived(self) -> None:
+        """Called on any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._nudge)
+
+    def _nudge(self) -> None:
+        if self._current is not None:
+            self._current[0].nudge()
+
+    def _bad_media(self, track: str, error: Exception) -> None:
+        """Called on any thread."""
+        if (current := self._current) is not None:
+            session = current[0]
+            self._sink.send(seam.Refusal(session.id, session.client.id, None, "", "bad_media", f"{track}: {error}"))
 
     async def _serve_session(self, start: seam.StartSession) -> None:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.send(message, start.client)
         )
-        session = Session(start.session, client, self._clock, time.time())
+        session = Session(start.session, client, self._clock, time.time(), failed=self._failed)
         dispatcher = self._driver.dispatcher(session)
         self._current = session, dispatcher
         if start.session in self._stopped:
@@ -148,8 +188,11 @@ class Host:
         error = None
         try:
             await self._driver.serve(session, dispatcher, self.connected)
-        except (Exception, SystemExit) as raised:
-            logger.error("the session failed id=%s", session.id, exc_info=author.from_author(raised))
+        except BaseException as raised:  # whatever the author's code, or a library's of another language, raises
+            if must_pass(raised):
+                raise
+            self._failed(raised)
+            logger.error("the session failed id=%s", session.id, exc_info=errors.from_author(raised))
             error = errors.to_json(author.session_failure(raised, self._project))
         self._current = None
         self._stopped.discard(session.id)
@@ -169,8 +212,10 @@ class Host:
             case seam.StopSession():
                 self._stopped.add(message.session)
                 if current is not None and current[0].id == message.session:
-                    current[0].stop()
+                    self._driver.stop(current[0])
+            case seam.Media():
+                self.inputs.push(message.session, message.track, message.file)
             case seam.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:
-                    current[0].stop()
+                    self._driver.stop(current[0])

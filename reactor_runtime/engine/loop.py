@@ -7,13 +7,14 @@ import logging
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.reactor_model import ReactorModel
-from reactor_runtime.engine.author import from_author
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
+from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session, SessionStopped, without_exit
 from reactor_runtime.engine.sink import Sink
+from reactor_runtime.errors import from_author
 from reactor_runtime.seam.messages import Started
 
 logger = logging.getLogger(__name__)
@@ -22,10 +23,13 @@ logger = logging.getLogger(__name__)
 class LoopDriver:
     """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread."""
 
-    def __init__(self, model: ReactorModel, contract: Contract, emitter: Emitter, sink: Sink) -> None:
+    def __init__(
+        self, model: ReactorModel, contract: Contract, *, emitter: Emitter, inputs: Inputs, sink: Sink
+    ) -> None:
         self._model = model
         self._contract = contract
         self._emitter = emitter
+        self._inputs = inputs
         self._sink = sink
         self._session: Session | None = None
         self._run: asyncio.Task[None] | None = None
@@ -33,6 +37,10 @@ class LoopDriver:
     def dispatcher(self, session: Session) -> Dispatcher:
         """Make what keeps the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, _no_field, lambda: None)
+
+    def stop(self, session: Session) -> None:
+        """End a session: handlers that wait are cancelled, `run()` goes on."""
+        session.stop()
 
     def start(self) -> None:
         """Start `run()`, if it isn't running."""
@@ -53,6 +61,7 @@ class LoopDriver:
         """
         self._session = session
         self._emitter.open(session)
+        self._inputs.begin(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, {}))
         presence.arrive()
         try:
@@ -68,6 +77,7 @@ class LoopDriver:
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
+                self._inputs.end()
                 self._emitter.close()
 
     async def _handle_events(self, session: Session, dispatcher: Dispatcher) -> None:

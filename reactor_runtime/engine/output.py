@@ -35,6 +35,7 @@ class Emitter:
         self._outstanding: dict[int, tuple[float, float] | None] = {}
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
+        self._held = False
 
     @property
     def pace(self) -> Pace:
@@ -65,9 +66,15 @@ class Emitter:
             self._pace.learn(compute_s, credit.ready_at - handed_over)
         self._session.wake()
 
+    def hold(self, held: bool) -> None:
+        """Ask for no further step while `held`; events go on being handled."""
+        self._held = held
+        if self._session is not None:
+            self._session.wake()
+
     def step_at(self) -> float | None:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
-        if len(self._outstanding) >= self._contract.buffer_size:
+        if self._held or len(self._outstanding) >= self._contract.buffer_size:
             return None
         return self._pace.step_at()
 

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from typing import Any
 
+from reactor_runtime.authoring.backlog import BufferClosed
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
+from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session, SessionStopped
@@ -21,18 +23,29 @@ from reactor_runtime.seam.messages import Started, StateChanged
 logger = logging.getLogger(__name__)
 
 IDLE_S = 0.010
+READ_GRACE_S = 0.5
 RESTART_S = 0.050
 
 
 class PipelineDriver:
     """Drive one session after the other on the same model; belongs to the model's thread."""
 
-    def __init__(self, model: ReactorPipeline, contract: Contract, emitter: Emitter, clock: Clock, sink: Sink) -> None:
+    def __init__(
+        self,
+        model: ReactorPipeline,
+        contract: Contract,
+        *,
+        emitter: Emitter,
+        inputs: Inputs,
+        clock: Clock,
+        sink: Sink,
+    ) -> None:
         assert contract.state is not None, "a pipeline without state is refused when its class is checked"
         self._model = model
         self._contract = contract
         self._state = contract.state
         self._emitter = emitter
+        self._inputs = inputs
         self._clock = clock
         self._sink = sink
         self._told: dict[str, Any] = {}
@@ -40,6 +53,11 @@ class PipelineDriver:
     def dispatcher(self, session: Session) -> Dispatcher:
         """Make what keeps the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
+
+    def stop(self, session: Session) -> None:
+        """End a session: whoever reads gets BufferClosed, and a moment to let go."""
+        self._inputs.close()
+        session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
 
     def start(self) -> None:
         """A pipeline does nothing before a client comes."""
@@ -54,6 +72,7 @@ class PipelineDriver:
         """
         self._model.state = self._state.fresh()
         self._emitter.open(session)
+        self._inputs.begin(session.id, reopen=True)
         self._told = self._state.to_json(self._model.state)
         self._sink.send(Started(session.id, session.started_at, dict(self._told)))
         presence.arrive()
@@ -62,10 +81,13 @@ class PipelineDriver:
             self._tell_state(session)
             presence.release()
             await self._run_generators(session, dispatcher)
-        except SessionStopped:
+        except (SessionStopped, BufferClosed):
+            if not session.stopping:  # an author closed the buffer it reads from
+                raise
             logger.debug("session stopped while the model was waiting id=%s", session.id)
         finally:
             presence.clear()
+            self._inputs.close()
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
@@ -112,14 +134,14 @@ class PipelineDriver:
             await session.alarm.wait(step_at)
 
     async def _step(self, session: Session, dispatcher: Dispatcher, steps: Steps) -> None:
-        began = self._clock.now()
+        began, waited_s = self._clock.now(), self._inputs.waited_s
         item = await steps.next()
         while True:
-            compute_s = self._clock.now() - began
-            self._tell_state(session)
-            if is_idle(item):
-                return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
+            compute_s = self._clock.now() - began - (self._inputs.waited_s - waited_s)
             try:
+                self._tell_state(session)
+                if is_idle(item):
+                    return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
                 return await self._emitter.emit(
                     item,
                     compute_time=compute_s,
@@ -133,9 +155,10 @@ class PipelineDriver:
                 item = await steps.throw(error)
 
     async def _pause(self, session: Session, dispatcher: Dispatcher, until: float) -> None:
-        """Wait for an event, but no longer than `until`; credits coming back meanwhile are no reason to go on."""
-        while not session.stopping and not dispatcher.waiting and self._clock.now() < until:
+        """Wait for an event or an input, but no longer than `until`; credits coming back are no reason to go on."""
+        while not (session.stopping or dispatcher.waiting or session.nudged) and self._clock.now() < until:
             await session.alarm.wait(until)
+        session.nudged = False
 
     def _set_field(self, name: str, value: object) -> None:
         setattr(self._model.state, name, value)

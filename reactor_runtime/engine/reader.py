@@ -27,12 +27,19 @@ class Reader:
         self._channel = channel
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
+        self._push: Callable[[str, str, bytes], None] = _nowhere
         # what was posted is counted by the one thread and what was taken by the other: what waits is the difference
         self._posted, self._posted_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
 
-    def attach(self, loop: asyncio.AbstractEventLoop, receive: Callable[[seam.Message | CheckedEvent], None]) -> None:
-        """Call `receive` on `loop` with what comes from here on."""
+    def attach(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        receive: Callable[[seam.Message | CheckedEvent], None],
+        push: Callable[[str, str, bytes], None],
+    ) -> None:
+        """Call `receive` on `loop` with what comes from here on, and `push` at once with media."""
+        self._push = push
         self._receive = receive
         self._post = loop.call_soon_threadsafe
 
@@ -42,6 +49,8 @@ class Reader:
             for message in incoming:
                 if isinstance(message, seam.ClientEvent):
                     self._take_event(message)
+                elif isinstance(message, seam.Media):
+                    self._push(message.session, message.track, message.file)
                 elif self._post is not None:
                     self._post(functools.partial(self._receive, message))
                 elif isinstance(message, seam.Shutdown):
@@ -70,3 +79,7 @@ class Reader:
 
 def _nobody(message: seam.Message | CheckedEvent) -> None:
     raise AssertionError(f"{type(message).__name__} before there was a loop")
+
+
+def _nowhere(session: str, track: str, file: bytes) -> None:  # noqa: ARG001
+    raise AssertionError("media before there was a loop")

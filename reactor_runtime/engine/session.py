@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from reactor_runtime.authoring.messages import ClientInfo
@@ -19,25 +19,49 @@ class SessionStopped(Exception):
 class Session:
     """Know who the controller is, how far its events are applied, and whether it is still there.
 
-    Everything here belongs to the model's thread; `alarm` wakes whatever the driver waits for.
+    Everything here belongs to the model's thread; `alarm` wakes whatever the driver waits for. `failed` gets what the
+    author's code raised, beside what log and clients are told.
     """
 
-    def __init__(self, session_id: str, client: ClientInfo, clock: Clock, started_at_unix: float) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        client: ClientInfo,
+        clock: Clock,
+        started_at_unix: float,
+        *,
+        failed: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
         self.id = session_id
         self.client = client
         self.alarm = Alarm(clock)
         self.room = Alarm(clock)
         self.started_at = clock.now()
         self.stopping = False
+        self.nudged = False
+        self._clock = clock
         self.applied = 0
+        self.failed = failed
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 
-    def stop(self) -> None:
-        """End the session: cancel the author's coroutine that is waiting, wake the driver. May be called twice."""
+    def stop(self, *, grace_s: float = 0.0) -> None:
+        """End the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.
+
+        May be called twice.
+        """
         self.stopping = True
         if self._running is not None:
-            self._running.cancel()
+            running = self._running
+            if grace_s:
+                self._clock.call_at(self._clock.now() + grace_s, lambda: _cancel(running))
+            else:
+                running.cancel()
+        self.wake()
+
+    def nudge(self) -> None:
+        """Let a model that idles go on: there is something to read."""
+        self.nudged = True
         self.wake()
 
     def wake(self) -> None:
@@ -69,13 +93,24 @@ class Session:
 
 
 async def without_exit(work: Coroutine[Any, Any, T]) -> T:
-    """Keep a `sys.exit()` of the author's from ending the loop along with the task."""
+    """Keep a `sys.exit()` of the author's, or what else ends a program, from ending the loop along with the task."""
     try:
         return await work
     except SystemExit as error:
         raise RuntimeError(f"the model called sys.exit({error.code!r})") from error
+    except KeyboardInterrupt as error:
+        raise RuntimeError("the model raised KeyboardInterrupt") from error
+
+
+def must_pass(error: BaseException) -> bool:
+    """Tell a cancellation of ours, which has to go on its way, from whatever else the author's code raised."""
+    return isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
 
 
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _cancel(running: asyncio.Task[Any]) -> None:
+    running.cancel()

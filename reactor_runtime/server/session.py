@@ -80,7 +80,7 @@ class Session:
                     message.message,
                     message_id=message.ticket,
                     fields=message.fields,
-                    event=message.event,
+                    event=message.event or None,
                 )
             case _:
                 logger.error("the engine said something unexpected: %s", type(message).__name__)

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.host import Driver
+from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.pipeline import PipelineDriver
@@ -60,6 +61,9 @@ class Rig:
         self.connected = Presence()
         self.model: Any = model()  # of whatever attributes the test gave it
         self.model._runtime = self
+        self.inputs = Inputs(
+            self.model, self.contract, self.clock, arrived=lambda: self.session.nudge(), bad=lambda *_: None
+        )
         self.model.load(config or {})
         self.driver: Driver = self._driver()
         self.session: Session
@@ -70,8 +74,15 @@ class Rig:
 
     def _driver(self) -> Driver:
         if isinstance(self.model, ReactorModel):
-            return LoopDriver(self.model, self.contract, self.emitter, self.sink)
-        return PipelineDriver(self.model, self.contract, self.emitter, self.clock, self.sink)
+            return LoopDriver(self.model, self.contract, emitter=self.emitter, inputs=self.inputs, sink=self.sink)
+        return PipelineDriver(
+            self.model,
+            self.contract,
+            emitter=self.emitter,
+            inputs=self.inputs,
+            clock=self.clock,
+            sink=self.sink,
+        )
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         await self.emitter.emit(output, compute_time=compute_time, drop=drop)
@@ -90,7 +101,7 @@ class Rig:
 
     async def stop(self) -> None:
         """End the session as the controller's leaving does; raises what ended it before."""
-        self.session.stop()
+        self.driver.stop(self.session)
         await asyncio.wait_for(self.serving, TIMEOUT_S)
 
     async def failure(self) -> BaseException:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.engine import author
-from reactor_runtime.errors import ClassError, LoadError
+from reactor_runtime.errors import LoadError
 
 GOOD = """
 from reactor_runtime import InputState, Output, ReactorPipeline, Video
@@ -36,91 +37,13 @@ def project(tmp_path: Path) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def refused(project: Path, module: str = "pipeline", name: str = "MyModel") -> ClassError:
-    with pytest.raises(ClassError) as raised:
-        author.import_class(project, module, name)
-    return raised.value
-
-
 def write(project: Path, text: str, name: str = "pipeline.py") -> None:
     (project / name).write_text(text)
 
 
-def test_the_class_is_found_in_the_project_first(project: Path) -> None:
-    write(project, GOOD, "json5_like.py")
-    assert author.import_class(project, "json5_like", "MyModel").__name__ == "MyModel"
-    assert sys.path[0] == str(project)
-
-
-def test_a_missing_module_is_named_with_the_nearest_there_is(project: Path) -> None:
-    write(project, GOOD)
-    error = refused(project, "pipelin")
-    assert "'pipelin'" in error.message
-    assert error.hint == "did you mean pipeline?"
-
-
-def test_a_missing_package_is_told_from_a_missing_module(project: Path) -> None:
-    write(project, "import os\nimport not_installed_at_all\n")
-    error = refused(project)
-    assert "importing pipeline failed" in error.message
-    assert "pip install not_installed_at_all" in error.hint
-    assert error.where is not None
-    assert (error.where.line, error.where.text) == (2, "import not_installed_at_all")
-
-
-def test_a_module_that_raises_points_at_the_author_s_line(project: Path) -> None:
-    write(project, "import json\n\ndef weights():\n    return json.loads('{')\n\nweights()\n")
-    error = refused(project)
-    assert "JSONDecodeError" in error.message
-    assert error.where is not None
-    assert (Path(error.where.file).name, error.where.line) == ("pipeline.py", 4)
-    assert [place.line for place in error.trail] == [6, 4]
-    assert "json/decoder.py" in error.details
-
-
-def test_a_module_that_exits_is_an_error_too(project: Path) -> None:
-    write(project, "import sys\nsys.exit('set MODEL_HOME')\n")
-    assert "SystemExit: set MODEL_HOME" in refused(project).message
-
-
-def test_a_syntax_error_has_line_column_and_text(project: Path) -> None:
-    write(project, "x = 1\ndef f(:\n    pass\n")
-    error = refused(project)
-    assert error.message.startswith("SyntaxError: ")
-    assert error.where is not None
-    assert (error.where.line, error.where.column, error.where.text) == (2, 7, "def f(:")
-
-
-def test_a_missing_class_lists_those_that_would_do(project: Path) -> None:
-    write(project, GOOD)
-    assert refused(project, name="MyModell").hint == "did you mean MyModel?"
-    assert "has: MyModel" in refused(project, name="Another").hint
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("MyModel = 3\n", "pipeline:MyModel is int, not a model"),
-        ("class MyModel:\n    pass\n", "pipeline:MyModel is a class, not a model"),
-    ],
-)
-def test_what_is_no_model_is_said(project: Path, text: str, words: str) -> None:
-    write(project, text)
-    error = refused(project)
-    assert error.message == words
-    assert "ReactorPipeline" in error.hint
-
-
-def test_a_wrong_declaration_points_at_its_line(project: Path) -> None:
-    write(project, GOOD.replace("    pass\n", "    x: float = 'no'\n"))
-    error = refused(project)
-    assert "State.x" in error.message
-    assert error.where is not None
-
-
 def model(project: Path, load: str) -> Model:
     write(project, GOOD + f"\n    def load(self, config):\n        {load}\n")
-    found = author.import_class(project, "pipeline", "MyModel")
+    found = import_class(project, "pipeline", "MyModel")
     return author.make_model(found, project)
 
 
@@ -141,7 +64,7 @@ def test_load_that_exits_is_an_error_too(project: Path) -> None:
 
 def test_what_init_raises_is_an_error_too(project: Path) -> None:
     write(project, GOOD + "\n    def __init__(self):\n        raise OSError('no device')\n")
-    found = author.import_class(project, "pipeline", "MyModel")
+    found = import_class(project, "pipeline", "MyModel")
     with pytest.raises(LoadError, match="making MyModel failed: OSError: no device"):
         author.make_model(found, project)
 

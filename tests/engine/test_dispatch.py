@@ -206,3 +206,23 @@ def test_wrong_values_are_refused_with_their_fields() -> None:
 def test_several_wrong_values_are_all_named() -> None:
     refusal = check("seek", '{"to": -1, "from": 2}')
     assert sorted(field["path"] for field in refusal.fields) == ["seek.from", "seek.to"]
+
+
+async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_another_was_handled() -> None:
+    class Slow(Handlers):
+        @event(name="look", dedupe=True)
+        async def look(self, at: int) -> None:
+            self.calls.append(f"look {at}")
+            if at == 0:
+                await self.started.wait()
+
+    rig = Rig(Slow)
+    async with rig.running():
+        rig.event("look", at=0)
+        await settle()
+        for at in (1, 2, 3):
+            rig.event("look", at, at=at)
+        rig.model.started.set()
+        await settle()
+        assert rig.model.calls == ["look 0", "look 3"]
+        assert [answer.ticket for answer in rig.sink.of(Answer)] == [1, 2, 3]

@@ -1,0 +1,120 @@
+"""The way of a picture or sound inside the engine: from the file it came as to the buffer the model reads it from."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from reactor_runtime.authoring.backlog import Item
+from reactor_runtime.authoring.buffer import InputBuffer, Waits
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.inputs import make_input
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.tracks import tracks_of
+from reactor_runtime.clock import Clock
+from reactor_runtime.media import jpeg, wav
+
+Buffer = InputBuffer[Any]
+
+
+class Inputs:
+    """Keep the buffers of a model's input tracks, and let in what belongs to the running session alone.
+
+    `push` may come from any thread, the rest belongs to the model's. Decoding happens on a thread of its own, and only
+    for what is read. `arrived` and `bad` are called on any thread: something can be read; a file could not be decoded.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        contract: Contract,
+        clock: Clock,
+        *,
+        arrived: Callable[[], None],
+        bad: Callable[[str, Exception], None],
+    ) -> None:
+        self._waits = Waits(clock)
+        self._pool: ThreadPoolExecutor | None = None
+        self._buffers: dict[str, Buffer] = {}
+        self._kinds: dict[str, str] = {}
+        self._session: str | None = None
+        self._lock = threading.Lock()  # between the check of whose frame it is and the push: sessions change meanwhile
+        for attribute, kind in contract.inputs.items():
+            made = {
+                track.name: Buffer(
+                    clock,
+                    self._in_worker,
+                    waits=self._waits,
+                    on_bad=functools.partial(_report, bad, track.name),
+                    on_available=arrived,
+                )
+                for track in tracks_of(kind)
+            }
+            self._buffers.update(made)
+            self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
+            setattr(model, attribute, make_input(kind, made))
+
+    def __bool__(self) -> bool:
+        return bool(self._buffers)
+
+    @property
+    def waited_s(self) -> float:
+        """How long the model has waited for input so far, in seconds."""
+        return self._waits.waited_s
+
+    def begin(self, session: str, *, reopen: bool) -> None:
+        """Let frames of `session` in, into empty buffers; `reopen` those the author doesn't open."""
+        with self._lock:
+            self._session = session
+            for buffer in self._buffers.values():
+                if reopen:
+                    buffer.reset()
+                else:
+                    buffer.clear()
+
+    def close(self) -> None:
+        """Wake who reads and let nothing in, until the next session."""
+        with self._lock:
+            self._session = None
+            for buffer in self._buffers.values():
+                buffer.close()
+
+    def end(self) -> None:
+        """Let nothing in any more, empty the buffers, and wake whoever still reads; open ones stay open."""
+        with self._lock:
+            self._session = None
+            for buffer in self._buffers.values():
+                buffer.clear()
+                buffer.interrupt()
+
+    def push(self, session: str, track: str, file: bytes) -> None:
+        """Take a JPEG or WAV for a track; dropped when its session is over."""
+        decode = jpeg.decode if self._kinds.get(track) == "video" else _samples
+        with self._lock:
+            if session == self._session and track in self._buffers:
+                self._buffers[track].push(Item.encoded(file, decode))
+
+    def push_array(self, track: str, array: Any) -> None:
+        """Take what is decoded already, as an offline driver has it; KeyError for an unknown track."""
+        self._buffers[track].push(Item(array))
+
+    def shutdown(self) -> None:
+        """End the decoding thread."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _in_worker(self, work: Callable[[], None]) -> object:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="reactor-decode")
+        return self._pool.submit(work)
+
+
+def _samples(file: bytes) -> Any:
+    return wav.decode(file)[0]
+
+
+def _report(bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:
+    bad(track, error)

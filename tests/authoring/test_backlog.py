@@ -1,0 +1,151 @@
+"""What is kept, in which order it is taken, and what a taker may give back."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.authoring.backlog import Backlog, Item, ReadMode
+
+ITEMS = [Item(number) for number in range(6)]
+
+
+def backlog_of(count: int, capacity: int = 4) -> Backlog[int]:
+    backlog: Backlog[int] = Backlog(capacity)
+    for item in ITEMS[:count]:
+        backlog.push(item)
+    return backlog
+
+
+def taken(backlog: Backlog[int], n: int, mode: ReadMode = ReadMode.FIFO) -> list[int] | None:
+    claim = backlog.take(n, mode)
+    return None if claim is None else [item.array() for item in claim.wanted]
+
+
+@pytest.mark.parametrize(
+    ("mode", "first", "left"), [(ReadMode.LATEST, [1, 2], 0), (ReadMode.FIFO, [0, 1], 1)], ids=["latest", "fifo"]
+)
+def test_mode_decides_what_is_taken_and_what_stays(mode: ReadMode, first: list[int], left: int) -> None:
+    backlog = backlog_of(3)
+    assert taken(backlog, 2, mode) == first
+    assert len(backlog) == left
+
+
+def test_full_backlog_drops_the_oldest() -> None:
+    backlog = backlog_of(6)
+    assert (taken(backlog, 4), backlog.received) == ([2, 3, 4, 5], 6)
+
+
+def test_too_few_are_left_alone() -> None:
+    backlog = backlog_of(2)
+    assert backlog.take(3, ReadMode.LATEST) is None
+    assert len(backlog) == 2
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_claim_put_back_is_as_if_it_had_not_been_taken(mode: ReadMode) -> None:
+    backlog = backlog_of(3)
+    claim = backlog.take(2, mode)
+    assert claim is not None
+    backlog.push(ITEMS[3])
+    backlog.put_back(claim)
+    assert taken(backlog, 4) == [0, 1, 2, 3]
+
+
+def test_claim_put_back_into_a_full_backlog_loses_its_oldest() -> None:
+    backlog = backlog_of(2)
+    claim = backlog.take(2, ReadMode.FIFO)
+    assert claim is not None
+    for item in ITEMS[2:5]:
+        backlog.push(item)
+    backlog.put_back(claim)
+    assert taken(backlog, 4) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("emptied", ["clear", "reset"])
+def test_claim_from_before_a_clear_is_void(emptied: str) -> None:
+    backlog = backlog_of(2)
+    claim = backlog.take(2, ReadMode.FIFO)
+    assert claim is not None
+    {"clear": backlog.clear, "reset": backlog.reset}[emptied]()
+    backlog.put_back(claim)
+    assert (len(backlog), backlog.holds(claim)) == (0, False)
+
+
+def test_bad_items_are_not_put_back() -> None:
+    backlog = backlog_of(3)
+    claim = backlog.take(2, ReadMode.LATEST)
+    assert claim is not None
+    backlog.put_back(claim, without=[ITEMS[1]])
+    assert taken(backlog, 2) == [0, 2]
+
+
+def test_closed_backlog_keeps_what_is_there_and_takes_nothing_more() -> None:
+    backlog = backlog_of(2)
+    backlog.close()
+    assert not backlog.push(ITEMS[2])
+    assert (backlog.received, taken(backlog, 2)) == (2, [0, 1])
+
+
+def test_reset_counts_as_an_opening_only_after_a_close() -> None:
+    backlog = backlog_of(1)
+    backlog.reset()
+    assert (backlog.openings, len(backlog)) == (0, 0)
+    backlog.close()
+    backlog.close()
+    backlog.reset()
+    assert (backlog.openings, backlog.closed) == (1, False)
+
+
+def test_item_on_hold_keeps_later_ones_waiting_until_it_is_shown() -> None:
+    backlog = backlog_of(1)
+    backlog.push(ITEMS[1], hold=True)
+    backlog.push(ITEMS[2])
+    assert (len(backlog), backlog.held()) == (1, ITEMS[2])
+    backlog.show(ITEMS[1])
+    assert (len(backlog), backlog.held()) == (2, ITEMS[2])
+    backlog.show(ITEMS[2])
+    assert (len(backlog), backlog.held()) == (3, None)
+
+
+def test_bad_item_on_hold_is_dropped_and_those_before_it_are_shown() -> None:
+    backlog = backlog_of(1)
+    backlog.push(ITEMS[1], hold=True)
+    backlog.push(ITEMS[2], hold=True)
+    backlog.drop(ITEMS[2])
+    assert taken(backlog, 2) == [0, 1]
+
+
+def test_item_that_is_gone_can_be_shown_and_dropped() -> None:
+    backlog = backlog_of(1)
+    backlog.show(ITEMS[5])
+    backlog.drop(ITEMS[5])
+    assert len(backlog) == 1
+
+
+def test_closing_shows_what_is_on_hold() -> None:
+    backlog = backlog_of(1)
+    backlog.push(ITEMS[1], hold=True)
+    backlog.close()
+    assert taken(backlog, 2) == [0, 1]
+
+
+def test_eviction_counts_what_is_shown() -> None:
+    backlog = backlog_of(1, capacity=2)
+    for item in ITEMS[1:4]:
+        backlog.push(item, hold=True)
+    assert len(backlog) == 0
+    backlog.show(ITEMS[3])
+    assert taken(backlog, 2) == [2, 3]
+
+
+def test_item_is_decoded_once_and_lets_go_of_its_bytes() -> None:
+    calls: list[bytes] = []
+
+    def decode(data: bytes) -> str:
+        calls.append(data)
+        return data.decode()
+
+    item = Item.encoded(b"x", decode)
+    assert not item.decoded
+    assert (item.array(), item.array(), item.decoded, calls) == ("x", "x", True, [b"x"])
+    assert item._decode is None

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.authoring import importing
+from reactor_runtime.errors import ClassError
+
+GOOD = """
+from reactor_runtime import InputState, Output, ReactorPipeline, Video
+
+class Out(Output):
+    video: Video
+
+class State(InputState):
+    pass
+
+class MyModel(ReactorPipeline):
+    state: State
+
+    def inference(self):
+        yield None
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def refused(project: Path, module: str = "pipeline", name: str = "MyModel") -> ClassError:
+    with pytest.raises(ClassError) as raised:
+        importing.import_class(project, module, name)
+    return raised.value
+
+
+def write(project: Path, text: str, name: str = "pipeline.py") -> None:
+    (project / name).write_text(text)
+
+
+def test_the_class_is_found_in_the_project_first(project: Path) -> None:
+    write(project, GOOD, "json5_like.py")
+    assert importing.import_class(project, "json5_like", "MyModel").__name__ == "MyModel"
+    assert sys.path[0] == str(project)
+
+
+def test_a_missing_module_is_named_with_the_nearest_there_is(project: Path) -> None:
+    write(project, GOOD)
+    error = refused(project, "pipelin")
+    assert "'pipelin'" in error.message
+    assert error.hint == "did you mean pipeline?"
+
+
+def test_a_missing_package_is_told_from_a_missing_module(project: Path) -> None:
+    write(project, "import os\nimport not_installed_at_all\n")
+    error = refused(project)
+    assert "importing pipeline failed" in error.message
+    assert "pip install not_installed_at_all" in error.hint
+    assert error.where is not None
+    assert (error.where.line, error.where.text) == (2, "import not_installed_at_all")
+
+
+def test_a_module_that_raises_points_at_the_author_s_line(project: Path) -> None:
+    write(project, "import json\n\ndef weights():\n    return json.loads('{')\n\nweights()\n")
+    error = refused(project)
+    assert "JSONDecodeError" in error.message
+    assert error.where is not None
+    assert (Path(error.where.file).name, error.where.line) == ("pipeline.py", 4)
+    assert [place.line for place in error.trail] == [6, 4]
+    assert "json/decoder.py" in error.details
+
+
+def test_a_module_that_exits_is_an_error_too(project: Path) -> None:
+    write(project, "import sys\nsys.exit('set MODEL_HOME')\n")
+    assert "SystemExit: set MODEL_HOME" in refused(project).message
+
+
+def test_a_syntax_error_has_line_column_and_text(project: Path) -> None:
+    write(project, "x = 1\ndef f(:\n    pass\n")
+    error = refused(project)
+    assert error.message.startswith("SyntaxError: ")
+    assert error.where is not None
+    assert (error.where.line, error.where.column, error.where.text) == (2, 7, "def f(:")
+
+
+def test_a_missing_class_lists_those_that_would_do(project: Path) -> None:
+    write(project, GOOD)
+    assert refused(project, name="MyModell").hint == "did you mean MyModel?"
+    assert "has: MyModel" in refused(project, name="Another").hint
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("MyModel = 3\n", "pipeline:MyModel is int, not a model"),
+        ("class MyModel:\n    pass\n", "pipeline:MyModel is a class, not a model"),
+    ],
+)
+def test_what_is_no_model_is_said(project: Path, text: str, words: str) -> None:
+    write(project, text)
+    error = refused(project)
+    assert error.message == words
+    assert "ReactorPipeline" in error.hint
+
+
+def test_a_wrong_declaration_points_at_its_line(project: Path) -> None:
+    write(project, GOOD.replace("    pass\n", "    x: float = 'no'\n"))
+    error = refused(project)
+    assert "State.x" in error.message
+    assert error.where is not None

@@ -1,0 +1,60 @@
+"""The host: sessions one after the other, whatever the author's code raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.engine.host import Host
+from reactor_runtime.interface import ReactorPipeline
+from reactor_runtime.seam.messages import Ended, Shutdown, StartSession, StopSession
+from tests.engine.rig import Bright, Picture, frame
+from tests.fakes import CollectingSink, FakeClock, settle
+
+
+class Panic(BaseException):
+    """What a library in another language raises when it gives up."""
+
+
+class Raising(ReactorPipeline):
+    state: Bright
+    output: Picture
+    kind: type[BaseException] | None = None
+
+    def inference(self) -> Iterator[Any]:
+        yield frame(1)
+        if self.kind is not None:
+            raise self.kind
+        while True:
+            yield frame(2)
+
+
+@pytest.mark.parametrize("kind", [Panic, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit])
+async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
+    kind: type[BaseException], tmp_path: Path
+) -> None:
+    clock, model = FakeClock(), Raising()
+    sink = CollectingSink(clock)
+    host = Host(model, Contract.of(Raising), clock=clock, sink=sink, project=tmp_path)
+    serving = asyncio.create_task(host.serve())
+    model.kind = kind
+    host.take(StartSession("s-1", "c-1", 0.0))
+    await settle()
+    await clock.advance(1.0)
+    await settle()
+    (ended,) = sink.of(Ended)
+    assert ended.error is not None
+    assert kind.__name__ in ended.error["message"]
+    model.kind = None
+    host.take(StartSession("s-2", "c-2", 0.0))
+    await settle()
+    host.take(StopSession("s-2"))
+    await settle()
+    assert sink.of(Ended)[-1] == Ended("s-2", None)
+    host.take(Shutdown())
+    await serving
