@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import init, run
+from reactor_cli.commands import check, init, run, schema
 from reactor_cli.errors import render
 from reactor_runtime.errors import ReactorError, UsageError
 
@@ -22,7 +22,9 @@ EPILOG = """
 \b
 Examples:
   reactor init my-model      make a new project
+  reactor check my-model     is it a model that can be served
   reactor run my-model       serve it at http://127.0.0.1:8080
+  reactor schema my-model    describe its events and messages as OpenAPI
 """
 
 app = typer.Typer(
@@ -34,7 +36,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("init", epilog=init.EPILOG)(init.init)
+app.command("check", epilog=check.EPILOG)(check.check)
 app.command("run", epilog=run.EPILOG)(run.run)
+app.command("schema", epilog=schema.EPILOG)(schema.schema)
 
 
 def main(arguments: Sequence[str]) -> int:

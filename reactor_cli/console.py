@@ -24,9 +24,9 @@ class Settings:
     verbose: bool = False
 
 
-def out(text: str = "") -> None:
-    """Print a result on stdout, at once."""
-    _write(sys.stdout, text)
+def out(text: str = "", *, stream: TextIO | None = None) -> None:
+    """Print a result on stdout, or on another stream, at once."""
+    _write(sys.stdout if stream is None else stream, text)
 
 
 def err(text: str = "") -> None:

@@ -5,13 +5,15 @@ It checks what can be told without importing the author's code; the rest is the 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from keyword import iskeyword
 from pathlib import Path
 
-from reactor_runtime.errors import ConfigError, Location, ManifestError
+from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
@@ -20,7 +22,7 @@ KEYS = ("model", "name", "config")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Say what to serve: `model` is `module:Class` as written, `name` never empty, paths absolute."""
+    """Say what to serve: `model` is `module:Class` as written, at `model_at`, `name` never empty, paths absolute."""
 
     project: Path
     model: str
@@ -28,6 +30,17 @@ class Manifest:
     class_name: str
     name: str
     config_path: Path | None
+    model_at: Location | None = field(default=None, compare=False)
+
+
+@contextlib.contextmanager
+def pointing_at(manifest: Manifest) -> Iterator[None]:
+    """Let a ClassError that has no place of its own point at the manifest's `model:`."""
+    try:
+        yield
+    except ClassError as error:
+        error.where = error.where or manifest.model_at
+        raise
 
 
 def load(project: Path) -> Manifest:
@@ -55,7 +68,7 @@ def load(project: Path) -> Manifest:
     model = _text(file, "model", "`model: pipeline:MyModel`")
     module, class_name = _split_model(model, file.items["model"])
     name = _text(file, "name", "`name: my-model`") if "name" in file.keys else kebab_case(class_name)
-    return Manifest(path.parent, model, module, class_name, name, _config_path(file))
+    return Manifest(path.parent, model, module, class_name, name, _config_path(file), file.items["model"])
 
 
 def kebab_case(class_name: str) -> str:

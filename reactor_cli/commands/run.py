@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reactor_cli import console
-from reactor_runtime.errors import UsageError
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -50,26 +49,21 @@ class LogFormat(StrEnum):
 
 def run(
     context: typer.Context,
-    directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="The project: the directory that holds reactor.yaml.")
-    ] = None,
-    path: Annotated[Path | None, typer.Option(metavar="DIR", help="The same, as an option.")] = None,
+    directory: Directory = None,
+    path: PathOption = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="PORT", help="The port to listen on; 0 picks a free one.")
     ] = 8080,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated."),
-    ] = None,
+    overrides: Overrides = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     max_waiting: Annotated[int, typer.Option(min=0, metavar="N", help="How many may wait in line for the model.")] = 16,
     max_viewers: Annotated[int, typer.Option(min=0, metavar="N", help="How many may watch.")] = 100,
     log_level: Annotated[LogLevel, typer.Option(help="Log lines of at least this level.")] = LogLevel.info,
     log_format: Annotated[LogFormat, typer.Option(help="Log lines for people or for programs.")] = LogFormat.text,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, ours included.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Serve a project: the model, its page and its controls.
 
@@ -78,8 +72,7 @@ def run(
     from reactor_runtime import config, manifest
 
     context.ensure_object(console.Settings).verbose = verbose
-    project = _project(directory, path)
-    checked = manifest.load(project)
+    checked = manifest.load(project_directory(directory, path))
     values = config.load(checked.config_path, overrides or [])
 
     from reactor_runtime import logs
@@ -87,21 +80,21 @@ def run(
 
     logs.configure(log_level.value, "json" if log_format is LogFormat.json else "text")
     announcer = Announcer(manifest=checked, open_page=open_page)
-    serve(
-        ServeOptions(
-            manifest=checked,
-            config=values,
-            host=host,
-            port=port,
-            max_waiting=max_waiting,
-            max_viewers=max_viewers,
-            log_level=log_level.value,
-            log_format=log_format.value,
-            on_listening=announcer.listening,
-            on_loading=announcer.loading,
-            on_ready=announcer.ready,
-        )
+    options = ServeOptions(
+        manifest=checked,
+        config=values,
+        host=host,
+        port=port,
+        max_waiting=max_waiting,
+        max_viewers=max_viewers,
+        log_level=log_level.value,
+        log_format=log_format.value,
+        on_listening=announcer.listening,
+        on_loading=announcer.loading,
+        on_ready=announcer.ready,
     )
+    with manifest.pointing_at(checked):
+        serve(options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +127,6 @@ class Announcer:
     def ready(self, load_s: float) -> None:
         """Print how long loading took."""
         console.out(f"{console.paint('ready', 'green')} in {load_s:.2f} s")
-
-
-def _project(directory: Path | None, path: Path | None) -> Path:
-    if directory and path:
-        raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
-    return directory or path or Path(".")
 
 
 def _open_browser(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from starlette.routing import BaseRoute, Route
 from reactor_runtime.server.lobby import FAILED_SESSIONS, Lobby
 from reactor_runtime.server.session import SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+from reactor_runtime.version import version
+from reactor_runtime.wire.openapi import document
 
 PLAYGROUND = Path(__file__).parent / "playground"
 PAGE_HEADERS = {
@@ -54,11 +57,20 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
     async def live(request: Request) -> Response:  # noqa: ARG001
         return PlainTextResponse("ok\n", headers=NO_STORE)
 
+    async def schema(request: Request) -> Response:  # noqa: ARG001
+        contract = supervisor.contract
+        if contract is None:
+            message = "the model's class is being imported; ask again\n"
+            return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
+        text = json.dumps(document(lobby.name, version(), contract))
+        return Response(text, media_type="application/json", headers=NO_STORE)
+
     return [
         Route("/", page),
         Route("/static/{name}", static),
         Route("/health", health),
         Route("/live", live),
+        Route("/schema", schema),
     ]
 
 

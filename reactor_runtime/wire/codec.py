@@ -13,8 +13,7 @@ from reactor_runtime.wire.protocol import RESERVED_PREFIX, ErrorCode
 
 MAX_DEPTH = 64
 MAX_SEQ = 2**32 - 1
-
-_LOWEST_FPS = 0.01
+LOWEST_FPS = 0.01
 
 ClientMessage = Event | Ack | Ping | View
 
@@ -33,6 +32,7 @@ def decode_text(text: str) -> ClientMessage:
         raise _invalid(f"a message is a JSON object, got {_kind(message)}")
     message_id = _id(message)
     try:
+        _check_values(message)
         return _message(message, message_id)
     except WireError as error:
         raise WireError(error.code, error.message, id=message_id) from error
@@ -55,18 +55,24 @@ def _parse(text: str) -> object:
         # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
         if _is_deeper(message, MAX_DEPTH):
             raise _deep()
-        # Raises for numbers that became infinite, such as 1e999, and for lone surrogates, which can't be sent on.
-        _dump(message).encode()
     except RecursionError:
         raise _deep() from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error.msg} at {place}") from error
+    except ValueError as error:
+        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+    return message
+
+
+def _check_values(message: dict[str, Any]) -> None:
+    """Refuse what JSON can write and we can't send on: numbers that became infinite, such as 1e999, half surrogates."""
+    try:
+        _dump(message).encode()
     except UnicodeEncodeError:
         raise WireError(ErrorCode.INVALID_JSON, "a string holds half of a surrogate pair") from None
     except ValueError as error:
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
-    return message
 
 
 def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMessage:
@@ -135,8 +141,8 @@ def _view(data: dict[str, Any]) -> View:
 
 
 def _rate(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < _LOWEST_FPS:
-        raise _invalid(f"reactor.view: max_fps must be a number from {_LOWEST_FPS} up or null, got {_kind(value)}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < LOWEST_FPS:
+        raise _invalid(f"reactor.view: max_fps must be a number from {LOWEST_FPS} up or null, got {_kind(value)}")
     # An integer too long for a float is no limit at all.
     return float(value) if value < 2**63 else math.inf
 

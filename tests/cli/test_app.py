@@ -16,13 +16,15 @@ def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) 
     outcome = reactor(*arguments, cwd=tmp_path)
     assert outcome.code == 0
     assert outcome.err == ""
-    for text in ("init", "run", "--version", "reactor init my-model", "reactor run my-model"):
+    for text in ("init", "check", "run", "schema", "--version", "reactor init my-model", "reactor run my-model"):
         assert text in outcome.out
 
 
 @pytest.mark.parametrize(
     ("command", "options"),
     [
+        ("check", ["--path", "--set", "--json", "--verbose"]),
+        ("schema", ["--path", "--out", "--verbose"]),
         ("init", ["--here", "--force", "--template", "-t", "--list"]),
         (
             "run",
@@ -62,8 +64,8 @@ sys.exit(code)
 # Typer itself checks the options of a command with pydantic; `reactor --help` has none to check.
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
-    [(["--help"], set()), (["run", "--help"], {"pydantic"}), (["init", "--help"], {"pydantic"})],
-    ids=["reactor", "run", "init"],
+    [(["--help"], set()), *((([name, "--help"]), {"pydantic"}) for name in ("run", "init", "check", "schema"))],
+    ids=["reactor", "run", "init", "check", "schema"],
 )
 def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str], allowed: set[str]) -> None:
     outcome = python("-c", LOADED, *arguments, cwd=tmp_path)

@@ -1,0 +1,82 @@
+"""`reactor check`: everything that can be known of a project without `load()`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from reactor_cli import console
+from reactor_cli.guest import make_room
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.outline import lines
+from reactor_runtime.errors import ReactorError
+
+EPILOG = """
+\b
+Examples:
+  reactor check                  the project in this directory
+  reactor check --set width=1280 with a value of config.yml overridden
+  reactor check my-model --json  for programs
+
+\b
+Exit codes: 0 it can be served, as far as can be told without load();
+2 the manifest, the config or the class has to be corrected.
+"""
+
+
+def check(
+    context: typer.Context,
+    directory: Directory = None,
+    path: PathOption = None,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check a project without load(), and say what its model is.
+
+    Manifest, config, class, tracks, events and state, with the messages of `reactor run`.
+    """
+    context.ensure_object(console.Settings).verbose = verbose
+    with make_room() as results:
+        try:
+            outline = _outline(project_directory(directory, path), overrides or [])
+        except ReactorError as error:
+            if as_json:
+                _print_json({"ok": False, "error": _fault(error)}, results)
+            raise
+        if as_json:
+            _print_json({"ok": True, **outline}, results)
+        else:
+            _print_lines(outline, results)
+
+
+def _outline(directory: Path, overrides: list[str]) -> dict[str, Any]:
+    from reactor_runtime import config, manifest
+
+    checked = manifest.load(directory)
+    config.load(checked.config_path, overrides)
+
+    from reactor_runtime import schema
+
+    with manifest.pointing_at(checked):
+        contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+    return {"class": checked.model, **schema.outline(checked.name, contract)}
+
+
+def _fault(error: ReactorError) -> dict[str, Any]:
+    where = error.where
+    place = None if where is None else {"file": where.file, "line": where.line, "column": where.column or None}
+    return {"kind": type(error).__name__, "message": error.message, "hint": error.hint or None, "where": place}
+
+
+def _print_json(value: dict[str, Any], results: TextIO) -> None:
+    console.out(json.dumps(value, indent=2), stream=results)
+
+
+def _print_lines(outline: dict[str, Any], results: TextIO) -> None:
+    console.out(f"{console.paint(outline['name'], 'bold', results)}  {outline['class']}", stream=results)
+    for line in lines(outline):
+        console.out(line, stream=results)

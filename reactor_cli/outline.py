@@ -1,0 +1,94 @@
+"""What a model is, in a few lines for people: its rate, its tracks, and what it takes and says."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+WIDTH = 100
+HEAD = 10
+
+
+def lines(outline: Mapping[str, Any]) -> Iterator[str]:
+    """Write the outline that `schema.outline` makes."""
+    yield from _section("rate", [(_rate(outline), "")])
+    yield from _section("tracks", [(_track(track), "") for track in outline["tracks"]])
+    events = [(_call(name, event["parameters"]), event["description"]) for name, event in outline["events"].items()]
+    yield from _section("events", events)
+    messages = [(_call(name, said["data"]), said["description"]) for name, said in outline["messages"].items()]
+    yield from _section("messages", messages)
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+    """Write rows of a signature and a description, the latter below where the line would get too long."""
+    lead = f"  {title}"
+    for left, right in rows or [("none", "")]:
+        line = f"{lead:{HEAD + 2}}{left}"
+        right = " ".join(right.split())
+        if right and len(line) + 2 + len(right) <= WIDTH:
+            yield f"{line}  {right}"
+        else:
+            yield line
+            yield from textwrap.wrap(right, WIDTH, initial_indent=" " * (HEAD + 4), subsequent_indent=" " * (HEAD + 4))
+        lead = ""
+
+
+def _rate(outline: Mapping[str, Any]) -> str:
+    if outline["fps"] is None:
+        return f"as fast as it computes, 1 to {outline['max_fps']:g} fps; up to {outline['buffer_size']} frames queued"
+    return f"{outline['fps']:g} fps; up to {outline['buffer_size']} frames queued"
+
+
+def _track(track: Mapping[str, Any]) -> str:
+    rate = f", {track['sample_rate']} Hz" if "sample_rate" in track else ""
+    return f"{track['name']}: {track['kind']} {track['direction']}{rate}"
+
+
+def _call(name: str, data: Mapping[str, Any]) -> str:
+    """Write an event or a message like a function: `set_speed(speed: number 0 to 5 = 1)`."""
+    return f"{name}({', '.join(_parameter(key, schema) for key, schema in data['properties'].items())})"
+
+
+def _parameter(name: str, schema: Mapping[str, Any]) -> str:
+    kind = _kind(schema)
+    default = f" = {_short(schema['default'])}" if "default" in schema else ""
+    return f"{name}{': ' if kind else ''}{kind}{default}"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(_short(value) for value in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(_kind(option) for option in schema["anyOf"])
+    if schema.get("type") == "array" and "items" in schema:
+        return f"array of {_kind(schema['items']) or 'anything'}{_limits(schema)}"
+    kind = schema.get("title") or schema.get("type", "")
+    return f"{kind}{_limits(schema)}"
+
+
+def _limits(schema: Mapping[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        rest = [f"{_short(low)} to {_short(high)}"]
+    else:
+        rest = [f"{sign} {_short(limit)}" for sign, limit in ((">=", low), ("<=", high)) if limit is not None]
+    named = {
+        "exclusiveMinimum": "> {}",
+        "exclusiveMaximum": "< {}",
+        "multipleOf": "in steps of {}",
+        "minLength": "of at least {} characters",
+        "maxLength": "of at most {} characters",
+        "minItems": "of at least {}",
+        "maxItems": "of at most {}",
+        "minProperties": "of at least {}",
+        "maxProperties": "of at most {}",
+        "pattern": "like {}",
+    }
+    rest += [words.format(_short(schema[key])) for key, words in named.items() if key in schema]
+    return "".join(f" {each}" for each in rest)
+
+
+def _short(value: object) -> str:
+    return textwrap.shorten(json.dumps(value, ensure_ascii=False), 40, placeholder="…")

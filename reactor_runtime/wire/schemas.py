@@ -1,0 +1,201 @@
+"""The JSON Schemas of what `reactor.v1` itself says, one a message; a model's own come with its contract.
+
+What a client may say is closed, as the codec is. What the server says is open: a later version may say more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactor_runtime.wire.codec import LOWEST_FPS, MAX_SEQ
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL, ErrorCode
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+ID: Schema = {"type": ["string", "integer"]}
+NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
+STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
+
+
+def ref(name: str) -> Schema:
+    """Point at a component of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def record(required: Schema, optional: Schema | None = None, **more: Any) -> Schema:
+    """Describe an object by its members."""
+    named = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": {**required, **(optional or {})}, **named, **more}
+
+
+def by_name(value: Schema) -> Schema:
+    """Describe an object whose members are all alike."""
+    return {"type": "object", "additionalProperties": value}
+
+
+def message(kind: str, data: Schema, description: str, *, id_required: bool | None = None) -> Schema:
+    """Describe a text message; `id_required` is None for one that never has an id."""
+    members: Schema = {"type": {"type": "string", "const": kind}, "data": data}
+    if id_required is None:
+        return record(members, description=description)
+    return record({**members, "id": ID} if id_required else members, {"id": ID}, description=description)
+
+
+def said_by_client(kind: str, data: Schema, description: str) -> Schema:
+    """Describe a text message of a client's: closed, and with no `data` where none is needed."""
+    required: Schema = {"type": {"type": "string", "const": kind}}
+    optional: Schema = {"id": ID}
+    (required if data.get("required") else optional)["data"] = data
+    return record(required, optional, description=description, additionalProperties=False)
+
+
+def from_client() -> dict[str, Schema]:
+    """List the protocol's messages to the server by type."""
+    ack = record(
+        {"track": {**STRING, "minLength": 1}, "seq": {**COUNT, "maximum": MAX_SEQ}}, additionalProperties=False
+    )
+    ping = record({"t": {"type": ["number", "string"]}}, additionalProperties=False)
+    view = record(
+        {},
+        {
+            "paused": {"type": "boolean", "default": False, "description": "Send no frames and no sound"},
+            "max_fps": {"type": ["number", "null"], "minimum": LOWEST_FPS, "description": "The most frames a second"},
+            "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks wanted"},
+        },
+        additionalProperties=False,
+    )
+    return {
+        "reactor.ack": said_by_client("reactor.ack", ack, "All frames of the track up to `seq` have been shown."),
+        "reactor.ping": said_by_client("reactor.ping", ping, "Ask for a pong, which comes at once."),
+        "reactor.view": said_by_client("reactor.view", view, "All that this client wants to be sent from here on."),
+    }
+
+
+def from_server(*, replies: list[str]) -> dict[str, Schema]:
+    """List the protocol's messages to the client by type; `replies` names the components an event may be answered with.
+
+    The components `State` and `Track` are the model's.
+    """
+    reply = {"message": {"oneOf": [ref(name) for name in replies]}} if replies else {}
+    data: dict[str, tuple[Schema, str]] = {
+        "reactor.welcome": (_welcome(), "The first message to a client that sees the model."),
+        "reactor.session": (_session(), "What becomes of the session, or of loading the model."),
+        "reactor.queue": (
+            record({"position": {**COUNT, "minimum": 1}, "length": COUNT}),
+            "The client's place in line.",
+        ),
+        "reactor.state": (ref("State"), "The public state fields that changed, whoever changed them."),
+        "reactor.stats": (_stats(), "Once a second: figures of the model and of this client."),
+        "reactor.pong": (
+            record({"t": {"type": ["number", "string"]}, "server_us": COUNT}),
+            "The answer to a ping; `server_us` is the server's wall clock in microseconds since the epoch.",
+        ),
+    }
+    described = {kind: message(kind, schema, text) for kind, (schema, text) in data.items()}
+    described["reactor.reply"] = message(
+        "reactor.reply", record({"n": NUMBER_OF_EVENT}, reply), "The event with this id was applied.", id_required=True
+    )
+    described["reactor.error"] = message("reactor.error", _error(), "Something was refused.", id_required=False)
+    return described
+
+
+def track() -> Schema:
+    """Describe one of the model's streams of pictures or sound, as `reactor.welcome` names it."""
+    return record(
+        {
+            "name": STRING,
+            "kind": {"type": "string", "enum": ["video", "audio"]},
+            "direction": {"type": "string", "enum": ["out", "in"], "description": "out: from the model to its clients"},
+        },
+        {"sample_rate": {"type": "integer", "minimum": 1, "description": "Samples a second, for sound"}},
+    )
+
+
+def health() -> Schema:
+    """Describe what `GET /health` answers."""
+    return record(
+        {
+            "status": {"type": "string", "enum": ["loading", "ready", "busy", "stopping", "failed"]},
+            "model": STRING,
+            "session": {"type": ["string", "null"]},
+            "viewers": COUNT,
+            "waiting": COUNT,
+            "uptime_s": {"type": "number", "minimum": 0},
+        }
+    )
+
+
+def _welcome() -> Schema:
+    json_schema = {"type": "object", "description": "A JSON Schema of the data"}
+    field = {"type": ["string", "null"], "description": "The state field that the event sets"}
+    event = record({"description": STRING, "field": field, "parameters": json_schema})
+    said = record({"description": STRING, "data": json_schema})
+    return record(
+        {
+            "protocol": {"type": "string", "const": SUBPROTOCOL},
+            "session": {"type": ["string", "null"], "description": "null: nobody controls the model"},
+            "role": {"type": "string", "enum": ["controller", "viewer"]},
+            "model": STRING,
+            "tracks": {"type": "array", "items": ref("Track")},
+            "schema": record({"events": by_name(event), "messages": by_name(said)}),
+            "state": ref("State"),
+            "resume": {"type": ["string", "null"]},
+            "limits": record(
+                {
+                    "max_text_bytes": {**COUNT, "examples": [MAX_TEXT_BYTES]},
+                    "max_media_bytes": {**COUNT, "examples": [MAX_MEDIA_BYTES]},
+                }
+            ),
+        }
+    )
+
+
+def _session() -> Schema:
+    reasons = ["left", "model_error", "model_died", "server_stopping"]
+    elapsed_s = {"type": "number", "minimum": 0}
+    phases: dict[str, tuple[Schema, Schema]] = {
+        "loading": (
+            {"detail": {**STRING, "description": "The last line the model printed"}, "elapsed_s": elapsed_s},
+            {},
+        ),
+        "started": ({"session": STRING}, {}),
+        "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
+        "failed": ({"message": STRING}, {}),
+    }
+    return {
+        "oneOf": [
+            record({"phase": {"type": "string", "const": phase}, **required}, optional)
+            for phase, (required, optional) in phases.items()
+        ]
+    }
+
+
+def _error() -> Schema:
+    field = record({"path": STRING, "message": STRING})
+    code = {
+        **STRING,
+        "description": "One of the protocol's, or the author's own",
+        "examples": [str(e) for e in ErrorCode],
+    }
+    return record({"code": code, "message": STRING}, {"fields": {"type": "array", "items": field}, "event": STRING})
+
+
+def _stats() -> Schema:
+    time_ms = {"type": "number", "minimum": 0}
+    maybe_ms = {"type": ["number", "null"], "minimum": 0}
+    return record(
+        {
+            "queue": {**COUNT, "description": "Moments that wait to be shown"},
+            "quality": {"type": "integer", "minimum": 1, "maximum": 100},
+            "fps": by_name(time_ms),
+            "emitted": COUNT,
+            "sent": COUNT,
+            "skipped": COUNT,
+            "window": by_name(COUNT),
+            "rtt_ms": maybe_ms,
+            "send_ms": maybe_ms,
+        },
+        {f"{stage}_ms": time_ms for stage in STAGES},
+    )

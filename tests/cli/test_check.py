@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Outcome, reactor
+
+GOOD = """\
+from reactor_runtime import InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, connected, event
+
+class MyOutput(Output):
+    main_video: Video
+
+class Progress(ModelMessage):
+    step: int
+
+class MyState(InputState):
+    brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 24
+
+    @event(name="reset", description="Start over")
+    def reset(self) -> Progress:
+        return Progress(step=0)
+
+    def inference(self):
+        yield None
+"""
+MANIFEST = "model: pipeline:MyModel\nname: my-model\nconfig: config.yml\n"
+SUMMARY = """\
+my-model  pipeline:MyModel
+  rate      24 fps; up to 4 frames queued
+  tracks    main_video: video out
+  events    set_brightness(brightness: number 0.0 to 2.0 = 1.0)  Brightness multiplier
+            reset()  Start over
+  messages  progress(step: integer)
+"""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A project with one fault: files that differ from a good one's, and arguments."""
+
+    name: str
+    files: dict[str, str | None] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def source(old: str, new: str) -> dict[str, str | None]:
+    assert old in GOOD
+    return {"pipeline.py": GOOD.replace(old, new)}
+
+
+STATE = 'brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")'
+TWIN = "class progress(ModelMessage):\n    pass\n\n"
+HOOKS = "".join(f"    @connected\n    def {name}(self): ...\n\n" for name in "ab")
+FAULTS = [
+    Broken("no manifest", {"reactor.yaml": None}),
+    Broken("unknown key", {"reactor.yaml": MANIFEST + "prot: 3\n"}),
+    Broken("form of the class", {"reactor.yaml": "model: pipeline.MyModel\n"}),
+    Broken("bad YAML", {"reactor.yaml": "model: [pipeline\n"}),
+    Broken("no config", {"config.yml": None}),
+    Broken("config is a list", {"config.yml": "- 1\n"}),
+    Broken("bad --set", arguments=("--set", "width.x=1")),
+    Broken("no directory", arguments=("nowhere",)),
+    Broken("named twice", arguments=(".", "--path", ".")),
+    Broken("no module", {"pipeline.py": None, "pipelines.py": GOOD}),
+    Broken("no class", source("class MyModel", "class MyModell")),
+    Broken("no model", source("MyModel(ReactorPipeline)", "MyModel")),
+    Broken("syntax", source("yield None", "yield (")),
+    Broken("missing package", source("from reactor_runtime", "import no_such_package\nfrom reactor_runtime")),
+    Broken("import raises", source("class MyOutput", "open('weights.pt')\n\nclass MyOutput")),
+    Broken("import exits", source("class MyOutput", "raise SystemExit('set MODEL_HOME')\n\nclass MyOutput")),
+    Broken("track", source("main_video: Video", "main_video: Video | None")),
+    Broken("default out of range", source("default=1.0", "default=3.0")),
+    Broken("type of a field", source(STATE, "brightness: complex = 1j")),
+    Broken("field without default", source(STATE, "brightness: float")),
+    Broken("no state", source("    state: MyState\n", "")),
+    Broken("event without annotation", source("def reset(self)", "def reset(self, hard)")),
+    Broken("event name", source('name="reset"', 'name="reactor.reset"')),
+    Broken("two messages of one name", source("class MyState", f"{TWIN}class MyState")),
+    Broken("two hooks", source("    def inference", f"{HOOKS}    def inference")),
+    Broken("load is async", source("    def inference", "    async def load(self, config): ...\n\n    def inference")),
+    Broken("rate", source("fps = 24", "fps = 0")),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write(tmp_path, {"reactor.yaml": MANIFEST, "config.yml": "width: 640\n", "pipeline.py": GOOD})
+    return tmp_path
+
+
+def write(project: Path, files: dict[str, str | None]) -> None:
+    for name, text in files.items():
+        if text is None:
+            (project / name).unlink()
+        else:
+            (project / name).write_text(text)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_check_says_of_a_fault_what_run_says(project: Path, fault: Broken) -> None:
+    write(project, fault.files)
+    checked = reactor("check", *fault.arguments, cwd=project)
+    run = reactor("run", "--port", "0", *fault.arguments, cwd=project)
+    assert (checked.code, checked.out) == (2, "")
+    assert run.code == 2
+    assert checked.err == run.err
+    assert checked.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])
+def test_the_whole_traceback_is_the_same_too(project: Path, name: str) -> None:
+    (fault,) = [each for each in FAULTS if each.name == name]
+    write(project, fault.files)
+    checked, run = (reactor(*command, "--verbose", cwd=project) for command in (["check"], ["run", "--port", "0"]))
+    assert checked.err == run.err
+    assert "Traceback" in checked.err
+
+
+def test_a_good_project_is_outlined(project: Path) -> None:
+    assert reactor("check", cwd=project) == Outcome(0, SUMMARY, "")
+
+
+def test_what_the_model_prints_stays_out_of_it(project: Path) -> None:
+    write(project, source("class MyOutput", "print('hello')\nclass MyOutput"))
+    assert reactor("check", cwd=project) == Outcome(0, SUMMARY, "hello\n")
+
+
+def test_a_good_project_in_json(project: Path) -> None:
+    outcome = reactor("check", "--json", "--set", "width=3", cwd=project)
+    assert (outcome.code, outcome.err) == (0, "")
+    said = json.loads(outcome.out)
+    assert said["events"].keys() == {"set_brightness", "reset"}
+    assert {key: said[key] for key in ("ok", "name", "class", "fps", "max_fps", "buffer_size", "tracks")} == {
+        "ok": True,
+        "name": "my-model",
+        "class": "pipeline:MyModel",
+        "fps": 24.0,
+        "max_fps": 60.0,
+        "buffer_size": 4,
+        "tracks": [{"name": "main_video", "kind": "video", "direction": "out"}],
+    }
+
+
+def test_a_fault_in_json(project: Path) -> None:
+    write(project, {"reactor.yaml": "modle: pipeline:MyModel\n"})
+    outcome = reactor("check", "--json", cwd=project)
+    assert outcome.code == 2
+    assert json.loads(outcome.out) == {
+        "ok": False,
+        "error": {
+            "kind": "ManifestError",
+            "message": 'unknown key "modle"',
+            "hint": 'did you mean "model"?',
+            "where": {"file": str(project / "reactor.yaml"), "line": 1, "column": 1},
+        },
+    }
+    assert outcome.err.startswith('error: unknown key "modle"')
+
+
+def test_only_the_project_is_imported_from(project: Path) -> None:
+    (project / "elsewhere").mkdir()
+    (project / "elsewhere" / "beside.py").write_text("")
+    write(project, source("class MyOutput", "import beside\nclass MyOutput"))
+    checked, run = (
+        reactor(*command, "..", cwd=project / "elsewhere") for command in (["check"], ["run", "--port", "0"])
+    )
+    assert checked.err == run.err
+    assert "No module named 'beside'" in checked.err
+
+
+def test_a_project_may_have_files_named_as_modules_of_the_library(project: Path) -> None:
+    for name in ("json", "random", "logging", "select", "textwrap", "difflib"):
+        write(project, {f"{name}.py": "raise RuntimeError('this is not the one of the standard library')"})
+    assert reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
+
+
+def test_neither_load_nor_init_is_called(project: Path) -> None:
+    calls = "    def __init__(self): raise OSError\n\n    def load(self, config): raise OSError\n\n    def inference"
+    write(project, source("    def inference", calls))
+    assert reactor("check", cwd=project) == Outcome(0, SUMMARY, "")
