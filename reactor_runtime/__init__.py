@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 
 __all__ = [
     "Audio",
+    "BufferClosed",
     "ClientInfo",
     "CommandError",
     "Idle",
+    "Input",
     "InputField",
     "InputState",
     "MessageField",
     "ModelMessage",
     "Output",
+    "PipelineExecutor",
+    "ReactorModel",
     "ReactorPipeline",
+    "ReadMode",
+    "StepResult",
     "Video",
     "__version__",
     "connected",
@@ -26,12 +32,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from reactor_runtime.authoring.backlog import BufferClosed, ReadMode
     from reactor_runtime.authoring.events import connected, disconnected, event
     from reactor_runtime.authoring.fields import InputField, MessageField
+    from reactor_runtime.authoring.inputs import Input
     from reactor_runtime.authoring.messages import ClientInfo, CommandError, ModelMessage
     from reactor_runtime.authoring.pipeline import Idle, ReactorPipeline
+    from reactor_runtime.authoring.reactor_model import ReactorModel
     from reactor_runtime.authoring.state import InputState
     from reactor_runtime.authoring.tracks import Audio, Output, Video
+    from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 
     __version__: str
 else:
@@ -40,7 +50,9 @@ else:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "__version__":
-            value: object = _version()
+            from reactor_runtime.version import version
+
+            value: object = version()
         else:
             from reactor_runtime import interface
 
@@ -50,13 +62,3 @@ else:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    """Return the installed version; a source tree that isn't installed has none."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("reactor-live")
-    except PackageNotFoundError:
-        return "0+unknown"

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reactor_runtime import __version__
+from reactor_runtime.authoring.backlog import BufferClosed, ReadMode
 from reactor_runtime.authoring.events import connected, disconnected, event
 from reactor_runtime.authoring.fields import InputField, MessageField
+from reactor_runtime.authoring.inputs import Input
 from reactor_runtime.authoring.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.pipeline import Idle, ReactorPipeline
+from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.authoring.state import InputState
 from reactor_runtime.authoring.tracks import Audio, Output, Video
 
 __all__ = [
     "Audio",
+    "BufferClosed",
     "ClientInfo",
     "CommandError",
     "Idle",
+    "Input",
     "InputField",
     "InputState",
     "MessageField",
     "ModelMessage",
     "Output",
+    "PipelineExecutor",
+    "ReactorModel",
     "ReactorPipeline",
+    "ReadMode",
+    "StepResult",
     "Video",
     "__version__",
     "connected",
     "disconnected",
     "event",
 ]
+
+if TYPE_CHECKING:
+    from reactor_runtime.testing.executor import PipelineExecutor, StepResult
+else:
+
+    def __getattr__(name: str) -> object:
+        if name not in ("PipelineExecutor", "StepResult"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from reactor_runtime.testing import executor  # brings the engine, which no model needs to be imported
+
+        return getattr(executor, name)

@@ -1,9 +1,8 @@
-"""Stand-ins that behave: a clock that is moved by hand, a sink that collects, an engine that notes what it is told."""
+"""Stand-ins that behave: a sink that collects, an engine that notes what it is told."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,72 +10,17 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from reactor_runtime.clock import Timer
 from reactor_runtime.engine.sink import Black, Outgoing
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.testing.clock import FakeClock, settle
 
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M")
 
-SETTLING_PASSES = 20  # of the loop: everything here is callbacks, none waits for a thread or a socket
-
-
-async def settle() -> None:
-    """Let everything that can go on without time passing go on."""
-    for _ in range(SETTLING_PASSES):
-        await asyncio.sleep(0)
-
-
-class FakeTimer:
-    """A deadline that may be cancelled."""
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class FakeClock:
-    """A clock that stands still until it is moved; deadlines are met in order, exactly on time."""
-
-    def __init__(self, now: float = 1000.0) -> None:
-        self._now = now
-        self._timers: list[tuple[float, int, FakeTimer]] = []
-        self._order = itertools.count()
-
-    def now(self) -> float:
-        return self._now
-
-    def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer:
-        timer = FakeTimer(callback)
-        heapq.heappush(self._timers, (deadline, next(self._order), timer))
-        return timer
-
-    def spend(self, seconds: float) -> None:
-        """Let time pass while the loop is held up, as by a computation: deadlines are met late, at the next advance."""
-        self._now += seconds
-
-    async def advance(self, seconds: float) -> None:
-        """Move on, letting the loop settle before, between and after the deadlines on the way."""
-        end = self._now + seconds
-        await settle()
-        while self._timers and self._timers[0][0] <= end:
-            deadline, _, timer = heapq.heappop(self._timers)
-            if timer.callback is not None:
-                self._now = max(self._now, deadline)
-                timer.callback()
-                await settle()
-        self._now = max(self._now, end)
-        await settle()
-
-    @property
-    def pending(self) -> int:
-        """How many deadlines somebody still waits for."""
-        return sum(timer.callback is not None for _, _, timer in self._timers)
+__all__ = ["CollectingSink", "FakeClock", "FakeEngine", "HandEncoder", "Shown", "settle"]
 
 
 @dataclass(slots=True)

@@ -13,15 +13,21 @@ from reactor_runtime import interface
 
 NAMES = [
     "Audio",
+    "BufferClosed",
     "ClientInfo",
     "CommandError",
     "Idle",
+    "Input",
     "InputField",
     "InputState",
     "MessageField",
     "ModelMessage",
     "Output",
+    "PipelineExecutor",
+    "ReactorModel",
     "ReactorPipeline",
+    "ReadMode",
+    "StepResult",
     "Video",
     "__version__",
     "connected",
@@ -61,3 +67,10 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     root = Path(__file__).parent.parent
     result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_model_does_not_load_the_engine() -> None:
+    program = "import sys, reactor_runtime.interface; print('reactor_runtime.engine' in sys.modules)"
+    root = Path(__file__).parent.parent
+    result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

@@ -23,7 +23,7 @@ from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach
 from reactor_runtime.wire.messages import Event
-from tests.cli.command import reactor
+from tests.cli.command import python, reactor
 from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
 from tests.engine.rig import Rig
 from tests.server.client import Client, client
@@ -48,7 +48,8 @@ def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
     assert [str(snippet) for snippet in snippets() if snippet.language not in LANGUAGES] == []
 
 
-models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS]
+tests = [snippet for snippet in snippets("python") if snippet.title.startswith("test_")]
+models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS and snippet not in tests]
 
 
 @pytest.mark.parametrize("snippet", models, ids=str)
@@ -72,6 +73,14 @@ async def _frames(model: type[ReactorPipeline]) -> int:
             rig.event("set_prompt", prompt="a lighthouse")
         await rig.play(PLAYED_S)
     return len(rig.sink.shown)
+
+
+@pytest.mark.parametrize("snippet", tests, ids=str)
+def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.py").write_text(one("authoring.md", "pipeline.py").text)
+    (tmp_path / snippet.title).write_text(snippet.text)
+    outcome = python("-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
+    assert outcome.code == 0, outcome.out
 
 
 @pytest.mark.parametrize("snippet", snippets("json", title="client"), ids=str)
@@ -210,4 +219,6 @@ def test_a_command_prints_what_is_shown(snippet: Snippet, tmp_path: Path) -> Non
     for part in snippet.text.split("$ ")[1:]:
         command, _, output = part.partition("\n")
         if output.strip():
+            if not command.startswith("reactor init"):
+                assert reactor("init", "my-model", cwd=tmp_path).code == 0
             assert reactor(*shlex.split(command)[1:], cwd=tmp_path).out == output

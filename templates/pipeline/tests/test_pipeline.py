@@ -1,21 +1,24 @@
-"""Tests of the model itself. No server runs: the class and its functions are ordinary Python."""
+"""Tests of the model itself. No server runs: PipelineExecutor steps it, and its functions are ordinary Python."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reactor_runtime import PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline import PALETTES, MyModel, MyOutput, MyState, Splash, render_batch
+
+SMALL = {"width": 96, "height": 64, "chunk_size": 3}
 
 
 @pytest.fixture
 def model():
     """A loaded model with a session's state, small so that tests are quick."""
     model = MyModel()
-    model.load({"width": 96, "height": 64, "chunk_size": 3})
+    model.load(SMALL)
     model.state = MyState()
     return model
 
@@ -33,8 +36,10 @@ def test_load_has_defaults_for_every_value():
     assert (model.width, model.height, model.chunk_size) == (640, 480, 4)
 
 
-def test_every_step_yields_a_batch_of_rgb_frames(model):
-    output = next(model.inference())
+def test_every_step_yields_a_batch_of_rgb_frames():
+    with PipelineExecutor(MyModel, config=SMALL) as ex:
+        ex.connect()
+        output = next(ex).output
     assert isinstance(output, MyOutput)
     assert output.main_video.shape == (3, 64, 96, 3)
     assert output.main_video.dtype == np.uint8
@@ -47,12 +52,14 @@ def test_the_picture_moves(model):
     assert not np.array_equal(first, second)
 
 
-def test_the_state_is_read_at_every_step(model):
-    steps = model.inference()
-    before = next(steps).main_video
-    model.state.brightness = 0.0
+def test_an_event_changes_the_next_step():
+    with PipelineExecutor(MyModel, config=SMALL) as ex:
+        ex.connect()
+        before = next(ex).output.main_video
+        ex.send_event("set_brightness", brightness=0.0)
+        after = next(ex).output.main_video
     assert before.mean() > 20
-    assert next(steps).main_video.max() == 0
+    assert after.max() == 0
 
 
 def test_more_brightness_makes_a_brighter_picture():

@@ -1,0 +1,9 @@
+"""Drive a model without server, browser or wall clock: `Studio` for any style, `PipelineExecutor` step by step."""
+
+from __future__ import annotations
+
+from reactor_runtime.testing.executor import PipelineExecutor, StepResult
+from reactor_runtime.testing.recorder import Frame, Message
+from reactor_runtime.testing.studio import Studio
+
+__all__ = ["Frame", "Message", "PipelineExecutor", "StepResult", "Studio"]

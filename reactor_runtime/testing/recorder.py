@@ -1,0 +1,107 @@
+"""What a model makes and says, kept in order, and shown to nobody at the very moment it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.clock import Timer
+from reactor_runtime.engine.sink import Black, Outgoing, Piece
+from reactor_runtime.seam.messages import Answer, Credit, Ended, Flush, ModelSaid, Refusal, Started, ToServer
+from reactor_runtime.testing.clock import FakeClock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A frame of a video track, or a piece of sound of an audio track.
+
+    `due_s` counts from the start of the session; `seq` counts within the track, `applied` how many of the session's
+    events the model had handled when it made this.
+    """
+
+    track: str
+    due_s: float
+    seq: int
+    applied: int
+    array: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as clients get it: `{"type": type, "data": data}` on the wire."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Recorder:
+    """Keep the output of an engine; each moment's credit goes back to it when the moment is due."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.frames: list[Frame] = []
+        self.messages: list[Message] = []
+        self.unread: list[Message] = []
+        self.answers: dict[str | int | None, Answer | Refusal] = {}
+        self.failures: list[BaseException] = []
+        self.ended = True
+        self.credit: Callable[[Credit], object] = _nobody
+        self._clock = clock
+        self._began = 0.0
+        self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
+
+    def show(self, moment: Outgoing) -> None:
+        frames = [self._frame(moment, piece) for piece in moment.pieces]
+        self.frames += frames
+        credit = Credit(moment.session, moment.number, ready_at=moment.handed_over)
+        self._credit_at(moment.due, credit, frames)
+
+    def send(self, message: ToServer) -> None:
+        match message:
+            case ModelSaid():
+                said = Message(message.type, message.data)
+                self.messages.append(said)
+                self.unread.append(said)
+            case Answer() | Refusal():
+                self.answers[message.ticket] = message
+            case Flush():
+                self._drop(message)
+            case Started():
+                self._began, self.ended = message.started_at, False
+            case Ended():
+                self.ended = True
+
+    def release(self, number: int) -> None:
+        """Nothing is held for a moment but its frames, and these are kept."""
+
+    def _frame(self, moment: Outgoing, piece: Piece) -> Frame:
+        payload = piece.payload
+        if isinstance(payload, Black):
+            array: NDArray[Any] = np.zeros((payload.height, payload.width, 3), np.uint8)
+        else:
+            array = payload.copy()  # it is the author's again when this returns
+        return Frame(piece.track.name, round(moment.due - self._began, 9), piece.seq, moment.applied, array)
+
+    def _give_back(self, credit: Credit) -> None:
+        del self._queued[credit.moment]
+        self.credit(credit)
+
+    def _drop(self, flush: Flush) -> None:
+        """Take back what isn't due yet, as a viewer never sees it."""
+        dropped: set[int] = set()
+        for number in [number for number in self._queued if number < flush.before]:
+            timer, frames = self._queued[number]
+            timer.cancel()
+            dropped.update(map(id, frames))
+            self._credit_at(self._clock.now(), Credit(flush.session, number, ready_at=0.0), [])
+        self.frames[:] = [frame for frame in self.frames if id(frame) not in dropped]
+
+    def _credit_at(self, due: float, credit: Credit, frames: list[Frame]) -> None:
+        self._queued[credit.moment] = self._clock.call_at(due, lambda: self._give_back(credit)), frames
+
+
+def _nobody(credit: Credit) -> None:
+    raise AssertionError(f"moment {credit.moment} was made before there was an engine")

@@ -1,0 +1,203 @@
+"""A model on its own: the engine that serves it, on a clock that never makes anybody wait."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import json
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.messages import CommandError
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.engine.host import Host
+from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartSession, StopSession
+from reactor_runtime.testing.clock import FakeClock
+from reactor_runtime.testing.loop import FakeLoop
+from reactor_runtime.testing.recorder import Frame, Message, Recorder
+
+M = TypeVar("M", bound=Model)
+
+PATIENCE_S = 60.0  # of the fake clock: nobody waits that long for what a test wants to see
+CLIENT = "c-1"
+JOINED_AT_UNIX = 0.0
+
+
+class Studio(Generic[M]):
+    """Serve a model to one client, whose part you play; the same engine does it that `reactor run` starts.
+
+    Making one loads the model. Time stands still except in `run()` and where a call has to wait for the model; a
+    pipeline makes steps in `run()` alone. What the author's code raises is raised by the call that led to it. Runs an
+    event loop of its own, so it can't be used inside one: RuntimeError.
+    """
+
+    def __init__(self, model: type[M], config: dict[str, Any] | None = None) -> None:
+        _refuse_loop(type(self).__name__)
+        self.clock = FakeClock()
+        self._contract = Contract.of(model)
+        self._recorder = Recorder(self.clock)
+        self.model = model()
+        self._host = Host(
+            self.model,
+            self._contract,
+            clock=self.clock,
+            sink=self._recorder,
+            project=Path.cwd(),
+            failed=self._recorder.failures.append,
+        )
+        self._recorder.credit = self._host.take
+        self._host.hold_steps(True)
+        self.model.load(copy.deepcopy(config or {}))
+        self._session = ""
+        self._numbers = itertools.count(1)
+        self._loop = FakeLoop(self.clock)
+        self._serving = self._loop.create_task(self._host.serve())
+        self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes
+        self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End session and model, and with them everything that was started; may be called twice."""
+        if self._close.alive:
+            _refuse_loop(type(self).__name__)
+            self._close()
+
+    @property
+    def frames(self) -> list[Frame]:
+        """What the model handed over so far, oldest first, without what was flushed before it was due."""
+        return list(self._recorder.frames)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What the model said so far, oldest first; replies are what `send_event` returns."""
+        return list(self._recorder.messages)
+
+    def clear(self) -> None:
+        """Forget the frames and messages so far, in a long run."""
+        self._recorder.frames.clear()
+        self._recorder.messages.clear()
+
+    def connect(self) -> None:
+        """Let a client come; returns when `@connected` has finished, and raises what it raised."""
+        self._need_open()
+        if not self._recorder.ended:
+            raise RuntimeError("a client is connected already; disconnect() it first")
+        self._session = f"s-{next(self._numbers)}"
+        self._recorder.ended = False
+        self._host.take(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
+        ready = self._loop.create_task(self._host.connected.wait())
+        try:
+            self._go_on(lambda: ready.done() or self._recorder.ended, "@connected to finish")
+        finally:
+            ready.cancel()
+        self._raise_failure()
+
+    def disconnect(self) -> None:
+        """Let the client go; returns when `@disconnected` has finished, and raises what it raised. May come twice."""
+        if self._recorder.ended:
+            return
+        self._host.take(StopSession(self._session))
+        self._go_on(lambda: self._recorder.ended, "the session to end")
+        self._raise_failure()
+
+    def send_event(self, event: str, /, **data: Any) -> Message | None:
+        """Do what a client does that sends an event: handle it, after the step that may be going on.
+
+        Returns the reply, if the handler returned one. Raises ValueError for an event the model hasn't or a value it
+        doesn't take, saying why, CommandError and anything else as the handler raised it.
+        """
+        self._need_session()
+        ticket = next(self._numbers)
+        sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
+        checked = check_event(self._contract.events, sent)
+        if not isinstance(checked, CheckedEvent):
+            raise ValueError(checked.message)
+        answers = self._recorder.answers
+        self._host.take(checked)
+        self._go_on(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
+        self._raise_failure()
+        answer = answers.pop(ticket, None)
+        if isinstance(answer, Refusal):
+            raise CommandError(answer.code, answer.message)
+        return Message(*answer.reply) if answer is not None and answer.reply is not None else None
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, with the model stepping and frames being shown when they are due."""
+        self._host.hold_steps(False)
+        try:
+            self._advance(lambda: bool(self._recorder.failures), self.clock.now() + seconds)
+        finally:
+            self._host.hold_steps(True)
+        self._raise_failure()
+
+    def _need_session(self) -> None:
+        if self._recorder.ended:
+            raise RuntimeError("no client is connected; call connect() first")
+
+    def _need_open(self) -> None:
+        _refuse_loop(type(self).__name__)
+        if not self._close.alive:
+            raise RuntimeError(f"this {type(self).__name__} is closed; make another")
+
+    def _go_on(self, done: Callable[[], bool], what: str) -> None:
+        if not self._advance(done, self.clock.now() + PATIENCE_S):
+            raise RuntimeError(
+                f"waited {PATIENCE_S:g} s of the model's time for {what}; if the model waits for an event or an input, "
+                "send that first"
+            )
+
+    def _advance(self, done: Callable[[], bool], until: float) -> bool:
+        self._need_open()
+        return self._loop.go_on(done, until=until)
+
+    def _raise_failure(self) -> None:
+        if self._recorder.failures:
+            failure = self._recorder.failures[0]
+            self._recorder.failures.clear()
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback holds this frame
+
+
+def _refuse_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{name} runs an event loop of its own and can't be used inside one: make the test a plain def")
+
+
+def _to_json(event: str, data: dict[str, Any]) -> Any:
+    """Write a client's values as JSON has them: an Enum as its value, an array as lists."""
+    try:
+        return to_json(data, event)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
+    """End the engine, then all the author's code left running, and the loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        host.take(Shutdown())
+        until = loop.time() + PATIENCE_S
+        loop.go_on(serving.done, until=until)
+        loop.end(until=until)
+    else:
+        loop.close()  # dropped unclosed, and collected while another loop runs: nothing of it can run any more
