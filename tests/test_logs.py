@@ -18,13 +18,16 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
+    loggers = [logging.getLogger(name) for name in (None, "uvicorn", "uvicorn.error", "uvicorn.access", "websockets")]
+    loggers.append(logging.getLogger("asyncio"))
+    before = [(logger, logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
+    for logger in loggers[1:]:  # as a server of another test in this process may have left them
+        logger.handlers[:], logger.propagate = [], True
+        logger.setLevel(logging.NOTSET)
     yield
-    root.setLevel(level)
-    root.handlers[:] = handlers
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
+    for logger, level, handlers, propagate in before:
+        logger.setLevel(level)
+        logger.handlers[:], logger.propagate = handlers, propagate
 
 
 @pytest.fixture

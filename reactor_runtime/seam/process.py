@@ -31,7 +31,7 @@ class EngineProcess:
         arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
         with theirs, _interrupt_held():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "reactor_runtime.engine", *arguments],
+                [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
                 pass_fds=(theirs.fileno(), self.memory_fd),
             )
         ours.setblocking(False)

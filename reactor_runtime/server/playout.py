@@ -115,26 +115,30 @@ class Playout:
     async def run(self) -> None:
         """Show what is due, until cancelled."""
         while True:
-            item = self._queue[0] if self._queue else None
-            if item is None:
-                await self._alarm.wait()
-            elif not isinstance(item, _Queued):
-                self._queue.popleft()
-                item()
-            elif not item.ready_at:
-                await self._alarm.wait()
-            else:
+            await self._alarm.wait(self._show_due())
+
+    def _show_due(self) -> float | None:
+        """Show everything whose time has come; says when to look again, None if only news can change anything."""
+        while self._queue:
+            item = self._queue[0]
+            if isinstance(item, _Queued):
+                if not item.ready_at:
+                    return None
                 at = max(item.moment.due, self._shown_at + item.moment.interval_s * CLOSEST)
                 if self._clock.now() < at - EARLY_S:
-                    await self._alarm.wait(at)
-                elif self._queue and self._queue[0] is item:
-                    self._queue.popleft()
-                    self._show(item)
+                    return at
+            self._queue.popleft()
+            if isinstance(item, _Queued):
+                self._show(item)
+            else:
+                item()
+        return None
 
     def _encoded(self, item: _Queued) -> None:
         item.ready_at = self._clock.now()
         if item.dropped:
             self._drop(item)
+        self._show_due()  # at once: waking the task that waits would take another turn of the loop
         self._alarm.ring()
 
     def _drop(self, item: _Queued) -> None:

@@ -113,7 +113,9 @@ class Supervisor:
         try:
             link.send(self._load)
             await link.lost
-            self.phase = EnginePhase.LOADING  # whoever comes from here on waits for the next process
+            if not self.stopping:
+                self.phase = EnginePhase.LOADING  # whoever comes from here on waits for the next process
+                self._loading_since = time.monotonic()
             return await asyncio.to_thread(process.end, time.monotonic() + STOP_S)
         finally:
             self._link = None

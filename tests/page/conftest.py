@@ -21,13 +21,14 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_MS = 10_000
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Not for the whole run: while open, Playwright holds the main thread's event loop, which async tests need."""
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=QUIET)
         yield browser

@@ -161,6 +161,7 @@ class FakeServer:
         self._released = asyncio.Event()
         config = uvicorn.Config(
             self._app(),
+            log_config=None,
             port=self._port,
             lifespan="off",
             log_level="error",

@@ -125,18 +125,19 @@ class RunningServer:
 
 
 @contextlib.contextmanager
-def started(project: Path, *arguments: str) -> Iterator[RunningServer]:
+def started(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards."""
     output = project / "output.log"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
     environment.pop("PYTHONUNBUFFERED", None)  # what it would hide is for us to get right
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
+            [sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd=cwd,
             start_new_session=True,
         )
     engines: list[int] = []
@@ -151,9 +152,9 @@ def started(project: Path, *arguments: str) -> Iterator[RunningServer]:
 
 
 @contextlib.contextmanager
-def serving(project: Path, *arguments: str) -> Iterator[RunningServer]:
+def serving(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningServer]:
     """Run a server that is ready for the duration of the block, and stop it as people do."""
-    with started(project, *arguments) as server:
+    with started(project, *arguments, cwd=cwd) as server:
         server.wait_for("ready in")
         yield server
         server.stop()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.processes import alive
 from tests.server.client import client
-from tests.server.running import listening, started, write_project
+from tests.server.running import listening, serving, started, write_project
 
 GOOD = """
 class MyState(InputState):
@@ -47,7 +47,11 @@ def good(load: str = "pass") -> str:
         (good() + "\nraise ValueError('while importing')\n", 2, ["ValueError: while importing", "pipeline.py:"]),
         (good() + "\ndef f(:\n", 2, ["SyntaxError", "def f(:"]),
         (good().replace("    state: MyState\n", ""), 2, ["MyModel needs a state"]),
-        ("MyModel = 3\n", 2, ["pipeline:MyModel is int, not a model"]),
+        ("MyModel = 3\n", 2, ["pipeline:MyModel is int, not a model", "reactor.yaml:1:8"]),
+        (good().replace("def load(self, config)", "async def load(self, config)"), 2, ["MyModel.load is async"]),
+        (good().replace("def load(self, config)", "def load(self)"), 2, ["def load(self, config)"]),
+        (good().replace("def inference", "def frames"), 4, ["MyModel has no inference() after load()"]),
+        (good("raise BaseException('a panic elsewhere')"), 4, ["load() failed: BaseException: a panic elsewhere"]),
     ],
     ids=[
         "load raises",
@@ -60,6 +64,10 @@ def good(load: str = "pass") -> str:
         "syntax",
         "declaration",
         "no model",
+        "async load",
+        "load without config",
+        "no inference",
+        "not even an Exception",
     ],
 )
 def test_a_model_that_cannot_be_served_is_explained_and_the_exit_code_says_which_kind(
@@ -160,3 +168,11 @@ async def test_a_full_line_is_refused(tmp_path: Path, waiting: int) -> None:
                 else:
                     assert (await second.closed())[0] == 1013
         server.stop()
+
+
+def test_a_project_may_have_files_named_as_modules_of_the_library(tmp_path: Path) -> None:
+    project = write_project(tmp_path, good())
+    for name in ("json", "random", "logging", "select"):
+        (project / f"{name}.py").write_text("raise RuntimeError('this is not the one of the standard library')")
+    with serving(project, cwd=project) as server:
+        assert server.health()[1]["status"] == "ready"
