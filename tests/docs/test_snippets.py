@@ -19,6 +19,7 @@ import typer
 from reactor_cli.app import app
 from reactor_runtime import config, manifest
 from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach
@@ -63,15 +64,22 @@ async def test_a_model_is_compiled_and_makes_frames(snippet: Snippet, tmp_path: 
 
 
 def _is_model(value: object, module: str) -> bool:
-    return isinstance(value, type) and issubclass(value, ReactorPipeline) and value.__module__ == module
+    styles = (ReactorPipeline, ReactorModel)
+    return isinstance(value, type) and issubclass(value, styles) and value.__module__ == module
 
 
-async def _frames(model: type[ReactorPipeline]) -> int:
+async def _frames(model: type[ReactorPipeline | ReactorModel]) -> int:
     rig = Rig(model)
+    rig.driver.start()
     async with rig.running():
+        for track in rig.contract.tracks:
+            if track.direction == "in":
+                rig.inputs.push_array(track.name, np.zeros((8, 8, 3), np.uint8))
         if "set_prompt" in rig.contract.events:
             rig.event("set_prompt", prompt="a lighthouse")
         await rig.play(PLAYED_S)
+    await rig.driver.aclose()
+    rig.inputs.shutdown()
     return len(rig.sink.shown)
 
 
