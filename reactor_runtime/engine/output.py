@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,17 @@ from reactor_runtime.engine.payload import Unpack
 from reactor_runtime.engine.session import Session
 from reactor_runtime.engine.sink import Black, Outgoing, Piece, Sink
 from reactor_runtime.seam.messages import Credit, Flush
+
+ENCODING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Outstanding:
+    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone."""
+
+    due: float
+    handed_over: float
+    compute_s: float | None
 
 
 class Emitter:
@@ -32,7 +44,7 @@ class Emitter:
         self._numbers = 0
         self._pace = Pace(contract)
         self._flushes = 0
-        self._outstanding: dict[int, tuple[float, float] | None] = {}
+        self._outstanding: dict[int, _Outstanding] = {}
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
@@ -60,10 +72,9 @@ class Emitter:
         self._sink.release(credit.moment)
         if self._session is None or credit.moment not in self._outstanding:
             return
-        timing = self._outstanding.pop(credit.moment)
-        if timing is not None and credit.ready_at:
-            compute_s, handed_over = timing
-            self._pace.learn(compute_s, credit.ready_at - handed_over)
+        moment = self._outstanding.pop(credit.moment)
+        if moment.compute_s is not None and credit.ready_at:
+            self._pace.learn(moment.compute_s, credit.ready_at - moment.handed_over)
         self._session.wake()
 
     def hold(self, held: bool) -> None:
@@ -74,7 +85,7 @@ class Emitter:
 
     def step_at(self) -> float | None:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
-        if self._held or len(self._outstanding) >= self._contract.buffer_size:
+        if self._held or self._full():
             return None
         return self._pace.step_at()
 
@@ -101,7 +112,7 @@ class Emitter:
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, session.applied
         for index, moment in enumerate(moments):
-            while len(self._outstanding) >= self._contract.buffer_size:
+            while self._full():
                 if drop:
                     self._skip(moments[index:])
                     return
@@ -143,7 +154,8 @@ class Emitter:
         now = self._clock.now()
         number = self._numbers
         self._numbers += 1
-        self._outstanding[number] = (compute_s, now) if first else None
+        due = self._pace.next(now)
+        self._outstanding[number] = _Outstanding(due, now, compute_s if first else None)
         pieces = tuple(Piece(track, self._next_seq(track), payload) for track, payload in moment.items())
         for piece in pieces:
             if piece.track.kind == "video" and not isinstance(piece.payload, Black):
@@ -152,7 +164,7 @@ class Emitter:
             Outgoing(
                 session=session.id,
                 number=number,
-                due=self._pace.next(now),
+                due=due,
                 interval_s=1.0 / self._pace.schedule.fps,
                 handed_over=now,
                 wall_us=session.wall_us(now),
@@ -161,6 +173,14 @@ class Emitter:
                 pieces=pieces,
             )
         )
+
+    def _full(self) -> bool:
+        """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two may be."""
+        spare = len(self._outstanding) - self._contract.buffer_size
+        if spare < 0 or spare >= ENCODING:
+            return spare >= 0
+        late = self._clock.now() - 1 / self._pace.schedule.fps
+        return sum(moment.due >= late for moment in self._outstanding.values()) >= self._contract.buffer_size
 
     def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:
         for moment in moments:

@@ -251,3 +251,20 @@ async def test_a_bad_payload_shows_nothing_of_its_batch() -> None:
     with pytest.raises(TypeError, match=r"video: got float32 \(2, 2, 3\)"):
         await desk.emitter.emit(frame(1).astype(np.float32))
     assert not desk.sink.shown
+
+
+async def test_late_moments_make_room_for_two_more_so_that_the_encoders_have_work() -> None:
+    desk = Desk()
+    emitting = asyncio.create_task(desk.emitter.emit(Picture(video=batch(*range(1, 10)))))
+    await settle()
+    assert len(desk.sink.shown) == 3
+    await desk.clock.advance(1.0)  # nothing was shown: all three are late by more than a frame
+    desk.session.wake()
+    await settle()
+    assert len(desk.sink.shown) == 5
+    await desk.clock.advance(1.0)
+    desk.session.wake()
+    await settle()
+    assert len(desk.sink.shown) == 5
+    emitting.cancel()
+    await asyncio.gather(emitting, return_exceptions=True)
