@@ -32,6 +32,7 @@ async def test_lost_is_done_when_the_engine_closes_and_sending_is_harmless() -> 
     engine.close()
     await asyncio.wait_for(link.lost, TIMEOUT_S)
     link.send(seam.Shutdown())
+    assert not link.backlogged
     link.close()
     link.close()
 

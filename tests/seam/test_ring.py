@@ -58,10 +58,13 @@ def test_a_reader_sees_what_lies_beyond_the_memory_it_began_with(memory: int) ->
 
 def test_releasing_what_is_unknown_changes_nothing(memory: int) -> None:
     writer = RingWriter(memory)
-    writer.write(1, [picture(1)])
+    (first,) = writer.write(1, [picture(1)])
     writer.release(7)
+    (second,) = writer.write(2, [picture(2)])
+    assert second > first
     writer.release(1)
     writer.release(1)
+    assert writer.write(3, [picture(3)]) == [first]
 
 
 def test_an_empty_piece_does_no_harm(memory: int) -> None:
