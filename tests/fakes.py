@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
 
-P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M")
 
@@ -89,17 +88,16 @@ class HandEncoder(Encoder):
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-
+    def submit(self, job: Callable[[], R], done: Callable[[Future[R]], object]) -> None:
         def run() -> None:
+            outcome: Future[R] = Future()
             try:
-                future.set_result(job(*args, **kwargs))
-            except Exception as error:  # noqa: BLE001  (as a pool does: it is the future's)
-                future.set_exception(error)
+                outcome.set_result(job())
+            except Exception as error:  # noqa: BLE001  (as a pool does: it is the outcome's)
+                outcome.set_exception(error)
+            done(outcome)
 
         self.jobs[next(self._numbers)] = run
-        return future
 
     def run(self, number: int) -> None:
         self.jobs.pop(number)()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_THREADS = 4
@@ -21,9 +20,15 @@ class Encoder:
         threads = min(MOST_THREADS, max(2, len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else 2))
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reactor-encode")
 
-    def submit(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-        """Start a job; the future belongs to the running loop and is never cancelled: the job reads borrowed memory."""
-        return asyncio.wrap_future(self._pool.submit(job, *args, **kwargs))
+    def submit(self, job: Callable[[], R], done: Callable[[Future[R]], object]) -> None:
+        """Start a job and call `done` with its outcome on the running loop, one turn after its end."""
+        loop = asyncio.get_running_loop()
+
+        def pass_on(outcome: Future[R]) -> None:
+            if not outcome.cancelled():
+                loop.call_soon_threadsafe(done, outcome)
+
+        self._pool.submit(job).add_done_callback(pass_on)
 
     def close(self) -> None:
         """Forget the jobs that have not begun."""

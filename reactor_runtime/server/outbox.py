@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.clock import Clock
 from reactor_runtime.server.window import Window
 from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 from reactor_runtime.wire.messages import View
@@ -53,6 +53,8 @@ class Counters:
 class Outbox:
     """Hold what one client is still to be sent, bounded; its sender takes from it as fast as the socket does.
 
+    `news` is called, on the loop's thread, when there may be something to take that wasn't there before.
+
     Messages: at most 1,000, then no more is taken. Sound: at most one second, then the oldest goes.
     Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
     unless those wait for an acknowledgement: a message never does.
@@ -60,9 +62,9 @@ class Outbox:
 
     def __init__(self, clock: Clock) -> None:
         self.counters = Counters()
-        self._finished = False
+        self.news: Callable[[], object] = lambda: None
+        self.finished = False
         self._clock = clock
-        self._alarm = Alarm(clock)
         self._order = 0
         self._messages: deque[tuple[int, str]] = deque()
         self._sounds: deque[tuple[int, EncodedSound]] = deque()
@@ -81,7 +83,7 @@ class Outbox:
         if len(self._messages) >= MOST_MESSAGES:
             return False
         self._messages.append((self._next_order(), text))
-        self._alarm.ring()
+        self.news()
         return True
 
     def offer(self, frame: EncodedFrame) -> None:
@@ -94,7 +96,7 @@ class Outbox:
             self.counters.skipped += 1
             window.skipped()
         self._slots[frame.track] = (self._next_order(), frame)
-        self._alarm.ring()
+        self.news()
 
     def put_sound(self, sound: EncodedSound) -> None:
         """Queue a piece of sound; more than a second of it pushes the oldest out."""
@@ -104,38 +106,31 @@ class Outbox:
         self._sound_s += sound.duration_s
         while self._sound_s > MOST_SOUND_S and len(self._sounds) > 1:
             self._sound_s -= self._sounds.popleft()[1].duration_s
-        self._alarm.ring()
+        self.news()
 
     def acknowledge(self, track: str, seq: int) -> None:
         """Take the client's word that it has shown all frames of `track` up to `seq`."""
         if track in self._windows:
             self._windows[track].acknowledged(seq, self._clock.now())
-            self._alarm.ring()
+            self.news()
 
     def set_view(self, view: View) -> None:
         """Send from here on what the client asks for; what it doesn't want any more is dropped."""
         self._view = view
         for track in [track for track in self._slots if self._unwanted(track)]:
             del self._slots[track]
-        self._alarm.ring()
+        self.news()
 
     def finish(self) -> None:
-        """Take nothing more; `next` gives the messages that are left, then None."""
-        self._finished = True
+        """Take nothing in any more; the messages that are left are still to be sent."""
+        self.finished = True
         self._slots.clear()
         self._sounds.clear()
-        self._alarm.ring()
+        self.news()
 
-    async def next(self) -> str | bytes | None:
-        """Wait for what is to be sent next and take it out; None after `finish`."""
-        while True:
-            item, retry_at = self._pick(self._clock.now())
-            if item is not None or self._finished:
-                return item
-            await self._alarm.wait(retry_at)
-
-    def _pick(self, now: float) -> tuple[str | bytes | None, float | None]:
-        """Take the oldest of what may be sent; otherwise say when to look again."""
+    def take(self) -> tuple[str | bytes | None, float | None]:
+        """Take out the oldest of what may be sent; if nothing may be, say when to look again without any news."""
+        now = self._clock.now()
         track, retry_at = self._sendable_track(now)
         frame_order = self._slots[track][0] if track is not None else None
         orders = [
@@ -177,7 +172,7 @@ class Outbox:
 
     def _unwanted(self, track: str) -> bool:
         tracks = self._view.tracks
-        return self._finished or self._view.paused or (tracks is not None and track not in tracks)
+        return self.finished or self._view.paused or (tracks is not None and track not in tracks)
 
     def _next_order(self) -> int:
         self._order += 1

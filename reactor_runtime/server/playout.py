@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -49,7 +49,7 @@ class Encoded:
 class _Queued:
     moment: Moment
     arrived_at: float
-    encoding: asyncio.Future[Encoded]
+    encoding: Future[Encoded] | None = None
     ready_at: float = 0.0
     dropped: bool = False
 
@@ -78,11 +78,11 @@ class Playout:
         """Queue a moment and start encoding it; `started_at` is the session's start."""
         flag = FrameFlag.AFTER_FLUSH if self._first_after_flush else FrameFlag(0)
         self._first_after_flush = False
-        encoding = self._encoder.submit(encode_moment, moment, ring, started_at, flag)
-        queued = _Queued(moment, self._clock.now(), encoding)
+        queued = _Queued(moment, self._clock.now())
+        self._encoder.submit(
+            lambda: encode_moment(moment, ring, started_at, flag), lambda encoding: self._encoded(queued, encoding)
+        )
         self._queue.append(queued)
-        encoding.add_done_callback(lambda _: self._encoded(queued))
-        self._alarm.ring()
 
     def put_message(self, deliver: Callable[[], None]) -> None:
         """Call `deliver` when everything queued so far has been shown."""
@@ -134,7 +134,8 @@ class Playout:
                 item()
         return None
 
-    def _encoded(self, item: _Queued) -> None:
+    def _encoded(self, item: _Queued, encoding: Future[Encoded]) -> None:
+        item.encoding = encoding
         item.ready_at = self._clock.now()
         if item.dropped:
             self._drop(item)
@@ -150,6 +151,7 @@ class Playout:
     def _show(self, item: _Queued) -> None:
         moment = item.moment
         self._shown_at = self._clock.now()
+        assert item.encoding is not None, "only what is encoded is shown"
         error = item.encoding.exception()
         if error is not None:
             logger.error("a moment could not be encoded and is skipped", exc_info=error)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
 import time
 from asyncio.transports import BaseTransport
+from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Opcode
+from websockets.http11 import Request
+from websockets.protocol import OPEN
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby
+from reactor_runtime.server.sender import Sender
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.messages import Ack, Event, Ping, View
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
@@ -29,6 +36,7 @@ UNSENT_BYTES = 16 * 1024
 PING_S = 5.0
 NO_PONG_S = 20.0
 ABORT_S = 2.0
+EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
 
@@ -38,12 +46,38 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     A frame waits in its client's slot, where a newer one can replace it, and not in buffers of library and kernel.
     """
 
+    resumed: Callable[[], object] = staticmethod(lambda: None)
+
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
         self.transport.set_write_buffer_limits(high=0)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            self.scope["extensions"][EXTENSION] = {"protocol": self}
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether what is posted goes to the kernel at once."""
+        return self.writable.is_set()
+
+    def post(self, item: str | bytes) -> None:
+        """Send a message without waiting; nothing happens when the connection is over."""
+        if self.conn.state is not OPEN or self.transport.is_closing():
+            return
+        if isinstance(item, str):
+            self.conn.send_text(item.encode())
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        else:  # the library would copy a frame three times on its way
+            self.transport.writelines((_binary_header(len(item)), item))
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.resumed()
 
     def keepalive_timeout(self) -> None:
         if not self.close_sent and not self.transport.is_closing():
@@ -64,6 +98,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Closing waits until everything unsent is sent, which a peer that doesn't read can put off for ever."""
         if not self.disconnected:
             self.loop.call_later(ABORT_S, self.transport.abort)
+
+
+def _binary_header(size: int) -> bytes:
+    """Give what precedes the payload of an unfragmented binary message from a server (RFC 6455, 5.2)."""
+    first = 0x80 | Opcode.BINARY
+    if size < 126:
+        return struct.pack(">BB", first, size)
+    return struct.pack(">BBH", first, 126, size) if size < 1 << 16 else struct.pack(">BBQ", first, 127, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +133,7 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     house.lobby.attach(connection)
     tasks = [
         asyncio.create_task(_receive(websocket, connection, house)),
-        asyncio.create_task(_send(websocket, connection)),
+        asyncio.create_task(_send(websocket, connection, house)),
         asyncio.create_task(connection.given_up.wait()),
     ]
     try:
@@ -149,15 +191,10 @@ def _take(text: str, connection: Connection, house: House) -> None:
             house.lobby.audience.look(connection, message)
 
 
-async def _send(websocket: WebSocket, connection: Connection) -> None:
+async def _send(websocket: WebSocket, connection: Connection, house: House) -> None:
+    socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
     try:
-        while (item := await connection.outbox.next()) is not None:
-            if isinstance(item, str):
-                await websocket.send_text(item)
-            else:
-                began = time.monotonic()
-                await websocket.send_bytes(item)
-                connection.send_times.append(time.monotonic() - began)
+        await Sender(connection.outbox, socket_of_client, house.clock, connection.send_times).run()
         closing = connection.closing
         assert closing is not None, "an outbox is finished by closing its connection"
         await websocket.close(closing.code, closing.reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -71,17 +70,11 @@ class House:
 
 async def drain(outbox: Outbox) -> list[str | bytes]:
     """Take everything that may be sent to a client now."""
+    await settle()
     taken: list[str | bytes] = []
-    while True:
-        taking = asyncio.create_task(outbox.next())
-        await settle()
-        if not taking.done():
-            taking.cancel()
-            return taken
-        item = taking.result()
-        if item is None:
-            return taken
+    while (item := outbox.take()[0]) is not None:
         taken.append(item)
+    return taken
 
 
 async def told(connection: Connection) -> list[tuple[str, dict[str, Any]]]:

@@ -11,9 +11,8 @@ from reactor_runtime.server.outbox import MOST_MESSAGES, MOST_SOUND_S, EncodedFr
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
-from tests.fakes import FakeClock, settle
+from tests.fakes import FakeClock
 from tests.server.house import drain
-from tests.timeouts import TIMEOUT_S
 
 
 def frame(seq: int, track: str = "video") -> EncodedFrame:
@@ -59,13 +58,6 @@ async def test_a_message_comes_after_the_frames_before_it_and_before_those_after
     assert await drain(outbox) == [b"left 1", "one", b"sound 1", b"right 1", "two"]
 
 
-async def test_a_sender_that_waits_is_woken(outbox: Outbox) -> None:
-    taking = asyncio.create_task(outbox.next())
-    await settle()
-    outbox.put_message("hello")
-    assert await asyncio.wait_for(taking, TIMEOUT_S) == "hello"
-
-
 async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
     outbox.offer(frame(100))
@@ -87,15 +79,14 @@ async def close_window(outbox: Outbox, clock: FakeClock) -> None:
     assert outbox.counters.skipped > 80
 
 
-async def test_a_stalled_window_lets_the_newest_frame_through_by_itself(outbox: Outbox, clock: FakeClock) -> None:
+async def test_a_stalled_window_says_when_it_lets_the_newest_frame_through(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
-    taking = asyncio.create_task(outbox.next())
-    await clock.advance(1.9)
-    assert not taking.done()
     outbox.offer(frame(200))
-    await clock.advance(0.2)
-    assert taking.done()
-    assert taking.result() == b"video 200"
+    item, retry_at = outbox.take()
+    assert item is None
+    assert retry_at is not None
+    clock.spend(retry_at - clock.now())
+    assert outbox.take()[0] == b"video 200"
 
 
 async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None:
@@ -152,8 +143,8 @@ async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbo
     outbox.finish()
     outbox.offer(frame(2))
     assert await drain(outbox) == ["goodbye"]
-    assert await asyncio.wait_for(outbox.next(), TIMEOUT_S) is None
-    assert await asyncio.wait_for(outbox.next(), TIMEOUT_S) is None
+    assert outbox.finished
+    assert outbox.take() == (None, None)
 
 
 async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:

@@ -1,0 +1,62 @@
+"""From a client's outbox to its socket: at once where the socket takes it, without a turn of the loop between."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.server.outbox import Outbox
+
+
+class Socket(Protocol):
+    """A socket that says whether it takes something now, and calls `resumed` when it does again."""
+
+    resumed: Callable[[], object]
+
+    @property
+    def ready(self) -> bool: ...
+
+    def post(self, item: str | bytes) -> None: ...
+
+
+class Sender:
+    """Post what the outbox holds whenever the socket is ready; belongs to the server's loop.
+
+    `times_s` gets how long each item took until the socket was ready for the next.
+    """
+
+    def __init__(self, outbox: Outbox, socket: Socket, clock: Clock, times_s: deque[float]) -> None:
+        self._outbox = outbox
+        self._socket = socket
+        self._clock = clock
+        self._times_s = times_s
+        self._alarm = Alarm(clock)
+        self._retry_at: float | None = None
+        self._posted_at: float | None = None
+
+    async def run(self) -> None:
+        """Send until the outbox is finished and what was left in it is sent."""
+        self._outbox.news = self._socket.resumed = self._look
+        while not self._pump():
+            await self._alarm.wait(self._retry_at)
+
+    def _look(self) -> None:
+        """Take news; `run` must know only of those that it waits for."""
+        if self._pump() or self._retry_at is not None:
+            self._alarm.ring()
+
+    def _pump(self) -> bool:
+        """Post what may be posted now; True when nothing will ever follow."""
+        self._retry_at = None
+        while self._socket.ready:
+            if self._posted_at is not None:
+                self._times_s.append(self._clock.now() - self._posted_at)
+                self._posted_at = None
+            item, self._retry_at = self._outbox.take()
+            if item is None:
+                return self._outbox.finished
+            self._posted_at = self._clock.now()
+            self._socket.post(item)
+        return False
