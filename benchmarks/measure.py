@@ -21,6 +21,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
+from benchmarks.bare import sending
 from benchmarks.serving import MODEL, Received, acknowledge, client, frames, run, serving
 
 Row = tuple[str, str, str]
@@ -62,6 +63,8 @@ def paced() -> Iterator[Row]:
         yield f"{fps} fps{burn}: deviation of gaps", f"{statistics.median(deviations):.2f} ms", f"at most {bound} ms"
         bound_ms = "" if burn_ms else "at most 1.5 ms"
         yield "  hand-over to receipt beyond its encoding, p50", f"{statistics.median(beyond):.2f} ms", bound_ms
+        if not burn_ms:
+            yield "  the same of a bare server that sends such files", f"{_bare_delay_ms(received, fps):.2f} ms", ""
         for stage in ("arrive", "queue", "encode", "back", "hold", "late", "send"):
             yield f"    {stage}", f"{stages[f'{stage}_ms']:.2f} ms", ""
 
@@ -143,6 +146,17 @@ async def _rate(port: int, seconds: float) -> float:
     received = await _collect(port, seconds)
     settled = [frame.at for frame in received if frame.at - received[0].at > 1.0]
     return (len(settled) - 1) / (settled[-1] - settled[0])
+
+
+def _bare_delay_ms(like: list[Received], fps: int) -> float:
+    """Time from send to receipt of files of the same size, where nothing is encoded: the median of five medians."""
+    size = int(statistics.median(frame.size_bytes for frame in like))
+    delays: list[float] = []
+    for _ in range(RUNS):
+        with sending(size, fps) as port:
+            received = run(_collect(port, 2.0))[fps // 2 :]
+        delays.append(1e3 * statistics.median(frame.wall - frame.header.wall_us / 1e6 for frame in received))
+    return statistics.median(delays)
 
 
 async def _answers(port: int, count: int) -> list[float]:

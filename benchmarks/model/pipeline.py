@@ -41,7 +41,7 @@ class Bench(ReactorPipeline):
 
 
 def photo_like(width: int, height: int, count: int) -> np.ndarray:
-    """Smooth shapes with grain that moves: compresses about as a photograph does (150 kB at 720p, quality 85)."""
+    """Smooth shapes with grain that moves: as hard to compress as a detailed photograph (260 kB at 720p)."""
     random = np.random.default_rng(7)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     frames = np.empty((count, height, width, 3), np.uint8)
