@@ -120,6 +120,7 @@ class FakeServer:
 
     def crash(self, message: str) -> None:
         """End the session as a model does that died."""
+        self.broadcast("reactor.error", code="model_error", message=message)
         self.broadcast("reactor.session", phase="ended", reason="model_died", message=message)
         self.close(1011)
 

@@ -54,6 +54,7 @@ def test_a_crashed_model_is_named_and_the_page_comes_back(page: Page, server: Fa
     expect_phase(page, "failed")
     expect(page.locator("#notice")).to_contain_text("the process was killed by SIGSEGV")
     expect(page.locator("#controls button").first).to_be_disabled()
+    expect(page.locator("#log li", has_text="SIGSEGV")).to_have_count(1)
     expect_phase(page, "loading")
     expect(page.locator("#notice")).to_contain_text("Before: the process was killed by SIGSEGV")
     server.release()

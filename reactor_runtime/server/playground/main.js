@@ -50,7 +50,7 @@ const handlers = {
   },
   "reactor.state": (changes) => controls.follow(changes),
   "reactor.reply": ({ message }) => message && log.add("reply", message.type, message.data),
-  "reactor.error": (error) => log.add("error", error.message || error.code, error),
+  "reactor.error": (error) => error.code === "model_error" || log.add("error", error.message || error.code, error), // "ended" says it
   "reactor.stats": () => {},
   "reactor.pong": () => {},
 };
