@@ -126,3 +126,11 @@ def test_pure_packages_have_no_clock_and_no_loop(package: str) -> None:
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_has_at_most_350_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 350
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_class_has_at_most_15_methods(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+            assert len(methods) <= 15, f"{path}:{node.lineno}: {node.name} has {len(methods)} methods"

@@ -62,8 +62,7 @@ class PipelineExecutor(Studio[P]):
         recorder, steps = self._recorder, self._steps
         recorder.frames.clear()
         with steps.one():
-            self._go_on(lambda: steps.newest is not None or recorder.ended, "inference() to yield")
-        self._raise_failure()
+            self._wait.until(lambda: steps.newest is not None or recorder.ended, "inference() to yield")
         assert steps.newest is not None, "a session ends by disconnect() or with a failure"
         output, compute_s = steps.newest
         messages, recorder.unread = recorder.unread, []

@@ -7,7 +7,6 @@ import copy
 import itertools
 import json
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -22,10 +21,10 @@ from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartS
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
 from reactor_runtime.testing.recorder import Frame, Message, Recorder
+from reactor_runtime.testing.wait import PATIENCE_S, Wait, refuse_loop
 
 M = TypeVar("M", bound=Model)
 
-PATIENCE_S = 60.0  # of the fake clock: nobody waits that long for what a test wants to see
 CLIENT = "c-1"
 JOINED_AT_UNIX = 0.0
 
@@ -39,7 +38,7 @@ class Studio(Generic[M]):
     """
 
     def __init__(self, model: type[M], config: dict[str, Any] | None = None) -> None:
-        _refuse_loop(type(self).__name__)
+        refuse_loop(type(self).__name__)
         self.clock = FakeClock()
         self._contract = Contract.of(model)
         self._recorder = Recorder(self.clock)
@@ -58,6 +57,7 @@ class Studio(Generic[M]):
         self._session = ""
         self._numbers = itertools.count(1)
         self._loop = FakeLoop(self.clock)
+        self._wait = Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
         self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes
         self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
@@ -73,7 +73,7 @@ class Studio(Generic[M]):
     def close(self) -> None:
         """End session and model, and with them everything that was started; may be called twice."""
         if self._close.alive:
-            _refuse_loop(type(self).__name__)
+            refuse_loop(type(self).__name__)
             self._close()
 
     @property
@@ -93,7 +93,7 @@ class Studio(Generic[M]):
 
     def connect(self) -> None:
         """Let a client come; returns when `@connected` has finished, and raises what it raised."""
-        self._need_open()
+        self._wait.need_open()
         if not self._recorder.ended:
             raise RuntimeError("a client is connected already; disconnect() it first")
         self._session = f"s-{next(self._numbers)}"
@@ -101,18 +101,16 @@ class Studio(Generic[M]):
         self._host.take(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
         ready = self._loop.create_task(self._host.connected.wait())
         try:
-            self._go_on(lambda: ready.done() or self._recorder.ended, "@connected to finish")
+            self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
         finally:
             ready.cancel()
-        self._raise_failure()
 
     def disconnect(self) -> None:
         """Let the client go; returns when `@disconnected` has finished, and raises what it raised. May come twice."""
         if self._recorder.ended:
             return
         self._host.take(StopSession(self._session))
-        self._go_on(lambda: self._recorder.ended, "the session to end")
-        self._raise_failure()
+        self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
         """Do what a client does that sends an event: handle it, after the step that may be going on.
@@ -128,8 +126,7 @@ class Studio(Generic[M]):
             raise ValueError(checked.message)
         answers = self._recorder.answers
         self._host.take(checked)
-        self._go_on(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
-        self._raise_failure()
+        self._wait.until(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
         answer = answers.pop(ticket, None)
         if isinstance(answer, Refusal):
             raise CommandError(answer.code, answer.message)
@@ -139,47 +136,13 @@ class Studio(Generic[M]):
         """Let time pass, with the model stepping and frames being shown when they are due."""
         self._host.hold_steps(False)
         try:
-            self._advance(lambda: bool(self._recorder.failures), self.clock.now() + seconds)
+            self._wait.lasting(seconds)
         finally:
             self._host.hold_steps(True)
-        self._raise_failure()
 
     def _need_session(self) -> None:
         if self._recorder.ended:
             raise RuntimeError("no client is connected; call connect() first")
-
-    def _need_open(self) -> None:
-        _refuse_loop(type(self).__name__)
-        if not self._close.alive:
-            raise RuntimeError(f"this {type(self).__name__} is closed; make another")
-
-    def _go_on(self, done: Callable[[], bool], what: str) -> None:
-        if not self._advance(done, self.clock.now() + PATIENCE_S):
-            raise RuntimeError(
-                f"waited {PATIENCE_S:g} s of the model's time for {what}; if the model waits for an event or an input, "
-                "send that first"
-            )
-
-    def _advance(self, done: Callable[[], bool], until: float) -> bool:
-        self._need_open()
-        return self._loop.go_on(done, until=until)
-
-    def _raise_failure(self) -> None:
-        if self._recorder.failures:
-            failure = self._recorder.failures[0]
-            self._recorder.failures.clear()
-            try:
-                raise failure
-            finally:
-                del failure  # its traceback holds this frame
-
-
-def _refuse_loop(name: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"{name} runs an event loop of its own and can't be used inside one: make the test a plain def")
 
 
 def _to_json(event: str, data: dict[str, Any]) -> Any:
