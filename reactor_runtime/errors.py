@@ -171,7 +171,7 @@ def from_author(error: BaseException) -> BaseException:
 def author_trail(tb: TracebackType | None, project: Path) -> tuple[Location, ...]:
     """List the frames of `tb` that lie in the author's project, outermost first."""
     root = project.resolve()
-    return tuple(frame_location(frame) for frame in traceback.extract_tb(tb) if _inside(Path(frame.filename), root))
+    return tuple(frame_location(frame) for frame in traceback.extract_tb(tb) if _inside(frame.filename, root))
 
 
 def frame_location(frame: traceback.FrameSummary) -> Location:
@@ -188,9 +188,10 @@ def _characters(text: str, utf8_bytes: int) -> int:
     return len(text.encode()[:utf8_bytes].decode(errors="replace"))
 
 
-def _inside(path: Path, root: Path) -> bool:
-    path = path.resolve()
-    return root in path.parents and "site-packages" not in path.parts
+def _inside(file: str, root: Path) -> bool:
+    path = Path(file).resolve()
+    generated = file.startswith("<")  # as <string> and the frozen modules are called, and no path
+    return not generated and root in path.parents and "site-packages" not in path.parts
 
 
 def to_json(error: ReactorError) -> dict[str, Any]:

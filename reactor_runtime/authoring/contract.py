@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
 from reactor_runtime.authoring.discovery import find, is_ours
-from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec
+from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
 from reactor_runtime.authoring.fields import FieldSpec
 from reactor_runtime.authoring.handlers import Handler, handlers_of
 from reactor_runtime.authoring.inputs import Input, inputs_of, join_all
@@ -16,7 +17,9 @@ from reactor_runtime.authoring.messages import ModelMessage, message_schema, mes
 from reactor_runtime.authoring.model import Model, outputs_of
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.pipeline import ReactorPipeline, state_of
+from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.authoring.records import settle
+from reactor_runtime.authoring.source import declared_at, locate, place_of
 from reactor_runtime.authoring.state import StateSpec
 from reactor_runtime.authoring.tracks import Output, TrackSpec
 from reactor_runtime.errors import ClassError, Location
@@ -52,10 +55,11 @@ class Contract:
             missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
             raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=_location(model))
         _check_calls(model)
+        _check_work(model)
         try:
             return cls._compile(model)
         except (TypeError, ValueError) as error:
-            raise ClassError(str(error), where=_location(model)) from error
+            raise ClassError(str(error), where=place_of(error) or _location(model)) from error
 
     @classmethod
     def _compile(cls, model: type[Model]) -> Contract:
@@ -130,10 +134,11 @@ def _messages(model: type) -> dict[str, type[ModelMessage]]:
         name = message_type(message)
         other = found.setdefault(name, message)
         if other is not message:
-            raise TypeError(
-                f"{model.__name__}: messages {other.__qualname__} and {message.__qualname__} are both called {name!r}; "
-                "give one of them a class attribute name"
-            )
+            with declared_at(message):
+                raise TypeError(
+                    f"{model.__name__}: messages {other.__qualname__} and {message.__qualname__} are both called "
+                    f"{name!r}; give one of them a class attribute name"
+                )
     return found
 
 
@@ -144,7 +149,9 @@ def _check_calls(model: type[Model]) -> None:
         inspect.signature(model).bind()
     except TypeError as error:
         hint = "it is made without arguments: take what you need from the config in load()"
-        raise ClassError(f"{name}.__init__: {error}", hint=hint, where=_location(model.__init__)) from error
+        raise ClassError(
+            f"{name}.__init__: {error}", hint=hint, where=_location(model.__init__) or _location(model)
+        ) from error
     if inspect.iscoroutinefunction(model.load):
         hint = "leave out `async`; asyncio.run(…) works inside it"
         raise ClassError(
@@ -159,11 +166,21 @@ def _check_calls(model: type[Model]) -> None:
         ) from error
 
 
-def _location(model: object) -> Location | None:
-    """Point at the line the class starts on, where its source can be found."""
+def _check_work(model: type[Model]) -> None:
+    """See that what makes the frames can be called as it is; what `load()` may put in its place comes later."""
+    name = "inference" if issubclass(model, ReactorPipeline) else "run"
+    work = inspect.getattr_static(model, name, None)
+    if not isinstance(work, FunctionType):
+        return
+    if issubclass(model, ReactorModel) and not runs_async(work):
+        hint = "write `async def run(self)`, and await something in it"
+        raise ClassError(f"{model.__name__}.run is not async", hint=hint, where=_location(work))
     try:
-        file = inspect.getsourcefile(model)  # type: ignore[arg-type]  # a TypeError for other things is caught here
-        lines, first = inspect.getsourcelines(model)  # type: ignore[arg-type]
-    except (TypeError, OSError):
-        return None
-    return Location(file, first, text=lines[0].rstrip("\n")) if file and lines else None
+        inspect.signature(work).bind(None)
+    except TypeError as error:
+        hint = "it is called without arguments: take values from self.state or from what load() kept"
+        raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=_location(work)) from error
+
+
+def _location(declared: object) -> Location | None:
+    return locate(declared) if isinstance(declared, type | FunctionType) else None

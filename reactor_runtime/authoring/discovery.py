@@ -25,7 +25,11 @@ def remember_neighbours(cls: type, scope: Scope) -> None:
 
 
 def is_ours(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] == _OURS
+    return is_ours_module(cls.__module__)
+
+
+def is_ours_module(name: str) -> bool:
+    return name.partition(".")[0] == _OURS
 
 
 def find(model: type, kind: type[T]) -> tuple[type[T], ...]:

@@ -18,11 +18,13 @@ from reactor_runtime.authoring.annotations import Scope
 from reactor_runtime.authoring.fields import InputDeclaration, compile_field
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.authoring.payload import Payload
+from reactor_runtime.authoring.source import declared_at
 
 MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NOTHING: Any = None  # where `@connected()` leaves out the method
 Hook = Literal["connected", "disconnected"]
 
 
@@ -87,26 +89,30 @@ def event(*misplaced: Never, name: str = "", description: str = "", dedupe: bool
 
     def mark(function: F) -> F:
         plain = _plain_function(function, f"@event(name={name!r})")
-        _check_parameters(plain)
-        _attach(function, EventMark(name, description, dedupe, _take_declarations(plain)))
+        with declared_at(plain):
+            _check_parameters(plain, "")
+            _attach(function, EventMark(name, description, dedupe, _take_declarations(plain)))
         return function
 
     return mark
 
 
-def connected(function: F) -> F:
+def connected(function: F = _NOTHING, /, **options: Never) -> F:
     """Run a method, sync or async, when a session starts: after `self.connected` is set and before the first step."""
-    return _mark_hook(function, "connected")
+    return _mark_hook(function, "connected", options)
 
 
-def disconnected(function: F) -> F:
+def disconnected(function: F = _NOTHING, /, **options: Never) -> F:
     """Run a method, sync or async, when a session ends; it still sees the state. `self.connected` is cleared before."""
-    return _mark_hook(function, "disconnected")
+    return _mark_hook(function, "disconnected", options)
 
 
-def _mark_hook(function: F, hook: Hook) -> F:
+def _mark_hook(function: F, hook: Hook, options: Mapping[str, object]) -> F:
+    if options or function is None:
+        raise TypeError(f"@{hook} takes nothing; write it above the method without parentheses")
     plain = _plain_function(function, f"@{hook}")
-    _check_parameters(plain)
+    with declared_at(plain):
+        _check_parameters(plain, f"@{hook}")
     _attach(function, HookMark(hook))
     return function
 
@@ -118,7 +124,8 @@ def mark_of(value: object) -> EventMark | HookMark | None:
         return None
     mark = vars(inner).get(MARK)
     if mark is not None and inner is not value:
-        raise TypeError(f"{inner.__qualname__}: a handler is a plain method, not a {type(value).__name__}")
+        with declared_at(inner):
+            raise TypeError(f"{inner.__qualname__}: a handler is a plain method, not a {type(value).__name__}")
     return mark if isinstance(mark, EventMark | HookMark) else None
 
 
@@ -128,13 +135,14 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
     client, fields = None, []
     for parameter in parameters_of(plain):
         where = f"{plain.__qualname__}: {parameter.name}"
-        hint = scope.resolve(parameter.annotation, where)
-        if _is_client(hint):
-            client = _only_client(client, parameter.name, plain)
-            continue
-        written = MISSING if parameter.default is Parameter.empty else parameter.default
-        declared = mark.declarations.get(parameter.name, written)
-        fields.append(compile_field(parameter.name, hint, declared, scope, where))
+        with declared_at(plain, parameter.name):
+            hint = scope.resolve(parameter.annotation, where)
+            if _is_client(hint):
+                client = _only_client(client, parameter.name, plain)
+                continue
+            written = MISSING if parameter.default is Parameter.empty else parameter.default
+            declared = mark.declarations.get(parameter.name, written)
+            fields.append(compile_field(parameter.name, hint, declared, scope, where))
     payload = Payload(mark.name, fields)
     is_async = runs_async(function)
     return EventSpec(mark.name, mark.description, mark.dedupe, method, None, is_async, client, payload)
@@ -146,10 +154,11 @@ def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> 
     client = None
     for parameter in parameters_of(plain):
         where = f"{plain.__qualname__}: {parameter.name}"
-        if _is_client(scope.resolve(parameter.annotation, where)):
-            client = _only_client(client, parameter.name, plain)
-        elif parameter.default is Parameter.empty:
-            raise TypeError(f"{where}: @{hook} hands over nothing but a `client: ClientInfo`")
+        with declared_at(plain, parameter.name):
+            if _is_client(scope.resolve(parameter.annotation, where)):
+                client = _only_client(client, parameter.name, plain)
+            elif parameter.default is Parameter.empty:
+                raise TypeError(f"{where}: @{hook} hands over nothing but a `client: ClientInfo`")
     return HookSpec(hook, method, runs_async(function), client)
 
 
@@ -172,10 +181,11 @@ def _plain_function(function: Callable[..., Any], decorator: str) -> FunctionTyp
     if not isinstance(function, FunctionType):
         raise TypeError(f"{decorator} goes directly above a method's def, not on {type(function).__name__}")
     plain = innermost(function)
-    if MARK in vars(plain):
-        raise TypeError(f"{plain.__qualname__}: a method can be one handler only; {decorator} makes it two")
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise TypeError(f"{plain.__qualname__}: a handler can't yield; send messages with self.send")
+    with declared_at(plain):
+        if MARK in vars(plain):
+            raise TypeError(f"{plain.__qualname__}: a method can be one handler only; {decorator} makes it two")
+        if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+            raise TypeError(f"{plain.__qualname__}: a handler can't yield; send messages with self.send")
     return plain
 
 
@@ -183,20 +193,28 @@ def _attach(function: object, mark: EventMark | HookMark) -> None:
     vars(function)[MARK] = mark
 
 
-def _check_parameters(function: FunctionType) -> None:
+def _check_parameters(function: FunctionType, hook: str) -> None:
     name = function.__qualname__
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
         raise TypeError(f"{name}: a handler is a method; its first parameter is self")
     for parameter in parameters[1:]:
-        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
-            raise TypeError(f"{name}: {stars}{parameter.name} can't be sent by a client; name each parameter")
-        if parameter.kind is Parameter.POSITIONAL_ONLY:
-            raise TypeError(f"{name}: {parameter.name} is positional-only, but arguments come by name; drop the /")
-        if parameter.annotation is Parameter.empty:
-            example = "ClientInfo" if parameter.name == "client" else "float"
-            raise TypeError(f"{name}: {parameter.name} needs an annotation, as in {parameter.name}: {example}")
+        with declared_at(function, parameter.name):
+            _check_parameter(name, parameter, hook)
+
+
+def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
+    name = parameter.name
+    if hook and parameter.annotation is Parameter.empty and name != "client":
+        raise TypeError(f"{handler}: {name}: {hook} hands over nothing but a `client: ClientInfo`")
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
+        raise TypeError(f"{handler}: {stars}{name} can't be sent by a client; name each parameter")
+    if parameter.kind is Parameter.POSITIONAL_ONLY:
+        raise TypeError(f"{handler}: {name} is positional-only, but arguments come by name; drop the /")
+    if parameter.annotation is Parameter.empty:
+        example = "ClientInfo" if name == "client" else "float"
+        raise TypeError(f"{handler}: {name} needs an annotation, as in {name}: {example}")
 
 
 def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
@@ -220,10 +238,11 @@ def _plain_defaults(function: FunctionType, positional: list[Parameter]) -> tupl
         if default is not Parameter.empty:
             defaults.append(default)
         elif defaults:
-            raise TypeError(
-                f"{function.__qualname__}: {parameter.name} has no default but follows one that has; "
-                "put it first, or a * before it"
-            )
+            with declared_at(function, parameter.name):
+                raise TypeError(
+                    f"{function.__qualname__}: {parameter.name} has no default but follows one that has; "
+                    "put it first, or a * before it"
+                )
     return tuple(defaults) or None
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import Any
+from difflib import get_close_matches
+from types import NoneType
+from typing import Any, Literal, Never, get_origin
 
-from reactor_runtime.authoring.annotations import Scope
+from reactor_runtime.authoring.annotations import Scope, type_name, union_options
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS, Limits
 from reactor_runtime.authoring.typespec import Place, TypeSpec, compile_type
+
+_INPUT_OPTIONS = ("default", "description", *(field.name for field in dataclasses.fields(Limits)))
+_OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,19 +50,24 @@ def InputField(
     pattern: str | None = None,
     choices: Iterable[object] | None = None,
     default_factory: Any = MISSING,
+    **unknown: Never,
 ) -> Any:
     """Describe and limit a value clients set: a field of an `InputState`, or a parameter of an event.
 
     A state's field needs a default; a parameter without one must be sent. `pattern` is searched for: anchor it with ^
     and $. `default_factory` is refused, with the field's name, since a client can be told a value only.
     """
+    _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
     return InputDeclaration(default, description, limits, default_factory)
 
 
-def MessageField(default: Any = MISSING, *, description: str = "") -> Any:
+def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:
     """Describe a field of a `ModelMessage`; without a default it must be given."""
+    if "default_factory" in unknown:
+        raise TypeError("MessageField takes no default_factory; use dataclasses.field(default_factory=…) instead of it")
+    _refuse_unknown(unknown, "MessageField", ("default", "description"))
     return MessageDeclaration(default, description)
 
 
@@ -90,8 +100,17 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
     spec = compile_type(hint, limits, Place(where, scope))
     if default is not MISSING:
         _refuse_mutable(default, where)
+        if default is None and NoneType not in union_options(hint) and get_origin(hint) is not Literal:
+            raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
         default = _converted(spec, default, where)
     return FieldSpec(name, spec, default, description)
+
+
+def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:
+    for option in unknown:
+        near = get_close_matches(_OTHER_WORDS.get(option, option), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise TypeError(f"{name} takes no {option}; {hint}")
 
 
 def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
@@ -109,14 +128,17 @@ def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
 
 def _refuse_factory(factory: Any, where: str) -> None:
     if factory is not MISSING:
-        raise TypeError(f"{where}: default_factory can't be used for a value clients set; give a plain default")
+        raise TypeError(
+            f"{where}: default_factory can't be used for a value clients set, as they are told the default; "
+            "give a plain one, such as () or None"
+        )
 
 
 def _refuse_mutable(default: Any, where: str) -> None:
     if type(default).__hash__ is None:
         raise TypeError(
             f"{where}: the default {default!r} is mutable and would be shared; "
-            "use None, a tuple or a frozen dataclass, with a type that allows it"
+            "use a tuple, a frozen dataclass or None, and a type to match, as in tuple[float, ...] = ()"
         )
 
 

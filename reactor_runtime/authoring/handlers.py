@@ -22,6 +22,7 @@ from reactor_runtime.authoring.events import (
     runs_async,
 )
 from reactor_runtime.authoring.fields import InputDeclaration
+from reactor_runtime.authoring.source import declared_at
 
 _OWN = "__reactor_own_handlers__"
 _IN_FORCE = "__reactor_handlers__"
@@ -70,8 +71,9 @@ def _role(handler: Handler) -> tuple[str, str]:
 def _own_handlers(cls: type, inherited: Mapping[str, Handler], scope: Scope) -> dict[str, Handler | None]:
     own: dict[str, Handler | None] = {}
     for method, value in list(vars(cls).items()):
-        if mark_of(value) is not None or method in inherited:
-            own[method] = _own_handler(cls, method, value, inherited.get(method), scope)
+        with declared_at(cls, method):
+            if mark_of(value) is not None or method in inherited:
+                own[method] = _own_handler(cls, method, value, inherited.get(method), scope)
     _refuse_doubles(cls, own)
     return own
 
@@ -123,4 +125,5 @@ def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:
         if first != method:
             kind, name = _role(handler)
             what = f"event {name!r}" if kind == "event" else f"@{name}"
-            raise TypeError(f"{cls.__name__}: {what} is handled by both {first} and {method}; keep one of them")
+            with declared_at(cls, method):
+                raise TypeError(f"{cls.__name__}: {what} is handled by both {first} and {method}; keep one of them")

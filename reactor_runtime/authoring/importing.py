@@ -9,8 +9,10 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from reactor_runtime.authoring.discovery import is_ours_module
 from reactor_runtime.authoring.model import Model
-from reactor_runtime.errors import ClassError, Location, author_error
+from reactor_runtime.authoring.source import locate, place_of
+from reactor_runtime.errors import ClassError, Location, author_error, author_trail
 
 
 def import_class(project: Path, module_name: str, class_name: str) -> type:
@@ -29,6 +31,7 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
         raise ClassError(
             f"{module_name}:{class_name} is {what}, not a model",
             hint="derive it from ReactorPipeline" if not candidates else _choices(class_name, candidates, module_name),
+            where=locate(found) if isinstance(found, type) else None,
         )
     return found
 
@@ -59,7 +62,19 @@ def _import_module(project: Path, name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the author's code, or a library's of another language, raises
-        raise author_error(ClassError, f"importing {name} failed", error, project) from error
+        raise _declaration(error, project) or author_error(
+            ClassError, f"importing {name} failed", error, project
+        ) from error
+
+
+def _declaration(error: BaseException, project: Path) -> ClassError | None:
+    """Say what is wrong with a declaration, which is what a TypeError or ValueError raised by our own code means."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not isinstance(error, TypeError | ValueError) or not is_ours_module(frames[-1][0].f_globals.get("__name__", "")):
+        return None
+    trail = author_trail(error.__traceback__, project)
+    details = "".join(traceback.format_exception(error))
+    return ClassError(str(error), where=place_of(error) or (trail[-1] if trail else None), details=details)
 
 
 def _model_names(module: ModuleType) -> list[str]:

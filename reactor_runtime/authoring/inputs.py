@@ -13,6 +13,7 @@ from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_
 from reactor_runtime.authoring.buffer import InputBuffer
 from reactor_runtime.authoring.discovery import is_ours
 from reactor_runtime.authoring.records import Record, is_clone
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.tracks import Output, TrackSpec, declare_tracks, join_tracks, tracks_of
 
 _OWN = "__reactor_own_inputs__"
@@ -104,17 +105,20 @@ def join_all(model: str, outputs: Iterable[type[Output]], inputs: Iterable[type[
     for cls in inputs:
         for track in tracks_of(cls):
             other = owners.setdefault(track.name, cls)
-            if issubclass(other, Output):
-                raise TypeError(
-                    f"{model}: track {track.name!r} is an input in {cls.__name__} and an output in {other.__name__}; "
-                    f"rename one of them, or annotate {model} with the Output it uses, as in output: MyOutput"
-                )
             if other is not cls:
-                raise TypeError(
-                    f"{model}: track {track.name!r} is in both {other.__name__} and {cls.__name__}; rename one of them"
-                )
+                with declared_at(cls, track.name):
+                    raise _double(model, track.name, other, cls)
             tracks.append(track)
     return tuple(tracks)
+
+
+def _double(model: str, track: str, first: type[Record], second: type[Input]) -> TypeError:
+    if issubclass(first, Output):
+        return TypeError(
+            f"{model}: track {track!r} is an input in {second.__name__} and an output in {first.__name__}; "
+            f"rename one of them, or annotate {model} with the Output it uses, as in output: MyOutput"
+        )
+    return TypeError(f"{model}: track {track!r} is in both {first.__name__} and {second.__name__}; rename one of them")
 
 
 def make_input(kind: type[Input], buffers: Mapping[str, InputBuffer[Any]]) -> Input:
@@ -131,10 +135,11 @@ def _refuse_unfilled(cls: type[Input], scope: Scope) -> None:
             continue
         hint = scope.resolve(annotation, f"{cls.__name__}.{name}")
         if hint is not KW_ONLY and not is_class_variable(hint):
-            raise TypeError(
-                f"{cls.__name__}.{name}: annotate it Video or Audio, or give it a default: "
-                "the runtime makes the input and fills in nothing but tracks"
-            )
+            with declared_at(cls, name):
+                raise TypeError(
+                    f"{cls.__name__}.{name}: annotate it Video or Audio, or give it a default: "
+                    "the runtime makes the input and fills in nothing but tracks"
+                )
 
 
 def _inputs_in(owner: type, scope: Scope) -> Mapping[str, _Found | None]:
@@ -153,13 +158,15 @@ def _own_input(owner: type, name: str, annotation: Any, scope: Scope) -> _Found 
         hint = scope.resolve(annotation, where)
     except TypeError as error:  # it may be anything, a name imported for type checkers alone for example
         return _Later(owner, annotation) if isinstance(error.__cause__, NameError) else None
-    return _checked(hint, where)
+    with declared_at(owner, name):
+        return _checked(hint, where)
 
 
 def _now(name: str, later: _Later) -> type[Input] | None:
     where = f"{later.owner.__name__}.{name}"
     try:
-        return _checked(Scope.of_class(later.owner, {}).resolve(later.annotation, where), where)
+        with declared_at(later.owner, name):
+            return _checked(Scope.of_class(later.owner, {}).resolve(later.annotation, where), where)
     except TypeError as error:
         if isinstance(error.__cause__, NameError) and name != "input":
             return None
@@ -185,7 +192,10 @@ def _is_input(hint: Any) -> bool:
 def _check_name(cls: type, name: str) -> None:
     ours = [owner for owner in cls.__mro__ if is_ours(owner)]
     if any(name in vars(owner) or name in own_annotations(owner) for owner in ours):
-        raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give the input another name")
+        with declared_at(cls, name):
+            raise TypeError(
+                f"{cls.__name__}.{name} would hide the model's own self.{name}; give the input another name"
+            )
 
 
 def _refuse_doubles(cls: type, inputs: Mapping[str, type[Input]]) -> None:
@@ -193,7 +203,8 @@ def _refuse_doubles(cls: type, inputs: Mapping[str, type[Input]]) -> None:
     for name, kind in inputs.items():
         first = seen.setdefault(kind, name)
         if first != name:
-            raise TypeError(
-                f"{cls.__name__}: {first} and {name} are both annotated {kind.__name__}, whose tracks exist once; "
-                "keep one of them"
-            )
+            with declared_at(cls, name):
+                raise TypeError(
+                    f"{cls.__name__}: {first} and {name} are both annotated {kind.__name__}, whose tracks exist once; "
+                    "keep one of them"
+                )

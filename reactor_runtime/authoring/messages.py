@@ -12,7 +12,8 @@ from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_
 from reactor_runtime.authoring.fields import InputDeclaration, MessageDeclaration
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS
-from reactor_runtime.authoring.records import Record, is_clone, merged
+from reactor_runtime.authoring.records import Record, is_clone, merged, refuse_mutable
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.typespec import Place, compile_type
 
 _NAME = "__reactor_name__"
@@ -35,7 +36,8 @@ class ModelMessage(Record):
         if is_clone(cls):
             return
         setattr(cls, _SCHEMAS, _own_schemas(cls))
-        setattr(cls, _NAME, _own_name(cls))
+        with declared_at(cls, "name"):
+            setattr(cls, _NAME, _own_name(cls))
 
 
 class CommandError(Exception):
@@ -115,15 +117,18 @@ def _own_schemas(cls: type[ModelMessage]) -> dict[str, dict[str, Any]]:
     annotations = own_annotations(cls)
     for name, value in vars(cls).items():
         if isinstance(value, MessageDeclaration) and name not in annotations:
-            raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field")
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field")
     schemas: dict[str, dict[str, Any]] = {}
     for name, annotation in annotations.items():
         declared = vars(cls).get(name, MISSING)
         if isinstance(declared, InputDeclaration):
-            raise TypeError(f"{cls.__name__}.{name}: InputField is for what clients set; use MessageField here")
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name}: InputField is for what clients set; use MessageField here")
         schema = _schema(annotation, scope, f"{cls.__name__}.{name}")
         if schema is None or name.startswith("_"):
             continue
+        refuse_mutable(cls, name, declared.default if isinstance(declared, MessageDeclaration) else declared)
         description = declared.description if isinstance(declared, MessageDeclaration) else ""
         schemas[name] = {**schema, "description": description} if description else schema
     _unwrap_declarations(cls)

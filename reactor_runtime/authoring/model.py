@@ -12,6 +12,7 @@ from reactor_runtime.authoring.discovery import declaring, find, remember_neighb
 from reactor_runtime.authoring.handlers import compile_handlers
 from reactor_runtime.authoring.inputs import compile_inputs, join_all
 from reactor_runtime.authoring.messages import ModelMessage
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.tracks import Output
 
 _RESERVED = ("connected", "output_buffer", "send", "send_nowait")
@@ -106,7 +107,8 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
 def _narrow_outputs(cls: type, scope: Scope) -> None:
     if declaring(cls, "output") is not cls:
         return
-    hint = scope.resolve(own_annotations(cls)["output"], f"{cls.__name__}.output")
+    with declared_at(cls, "output"):
+        hint = scope.resolve(own_annotations(cls)["output"], f"{cls.__name__}.output")
     options = union_options(hint)
     if all(isinstance(option, type) and issubclass(option, Output) and option is not Output for option in options):
         setattr(cls, _OUTPUTS, options)
@@ -115,20 +117,29 @@ def _narrow_outputs(cls: type, scope: Scope) -> None:
 def _check_names(cls: type) -> None:
     for name in _RESERVED:
         if name in vars(cls):
-            raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give it another name")
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give it another name")
 
 
 def _check_rates(cls: type) -> None:
-    for name in ("fps", "max_fps"):
-        value = vars(cls).get(name, 1.0)
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise TypeError(f"{cls.__name__}.{name} must be a number of frames a second, not {value!r}")
-        if not math.isfinite(value) or value <= 0:
-            raise ValueError(f"{cls.__name__}.{name} must be above 0, not {value!r}")
+    for name, check in (("fps", _check_rate), ("max_fps", _check_rate), ("buffer_size", _check_size)):
+        if name in vars(cls):
+            with declared_at(cls, name):
+                check(vars(cls)[name], f"{cls.__name__}.{name}")
     if vars(cls).get("max_fps", 1.0) < 1:
-        raise ValueError(f"{cls.__name__}.max_fps must be at least 1, not {vars(cls)['max_fps']!r}")
-    size = vars(cls).get("buffer_size", 1)
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"{cls.__name__}.buffer_size must be a whole number of frames, not {size!r}")
-    if size < 1:
-        raise ValueError(f"{cls.__name__}.buffer_size must be at least 1, not {size!r}")
+        with declared_at(cls, "max_fps"):
+            raise ValueError(f"{cls.__name__}.max_fps must be at least 1, not {vars(cls)['max_fps']!r}")
+
+
+def _check_rate(value: object, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{where} must be a number of frames a second, not {value!r}")
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{where} must be above 0, not {value!r}")
+
+
+def _check_size(value: object, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{where} must be a whole number of frames, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{where} must be at least 1, not {value!r}")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, final
 from reactor_runtime.authoring.annotations import Scope, own_annotations, type_name
 from reactor_runtime.authoring.discovery import declaring, is_ours
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.state import InputState
 
 _STATE = "__reactor_state__"
@@ -34,9 +35,11 @@ class ReactorPipeline(Model):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _keep_state(cls, Scope.of_definition(cls))
-        if declaring(cls, "state") is None and any("inference" in vars(owner) for owner in _authors(cls)):
-            raise _without_state(cls)
+        scope = Scope.of_definition(cls)
+        with declared_at(cls, "state"):
+            _keep_state(cls, scope)
+            if declaring(cls, "state") is None and any("inference" in vars(owner) for owner in _authors(cls)):
+                raise _without_state(cls)
 
     def inference(self) -> Iterator[Any] | AsyncIterator[Any]:
         """Yield an Output, a raw frame or batch, or Idle; a sync or async generator, run anew for each session."""
@@ -46,15 +49,16 @@ class ReactorPipeline(Model):
 def state_of(model: type[ReactorPipeline]) -> type[InputState]:
     """Return the model's state class; TypeError says what to add where there is none."""
     owner = declaring(model, "state")
-    if owner is None:
-        raise _without_state(model)
-    known: type[InputState] | None = vars(owner).get(_STATE)
-    if known is not None:
-        return known
-    hint = Scope.of_class(owner, {}).resolve(own_annotations(owner)["state"], f"{owner.__name__}.state")
-    if isinstance(hint, TypeVar):
-        raise _without_state(model)
-    return _checked(owner, hint)
+    with declared_at(model, "state"):
+        if owner is None:
+            raise _without_state(model)
+        known: type[InputState] | None = vars(owner).get(_STATE)
+        if known is not None:
+            return known
+        hint = Scope.of_class(owner, {}).resolve(own_annotations(owner)["state"], f"{owner.__name__}.state")
+        if isinstance(hint, TypeVar):
+            raise _without_state(model)
+        return _checked(owner, hint)
 
 
 def _keep_state(cls: type, scope: Scope) -> None:
@@ -82,6 +86,10 @@ def _authors(cls: type) -> list[type]:
 
 
 def _without_state(cls: type) -> TypeError:
+    given = vars(cls).get("state")
+    named = given if isinstance(given, type) else type(given)
+    if issubclass(named, InputState):
+        return TypeError(f"{cls.__name__}.state must be an annotation, not a value: write `state: {named.__name__}`")
     return TypeError(
         f"{cls.__name__} needs a state: define `class MyState(InputState)` and add `state: MyState` to {cls.__name__}"
     )

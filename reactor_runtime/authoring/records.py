@@ -7,7 +7,11 @@ it finds. So a class becomes a dataclass when someone first looks at its fields 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import KW_ONLY, MISSING
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from reactor_runtime.authoring.annotations import own_annotations
+from reactor_runtime.authoring.source import declared_at
 
 _FIELDS = "__dataclass_fields__"
 
@@ -41,9 +45,52 @@ class _Unsettled:
 
 
 def settle(cls: type) -> None:
-    """Make the class a dataclass unless it is one already."""
-    if isinstance(vars(cls).get(_FIELDS), _Unsettled):
+    """Make the class a dataclass unless it is one already; TypeError naming the field that stands in the way."""
+    if not isinstance(vars(cls).get(_FIELDS), _Unsettled):
+        return
+    try:
         dataclasses.dataclass(cls)
+    except ValueError:
+        for name in own_annotations(cls):
+            refuse_mutable(cls, name, vars(cls).get(name))
+        raise
+    except TypeError as error:
+        with declared_at(cls, _out_of_order(cls)):
+            raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
+
+
+def refuse_mutable(cls: type, name: str, default: object) -> None:
+    """Raise TypeError for a default that all instances would share and one could change."""
+    if type(default).__hash__ is None and not isinstance(default, dataclasses.Field):
+        with declared_at(cls, name):
+            raise TypeError(
+                f"{cls.__name__}.{name}: the default {default!r} is mutable and would be shared; "
+                f"use dataclasses.field(default_factory={_maker(default)})"
+            )
+
+
+def _maker(default: object) -> str:
+    empty = isinstance(default, list | dict | set) and not default
+    return type(default).__name__ if empty else f"lambda: {default!r}"
+
+
+def _out_of_order(cls: type) -> str:
+    """Name the first field without a default after one that has one."""
+    optional = any(field.default is not MISSING for field in _inherited(cls))
+    for name, annotation in own_annotations(cls).items():
+        if annotation is KW_ONLY or annotation == "KW_ONLY":
+            break
+        if name in vars(cls):
+            optional = True
+        elif optional:
+            return name
+    return ""
+
+
+def _inherited(cls: type) -> list[dataclasses.Field[Any]]:
+    return [
+        field for parent in cls.__bases__ if dataclasses.is_dataclass(parent) for field in dataclasses.fields(parent)
+    ]
 
 
 def is_clone(cls: type) -> bool:

@@ -10,6 +10,7 @@ from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_
 from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, MessageDeclaration, compile_field
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.records import Record, is_clone, merged, settle
+from reactor_runtime.authoring.source import declared_at
 
 _SPECS = "__reactor_fields__"
 _PLAIN = (float, int, bool, str, type(None))  # their JSON value is the very same object
@@ -43,7 +44,8 @@ class StateSpec:
         settle(state)
         parameters = vars(state).get("__dataclass_params__")  # none on InputState itself, which may stand for no fields
         if parameters is not None and parameters.frozen:
-            raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
+            with declared_at(state):
+                raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
         return cls(state, tuple(merged(state, _SPECS).values()))
 
     def fresh(self) -> InputState:
@@ -81,23 +83,31 @@ def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:
     scope = Scope.of_definition(cls)
     specs: dict[str, FieldSpec] = {}
     for name, annotation in annotations.items():
-        where = f"{cls.__name__}.{name}"
-        declared = vars(cls).get(name, MISSING)
-        if name.startswith("_"):
-            _prepare_private(cls, name, declared, annotation)
-            continue
-        hint = scope.resolve(annotation, where)
-        if is_class_variable(hint):
-            continue
-        spec = compile_field(name, hint, declared, scope, where)
-        if spec.required:
-            raise TypeError(f"{where} needs a default, the value a session starts with: InputField(default=…)")
-        if isinstance(declared, dataclasses.Field):
-            declared.default = spec.default
-        else:
-            setattr(cls, name, spec.default)
-        specs[name] = spec
+        with declared_at(cls, name):
+            spec = _own_field(cls, name, annotation, scope)
+        if spec is not None:
+            specs[name] = spec
     return specs
+
+
+def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) -> FieldSpec | None:
+    """Compile one field and leave its default to dataclasses; None for one that clients don't set."""
+    where = f"{cls.__name__}.{name}"
+    declared = vars(cls).get(name, MISSING)
+    if name.startswith("_"):
+        _prepare_private(cls, name, declared, annotation)
+        return None
+    hint = scope.resolve(annotation, where)
+    if is_class_variable(hint):
+        return None
+    spec = compile_field(name, hint, declared, scope, where)
+    if spec.required:
+        raise TypeError(f"{where} needs a default, the value a session starts with: InputField(default=…)")
+    if isinstance(declared, dataclasses.Field):
+        declared.default = spec.default
+    else:
+        setattr(cls, name, spec.default)
+    return spec
 
 
 def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
@@ -105,7 +115,8 @@ def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> N
     for name, value in vars(cls).items():
         declared = isinstance(value, InputDeclaration | MessageDeclaration)
         if name not in annotations and (declared or name in inherited):
-            raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field, as in {name}: float = …")
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field, as in {name}: float = …")
 
 
 def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation: Any) -> None:

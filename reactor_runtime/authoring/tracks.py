@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.fields import InputDeclaration, MessageDeclaration
 from reactor_runtime.authoring.records import Record, is_clone, merged
+from reactor_runtime.authoring.source import declared_at
 
 _TRACKS = "__reactor_tracks__"
 _LONGEST_NAME_BYTES = 255  # the wire counts them in one byte
@@ -69,7 +71,8 @@ class Audio(_Sound, Protocol):  # type: ignore[misc]  # a base that is no protoc
             super().__init_subclass__(**options)
             rate = cls.sample_rate
             if isinstance(rate, bool) or not isinstance(rate, int) or rate <= 0:
-                raise TypeError(f"{cls.__name__}.sample_rate must be a whole number of samples a second, not {rate!r}")
+                with declared_at(cls, "sample_rate"):
+                    raise TypeError(f"{cls.__name__}.sample_rate must be a whole number of Hz, not {rate!r}")
 
 
 _VIDEO: type = Video
@@ -133,11 +136,12 @@ def join_tracks(model: str, outputs: Iterable[type[Output]]) -> tuple[TrackSpec,
         for track in tracks_of(cls):
             other, owner = joined.setdefault(track.name, (track, cls))
             if other != track:
-                raise TypeError(
-                    f"{model}: track {track.name!r} is {_described(other)} in {owner.__name__} "
-                    f"and {_described(track)} in {cls.__name__}; rename one of them, "
-                    f"or annotate {model} with the one it uses: output: {owner.__name__}"
-                )
+                with declared_at(cls, track.name):
+                    raise TypeError(
+                        f"{model}: track {track.name!r} is {_described(other)} in {owner.__name__} "
+                        f"and {_described(track)} in {cls.__name__}; rename one of them, "
+                        f"or annotate {model} with the one it uses: output: {owner.__name__}"
+                    )
     return tuple(track for track, _ in joined.values())
 
 
@@ -148,18 +152,35 @@ def _described(track: TrackSpec) -> str:
 def _own_tracks(cls: type, direction: Direction) -> dict[str, TrackSpec]:
     scope = Scope.of_definition(cls)
     tracks: dict[str, TrackSpec] = {}
-    for name, annotation in own_annotations(cls).items():
+    annotations = own_annotations(cls)
+    for name, value in vars(cls).items():
+        with declared_at(cls, name):
+            _refuse_value(value, f"{cls.__name__}.{name}", annotated=name in annotations)
+    for name, annotation in annotations.items():
         where = f"{cls.__name__}.{name}"
-        hint = scope.resolve(annotation, where)
-        if not is_class_variable(hint) and _is_track(hint, where, direction):
-            tracks[name] = _track(name, hint, direction, where)
+        with declared_at(cls, name):
+            hint = scope.resolve(annotation, where)
+            if not is_class_variable(hint) and _is_track(hint, where, direction):
+                tracks[name] = _track(name, hint, direction, where)
     return tracks
+
+
+def _refuse_value(value: object, where: str, *, annotated: bool) -> None:
+    """Raise TypeError for what was meant to be a track, or a control, and would be neither."""
+    if isinstance(value, InputDeclaration | MessageDeclaration):
+        raise TypeError(f"{where}: InputField and MessageField say nothing here; give a plain default or none")
+    if not annotated and (_is_kind(value) or isinstance(value, _VIDEO | _AUDIO)):
+        kind = value if isinstance(value, type) else type(value)
+        name = where.rpartition(".")[2]
+        raise TypeError(f"{where} needs an annotation to be a track: write `{name}: {kind.__name__}`")
 
 
 def _is_track(hint: Any, where: str, direction: Direction) -> bool:
     if any(_is_kind(part) for part in get_args(hint)):
         always = "carries something in every output" if direction == "out" else "is always there"
         raise TypeError(f"{where}: a track {always}; annotate it Video or Audio, nothing else")
+    if isinstance(hint, _VIDEO | _AUDIO):
+        raise TypeError(f"{where}: annotate it {type(hint).__name__}, the class, without parentheses")
     return _is_kind(hint)
 
 

@@ -20,6 +20,7 @@ from reactor_runtime.authoring.annotations import Scope, own_annotations, type_n
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS, Limits
 from reactor_runtime.authoring.phrases import complaint, not_one_of, phrase
+from reactor_runtime.authoring.source import declared_at
 
 SUPPORTED = "int, float, str, bool, Literal, Enum, Optional, list, dict, tuple and dataclasses of these"
 
@@ -94,8 +95,8 @@ def _built(make: Callable[[Limits, Place], TypeSpec], limits: Limits, place: Pla
     try:
         SchemaValidator(spec.core)
     except SchemaError as error:
-        last_line = str(error).strip().splitlines()[-1]
-        raise TypeError(f"{place.where}: the pattern can't be used, {last_line.strip()}") from error
+        problem = str(error).strip().splitlines()[-1].strip().removeprefix("error: ")
+        raise TypeError(f"{place.where}: the pattern {limits.pattern!r} can't be used: {problem}") from error
     return spec
 
 
@@ -233,8 +234,9 @@ def _dataclass(cls: type, place: Place) -> TypeSpec:
         if not field.init:
             continue
         scope = Scope.of_class(_annotating(cls, field.name), place.scope.locals)
-        hint = scope.resolve(field.type, f"{place.where} ({cls.__name__}.{field.name})")
-        spec = compile_type(hint, NO_LIMITS, place.inside(cls, field.name, scope))
+        with declared_at(cls, field.name):
+            hint = scope.resolve(field.type, f"{place.where} ({cls.__name__}.{field.name})")
+            spec = compile_type(hint, NO_LIMITS, place.inside(cls, field.name, scope))
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         members[field.name] = core_schema.typed_dict_field(spec.core, required=not optional)
         properties[field.name] = spec.json

@@ -166,7 +166,7 @@ FORM: list[Any] = [
     pytest.param(lambda: mark(name="x")(NoState), TypeError, "directly above a method's def", id="on a class"),
     pytest.param(lambda: connected(3), TypeError, "@connected goes directly above", id="hook on a number"),  # type: ignore[type-var]
     pytest.param(lambda: disconnected(generator), TypeError, "can't yield", id="hook generator"),
-    pytest.param(lambda: connected(without_annotation), TypeError, "needs an annotation", id="hook unannotated"),
+    pytest.param(lambda: connected(without_annotation), TypeError, "hands over nothing but", id="hook unannotated"),
 ]
 
 

@@ -45,7 +45,7 @@ WRONG: list[Any] = [
     pytest.param(float, True, "default: true is not a number", id="bool for a float"),
     pytest.param(float, float("nan"), "default: nan", id="nan"),
     pytest.param(bool, 1, "default: 1 is not true or false", id="int for a bool"),
-    pytest.param(str, None, "default: null is not a string", id="None for a str"),
+    pytest.param(str, None, r"the default None needs a type that allows it: str \| None", id="None for a str"),
     pytest.param(Color, "red", "default: 'red' is not Color", id="value instead of member"),
     pytest.param(str, Color.RED, "default: .* is not str", id="member instead of value"),
     pytest.param(float, object(), "object can't be sent", id="object"),
@@ -66,7 +66,7 @@ WRONG: list[Any] = [
         "max_length does not apply to tuple of",
         id="length of a pair",
     ),
-    pytest.param(str, InputField("a", pattern="("), "the pattern can't be used", id="broken pattern"),
+    pytest.param(str, InputField("a", pattern="("), r"the pattern .*can.t be used: [a-z]", id="broken pattern"),
     pytest.param(str, InputField("a", pattern=3), "pattern must be a str", id="pattern no str"),  # type: ignore[arg-type]
     pytest.param(float, InputField(1, ge="0"), "ge='0' is not a finite number", id="ge as text"),  # type: ignore[arg-type]
     pytest.param(float, InputField(1, ge=float("nan")), "ge=nan is not a finite number", id="ge nan"),

@@ -113,5 +113,14 @@ def test_what_is_no_model_is_said(project: Path, text: str, words: str) -> None:
 def test_a_wrong_declaration_points_at_its_line(project: Path) -> None:
     write(project, GOOD.replace("    pass\n", "    x: float = 'no'\n"))
     error = refused(project)
-    assert "State.x" in error.message
+    assert error.message == 'State.x: default: "no" is not a number'
     assert error.where is not None
+    assert error.where.text == "    x: float = 'no'"
+    assert error.trail == ()
+
+
+def test_frames_of_python_itself_are_not_the_author_s(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)  # where a relative name, as of a frozen module, would lie in the project
+    write(project, "import other\n")
+    write(project, "1 / 0\n", "other.py")
+    assert [Path(place.file).name for place in refused(project).trail] == ["pipeline.py", "other.py"]

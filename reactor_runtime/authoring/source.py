@@ -1,0 +1,121 @@
+"""Finds where the author's files declare a class, a member of it, a method or a parameter, and tells errors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
+
+from reactor_runtime.errors import Location
+
+_PLACE = "__reactor_place__"
+_OURS = __name__.partition(".")[0]
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@contextmanager
+def declared_at(owner: type | FunctionType, member: str = "") -> Iterator[None]:
+    """Let a TypeError or ValueError raised inside carry the place of what it is about, as the innermost of these says.
+
+    `member` is a field or a method of a class, or a parameter of a function; without it the owner itself is meant.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if _PLACE not in vars(error):  # now, as nobody finds the file of a module whose import has failed
+            vars(error)[_PLACE] = locate(owner, member)
+        raise
+
+
+def place_of(error: BaseException) -> Location | None:
+    """Return the place of the declaration an error is about, None where it carries none or there is no source."""
+    place: Location | None = vars(error).get(_PLACE)
+    return place
+
+
+def locate(owner: type | FunctionType, member: str = "") -> Location | None:
+    """Find a class or function, or a member of it; a member that its body doesn't declare is looked for up the MRO."""
+    if isinstance(owner, FunctionType):
+        return _location(owner.__code__.co_filename, _parameter(_function(owner), member))
+    authors = [cls for cls in owner.__mro__ if cls.__module__.partition(".")[0] != _OURS]
+    for cls in authors if member else ():
+        file, definition = _class(cls)
+        declaration = _member(definition, member)
+        if declaration is not None:
+            return _location(file, declaration)
+    return _location(*_class(owner))
+
+
+def _function(function: FunctionType) -> _Definition | None:
+    code = function.__code__
+    for _, node in _definitions(_parsed(code.co_filename)):
+        first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+        if first == code.co_firstlineno and node.name == code.co_name:
+            return node
+    return None
+
+
+def _class(cls: type) -> tuple[str, _Definition | None]:
+    """Find the last definition under this name, which is the one in force."""
+    try:
+        file = inspect.getsourcefile(cls)
+    except (TypeError, OSError):  # built in, or made without a file
+        return "", None
+    if file is None:
+        return "", None
+    found = [node for name, node in _definitions(_parsed(file)) if name == cls.__qualname__]
+    return file, found[-1] if found else None
+
+
+def _definitions(inside: ast.AST, prefix: str = "") -> Iterator[tuple[str, _Definition]]:
+    """List the classes and functions below a node by their qualified names."""
+    for node in ast.iter_child_nodes(inside):
+        if isinstance(node, _Definition):
+            name = prefix + node.name
+            yield name, node
+            yield from _definitions(node, f"{name}." if isinstance(node, ast.ClassDef) else f"{name}.<locals>.")
+        else:
+            yield from _definitions(node, prefix)
+
+
+def _member(definition: _Definition | None, member: str) -> ast.stmt | None:
+    declarations = [node for node in definition.body if member in _declares(node)] if definition else []
+    return declarations[0] if declarations else None
+
+
+def _declares(node: ast.stmt) -> list[str]:
+    if isinstance(node, _Definition):
+        return [node.name]
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _parameter(definition: _Definition | None, name: str) -> ast.stmt | ast.arg | None:
+    if definition is None or isinstance(definition, ast.ClassDef):
+        return None
+    written = definition.args
+    optional = [argument for argument in (written.vararg, written.kwarg) if argument is not None]
+    parameters = [*written.posonlyargs, *written.args, *written.kwonlyargs, *optional]
+    return next((parameter for parameter in parameters if parameter.arg == name), definition)
+
+
+def _parsed(file: str) -> ast.AST:
+    linecache.checkcache(file)
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):  # it has changed since it was imported
+        return ast.Module([], [])
+
+
+def _location(file: str, node: ast.stmt | ast.arg | None) -> Location | None:
+    """Point at a node; at the first line of one that has several."""
+    if node is None:
+        return None
+    text = linecache.getline(file, node.lineno).rstrip("\n")
+    written = text.encode()
+    one_line = node.end_lineno == node.lineno and node.end_col_offset is not None
+    end = len(written[: node.end_col_offset].decode(errors="replace")) if one_line else len(text.rstrip())
+    return Location(file, node.lineno, len(written[: node.col_offset].decode(errors="replace")) + 1, end + 1, text)
