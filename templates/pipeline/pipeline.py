@@ -53,9 +53,9 @@ class MyModel(ReactorPipeline):
 
     # Called once, before anyone can connect: read the config, load weights, warm up.
     def load(self, config: dict[str, Any]) -> None:
-        self.width = config.get("width", 640)
-        self.height = config.get("height", 480)
-        self.chunk_size = config.get("chunk_size", 4)
+        self.width = whole_number(config, "width", 640, least=16, most=4096)
+        self.height = whole_number(config, "height", 480, least=16, most=4096)
+        self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
 
     # An event of our own: a button on the page, with a small form for its parameters.
     @event(name="splash", description="Drop a pebble into the picture")
@@ -79,6 +79,15 @@ class MyModel(ReactorPipeline):
             )
             self.state._next_idx = frame_idx
             yield MyOutput(main_video=batch)
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value
 
 
 # From here on it is plain NumPy. Put your model's forward pass in its place; what leaves is the same,
@@ -139,7 +148,7 @@ def add_ripple(shades: np.ndarray, splash: Splash, age: float) -> None:
 
 def write(frame: np.ndarray, caption: str, brightness: float) -> None:
     """Set the caption into the lower part of a frame, as lamps with a shadow round them."""
-    shadow, light = letters(caption, frame.shape[1])
+    shadow, light = letters(caption, frame.shape[1], frame.shape[0])
     height, width = light.shape[:2]
     top, left = frame.shape[0] * 15 // 16 - height, (frame.shape[1] - width) // 2
     area = frame[top : top + height, left : left + width]
@@ -147,11 +156,11 @@ def write(frame: np.ndarray, caption: str, brightness: float) -> None:
 
 
 @lru_cache(maxsize=8)
-def letters(caption: str, width: int) -> tuple[np.ndarray, np.ndarray]:
+def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw a caption once: how much of the picture stays, and how much light is added, each (height, width, 1)."""
     columns = [int(code, 16) for character in caption.upper() for code in glyph(character)]
     dots = np.array([[column >> row & 1 for column in columns] for row in range(7)]).reshape(7, -1)
-    size = max(1, min(width // 72, width // (dots.shape[1] + 6)))
+    size = max(1, min(width // 72, width // (dots.shape[1] + 6), height // 14))
     across = np.abs(np.arange(size) - (size - 1) / 2) / (size / 2)
     lamp = np.clip(1.6 - 1.5 * np.hypot(across[:, None], across), 0, 1)
     light = np.pad(np.kron(dots, lamp), 3 * size)[:, :width]

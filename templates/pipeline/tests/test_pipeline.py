@@ -36,6 +36,21 @@ def test_load_has_defaults_for_every_value():
     assert (model.width, model.height, model.chunk_size) == (640, 480, 4)
 
 
+@pytest.mark.parametrize("value", [0, -3, 8.5, "wide", True, None, 5000])
+@pytest.mark.parametrize("key", ["width", "height", "chunk_size"])
+def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
+        MyModel().load({key: value})
+
+
+@pytest.mark.parametrize("size", [(16, 16), (16, 900), (900, 16)])
+def test_the_smallest_pictures_can_be_drawn(size):
+    width, height = size
+    batch, _ = render_batch(width, height, 1, 30, 1.0, caption="24 characters, the most!")
+    assert batch.shape == (1, height, width, 3)
+    assert batch.max() > 0
+
+
 def test_every_step_yields_a_batch_of_rgb_frames():
     with PipelineExecutor(MyModel, config=SMALL) as ex:
         ex.connect()
