@@ -5,100 +5,132 @@ What passes is a NumPy array whose rank tells what it is: 2 sound, 3 one frame, 
 
 from __future__ import annotations
 
-import sys
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.media.jpeg import MAX_SIDE
+from reactor_runtime.media.layouts import conversion
+from reactor_runtime.media.tensors import to_host, torch_of
 
 _UINT8 = np.dtype(np.uint8)
 _INT16 = np.dtype(np.int16)
 _VIDEO = "frames are uint8 0..255, (height, width, 3) or a batch (n, height, width, 3)"
 _AUDIO = "sound is int16, (channels, samples) or (samples,)"
+_WHERE = "reactor_runtime.frames."
+
+_NEGATIVE = -0.25  # what lies below is no picture in 0..1 that overshoots a little
+_BRIGHT = 2.0  # nor is what lies above
 
 
 def check_video(track: str, payload: object) -> NDArray[np.uint8]:
     """Return the payload as uint8 `(height, width, 3)` or `(n, height, width, 3)`, uncopied unless it is on a device.
 
-    Accepts NumPy arrays and torch tensors. Raises `TypeError` for another type or dtype and `ValueError` for another
-    shape; both name the track, what came and the fix.
+    Accepts NumPy arrays and torch tensors; one on a device is waited for, and copied once it is known to be right.
+    Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the track, what came
+    and the fix.
     """
-    array = payload if isinstance(payload, np.ndarray) else _from_tensor(track, payload, _UINT8, _VIDEO)
-    if array.dtype != _UINT8:
-        raise TypeError(f"{track}: got {array.dtype} {array.shape}; frames are uint8 0..255: {_to_uint8(array.dtype)}")
-    shape = array.shape
-    if not (3 <= len(shape) <= 4 and shape[-1] == 3 and array.size and max(shape[-3:-1]) <= MAX_SIDE):
-        raise ValueError(f"{track}: got uint8 {shape}; {_video_fix(shape)}")
-    return array
+    if isinstance(payload, np.ndarray):
+        _check_frames(track, payload, _UINT8)
+        return payload
+    torch = torch_of(payload)
+    if torch is None:
+        raise TypeError(_no_array(track, payload, _VIDEO))
+    _check_frames(track, payload, torch.uint8)
+    return to_host(torch, payload)
 
 
 def check_audio(track: str, payload: object) -> NDArray[np.int16]:
     """Return the payload as int16 `(channels, samples)` with 1 or 2 channels; 1-D is taken as mono.
 
-    Raises as `check_video` does.
+    Accepts and raises what `check_video` does.
     """
-    array = payload if isinstance(payload, np.ndarray) else _from_tensor(track, payload, _INT16, _AUDIO)
-    if array.dtype != _INT16:
-        raise TypeError(f"{track}: got {array.dtype} {array.shape}; sound is int16: {_to_int16(array.dtype)}")
-    samples = array[np.newaxis] if array.ndim == 1 else array
-    if samples.ndim != 2 or samples.shape[0] not in (1, 2) or not samples.size:
-        raise ValueError(f"{track}: got int16 {array.shape}; {_audio_fix(array.shape)}")
-    return samples
+    if isinstance(payload, np.ndarray):
+        _check_samples(track, payload, _INT16)
+        samples = payload
+    else:
+        torch = torch_of(payload)
+        if torch is None:
+            raise TypeError(_no_array(track, payload, _AUDIO))
+        _check_samples(track, payload, torch.int16)
+        samples = to_host(torch, payload)
+    return samples[np.newaxis] if samples.ndim == 1 else samples
 
 
-def _from_tensor(track: str, payload: object, wanted: np.dtype[Any], expected: str) -> NDArray[Any]:
-    # A payload can only be a tensor when the author's code has imported torch; importing it here would cost seconds.
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(payload, torch.Tensor):
-        raise TypeError(f"{track}: got {type(payload).__name__}; {expected}: pass a NumPy array or a torch tensor")
-    tensor: Any = payload
-    if str(tensor.dtype) != f"torch.{wanted}":
-        fix = "(x * 255).clamp(0, 255).to(torch.uint8)" if wanted == _UINT8 else "(x * 32767).to(torch.int16)"
-        kind = "frames are uint8 0..255" if wanted == _UINT8 else "sound is int16"
-        raise TypeError(f"{track}: got {tensor.dtype} {tuple(tensor.shape)}; {kind}: for values 0..1 use {fix}")
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
+def _check_frames(track: str, frames: Any, uint8: object) -> None:
+    shape = tuple(frames.shape)
+    if frames.dtype != uint8:
+        raise TypeError(f"{track}: got {frames.dtype} {shape}{_to_uint8(frames, shape)}")
+    if not (3 <= len(shape) <= 4 and shape[-1] == 3 and 0 not in shape and max(shape[-3:-1]) <= MAX_SIDE):
+        raise ValueError(f"{track}: got uint8 {shape}; {_video_fix(shape)}")
 
 
-def _to_uint8(dtype: np.dtype[Any]) -> str:
-    if dtype.kind == "f":
-        return "multiply by 255, clip and .astype(np.uint8)"
-    if dtype.kind == "b":
-        return "use .astype(np.uint8) * 255"
-    return "clip and .astype(np.uint8)"
+def _check_samples(track: str, samples: Any, int16: object) -> None:
+    shape = tuple(samples.shape)
+    if samples.dtype != int16:
+        raise TypeError(f"{track}: got {samples.dtype} {shape}; sound is int16: {_to_int16(samples)}")
+    if len(shape) not in (1, 2) or 0 in shape or (len(shape) == 2 and shape[0] not in (1, 2)):
+        raise ValueError(f"{track}: got int16 {shape}; {_audio_fix(shape)}")
 
 
-def _to_int16(dtype: np.dtype[Any]) -> str:
-    if dtype.kind == "f":
-        return "clip to -1..1, multiply by 32767 and .astype(np.int16)"
-    return "scale to -32768..32767 and .astype(np.int16)"
+def _no_array(track: str, payload: object, expected: str) -> str:
+    return f"{track}: got {type(payload).__name__}; {expected}: pass a NumPy array or a torch tensor"
+
+
+def _to_uint8(frames: Any, shape: tuple[int, ...]) -> str:
+    if _is_float(frames):
+        described, value_range = _values(frames)
+        call = conversion(shape, value_range)
+        fix = _VIDEO if call is None else f"frames are uint8 0..255: use {_WHERE}{call}"
+        return f"{described}; {fix}"
+    cast = ".astype(np.uint8)" if isinstance(frames, np.ndarray) else ".to(torch.uint8)"
+    fix = f"x{cast} * 255" if "bool" in str(frames.dtype) else f"x.clip(0, 255){cast}"
+    return f"; frames are uint8 0..255: use {fix}"
+
+
+def _values(frames: Any) -> tuple[str, tuple[int, int] | None]:
+    """Describe the values and guess the range they are meant in; it takes a while, and only what failed pays it."""
+    if 0 in frames.shape:
+        return "", None
+    with np.errstate(invalid="ignore"):
+        low, high = frames.min().item(), frames.max().item()
+    if not math.isfinite(high - low):
+        return " with NaN or infinity", None
+    value_range = (0, 255) if high > _BRIGHT else (-1, 1) if low < _NEGATIVE else (0, 1)
+    return f" from {low:.3g} to {high:.3g}", value_range
+
+
+def _to_int16(samples: Any) -> str:
+    cast = ".astype(np.int16)" if isinstance(samples, np.ndarray) else ".to(torch.int16)"
+    if _is_float(samples):
+        return f"for values -1..1 use (x.clip(-1, 1) * 32767){cast}"
+    return f"scale to -32768..32767 and use x{cast}"
+
+
+def _is_float(media: Any) -> bool:
+    return str(media.dtype).removeprefix("torch.") in ("float16", "bfloat16", "float32", "float64")
 
 
 def _video_fix(shape: tuple[int, ...]) -> str:
-    rank = len(shape)
     if 0 in shape:
         return "it is empty: leave the track out or yield Idle when there is nothing to show"
-    if rank == 2:
-        return f"{_VIDEO}: for gray use np.stack([frame] * 3, axis=-1)"
-    if rank not in (3, 4):
-        return f"{_VIDEO}: this has {rank} dimensions"
-    if shape[-1] == 3:
+    if len(shape) in (3, 4) and shape[-1] == 3:
         return f"a frame is at most {MAX_SIDE}x{MAX_SIDE}: scale it down"
-    if shape[-1] == 4:
-        return f"{_VIDEO}: drop the alpha channel with frame[..., :3]"
-    if shape[-1] == 1:
-        return f"{_VIDEO}: for gray use np.repeat(frame, 3, axis=-1)"
-    if shape[-3] == 3:
-        axes = "(1, 2, 0)" if rank == 3 else "(0, 2, 3, 1)"
-        return f"{_VIDEO}: the channels come last: use frame.transpose{axes}"
-    return f"{_VIDEO}: the last dimension is red, green, blue"
+    if len(shape) in (3, 4) and shape[-1] == 4 and shape[-3] not in (1, 3):
+        return f"{_VIDEO}: drop the alpha channel with x[..., :3]"
+    call = conversion(shape)
+    if call is not None:
+        return f"{_VIDEO}: use {_WHERE}{call}"
+    if len(shape) in (3, 4):
+        return f"{_VIDEO}: the last dimension is red, green, blue"
+    return f"{_VIDEO}: this has {len(shape)} dimensions"
 
 
 def _audio_fix(shape: tuple[int, ...]) -> str:
     if 0 in shape:
         return "it is empty: leave the track out when there is nothing to hear"
     if len(shape) == 2 and shape[1] in (1, 2):
-        return f"{_AUDIO}: the channels come first: use samples.T"
+        return f"{_AUDIO}: the channels come first: use x.T"
     return f"{_AUDIO} with 1 or 2 channels"

@@ -90,7 +90,7 @@ def test_an_output_of_another_model_is_refused() -> None:
     ("payload", "error", "words"),
     [
         (None, TypeError, "video: got NoneType; frames are uint8"),
-        (np.zeros((2, 2, 3)), TypeError, "video: got float64 (2, 2, 3); frames are uint8 0..255: multiply by 255"),
+        (np.zeros((2, 2, 3)), TypeError, "video: got float64 (2, 2, 3) from 0 to 0; frames are uint8 0..255: use"),
         (np.zeros((2, 2), np.uint8), ValueError, "video: got uint8 (2, 2);"),
         (np.zeros((2, 2, 4), np.uint8), ValueError, "drop the alpha channel"),
         (np.zeros((0, 2, 3), np.uint8), ValueError, "it is empty"),

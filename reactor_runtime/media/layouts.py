@@ -1,0 +1,72 @@
+"""In which order the dimensions of pictures come: batch, channels, time, height and width, by their first letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+Layout = Literal["BCTHW", "BTCHW", "TCHW", "THWC", "CHW", "HWC"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+_RGB, _GRAY, _RGBA = 3, 1, 4
+_LIKELIEST = (_RGB, _GRAY, _RGBA)
+
+
+def channels_last(layout: Layout) -> list[int]:
+    """Give the order to take the dimensions in, the batch's left out, for the channels to come last."""
+    letters = layout.removeprefix("B")
+    return [letters.index(letter) for letter in "THWC" if letter in letters]
+
+
+def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
+    """Say what keeps pictures of this shape from being frames in this layout; None if nothing does."""
+    if len(shape) != len(layout):
+        return f"{layout} has {len(layout)} dimensions"
+    if layout[0] == "B" and shape[0] != 1:
+        return f"in {layout} that is a batch of {shape[0]}, and a track shows one video"
+    channels = shape[layout.index("C")]
+    if channels == _RGBA:
+        return f"in {layout} these are 4 channels, and a frame has no alpha"
+    return None if channels in (_RGB, _GRAY) else f"in {layout} these are {channels} channels, not 3, or 1 for gray"
+
+
+def conversion(shape: tuple[int, ...], value_range: tuple[float, float] | None = None) -> str | None:
+    """Write the likeliest call of `to_frames` for pictures `x` of this shape; None where no layout comes near."""
+    ways = [way for way in _ways(shape) if _channels(way) in _LIKELIEST]
+    if not ways or 0 in shape:
+        return None
+    way = min(ways, key=lambda way: _LIKELIEST.index(_channels(way)))
+    x, whole, layout = way
+    values = "" if value_range is None else f", value_range={value_range}"
+    return f'to_frames({x}{_cut(whole, layout)}, layout="{layout}"{values})'
+
+
+_Way = tuple[str, tuple[int, ...], Layout]
+
+
+def _ways(shape: tuple[int, ...]) -> Iterator[_Way]:
+    """List as what pictures `x` may be taken: the expression, its shape, its layout."""
+    for layout in LAYOUTS:
+        if len(layout) == len(shape):
+            yield "x", shape, layout
+    if len(shape) == 2:
+        yield "x[None]", (1, *shape), "CHW"
+    if len(shape) == 4:
+        yield "x[None]", (1, *shape), "BCTHW"
+
+
+def _channels(way: _Way) -> int:
+    _, shape, layout = way
+    return shape[layout.index("C")]
+
+
+def _cut(shape: tuple[int, ...], layout: Layout) -> str:
+    """Write the index that leaves one video of the batch and no alpha."""
+    wanted = {"B": 1, "C": _RGB}
+    cuts = [
+        f":{wanted[name]}" if name in wanted and size > wanted[name] else ":"
+        for name, size in zip(layout, shape, strict=True)
+    ]
+    while cuts and cuts[-1] == ":":
+        cuts.pop()
+    return f"[{', '.join(cuts)}]" if cuts else ""
