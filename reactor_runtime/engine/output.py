@@ -39,7 +39,7 @@ class Emitter:
         self._contract = contract
         self._clock = clock
         self._sink = sink
-        self._unpack = Unpack(contract)
+        self.unpack = Unpack(contract)
         self._session: Session | None = None
         self._numbers = 0
         self._pace = Pace(contract)
@@ -95,15 +95,26 @@ class Emitter:
         *,
         compute_time: float | None = None,
         drop: bool = False,
+    ) -> None:
+        """Hand over a frame or a batch, waiting while the queue is full; its `compute_time` moves the rate.
+
+        Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
+        """
+        await self.emit_moments(self.unpack(output), compute_time=compute_time, drop=drop)
+
+    async def emit_moments(
+        self,
+        moments: Sequence[Mapping[TrackSpec, NDArray[np.generic]]],
+        *,
+        compute_time: float | None = None,
+        drop: bool = False,
         adapt: bool = True,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Hand over a frame or a batch, waiting while the queue is full; its `compute_time` moves the rate, if it may.
+        """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
 
         `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
-        Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
         """
-        moments = self._unpack(output)
         session = self._session
         if session is None:
             return
@@ -126,7 +137,7 @@ class Emitter:
 
     def skip(self, output: object) -> None:
         """Discard a frame or a batch as `drop` does with a full queue; raises what `emit` would."""
-        moments = self._unpack(output)
+        moments = self.unpack(output)
         if self._session is not None:
             self._skip(moments)
 

@@ -137,13 +137,15 @@ class PipelineDriver:
         began, waited_s = self._clock.now(), self._inputs.waited_s
         item = await steps.next()
         while True:
-            compute_s = self._clock.now() - began - (self._inputs.waited_s - waited_s)
             try:
+                # what is still being computed on a GPU is waited for in here, and belongs to the step
+                moments = None if is_idle(item) else self._emitter.unpack(item)
+                compute_s = self._clock.now() - began - (self._inputs.waited_s - waited_s)
                 self._tell_state(session)
-                if is_idle(item):
+                if moments is None:
                     return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
-                return await self._emitter.emit(
-                    item,
+                return await self._emitter.emit_moments(
+                    moments,
                     compute_time=compute_s,
                     adapt=self._emitter.pace.adaptive,
                     meanwhile=dispatcher.run_waiting,
