@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reactor_runtime.authoring.tracks import Output, payloads
+from reactor_runtime.media.tensors import copied
 
 Note = Callable[[object, float], None]
 
@@ -33,11 +34,11 @@ def kept(output: object) -> object:
     if isinstance(output, np.ndarray):
         return output.copy()
     if not isinstance(output, Output):
-        return output
-    copied = copy.copy(output)
+        return copied(output)
+    twin = copy.copy(output)
     for name, payload in payloads(output).items():
-        object.__setattr__(copied, name, kept(payload))  # the dataclass may be frozen
-    return copied
+        object.__setattr__(twin, name, kept(payload))  # the dataclass may be frozen
+    return twin
 
 
 class _Steps(Generator[Any, Any, Any]):
