@@ -8,6 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reactor_runtime.authoring.backlog import Item
 from reactor_runtime.authoring.buffer import InputBuffer, Waits
 from reactor_runtime.authoring.contract import Contract
@@ -16,8 +19,11 @@ from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.tracks import tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media.frames import check_audio, check_video
 
 Buffer = InputBuffer[Any]
+
+_BATCH = 4
 
 
 class Inputs:
@@ -97,9 +103,17 @@ class Inputs:
             if session == self._session and track in self._buffers:
                 self._buffers[track].push(Item.encoded(file, decode))
 
-    def push_array(self, track: str, array: Any) -> None:
-        """Take what is decoded already, as an offline driver has it; KeyError for an unknown track."""
-        self._buffers[track].push(Item(array))
+    def push_array(self, track: str, array: object) -> None:
+        """Take a copy of what is decoded already, as an offline driver has it: a frame, a batch of them, or sound.
+
+        Raises ValueError for what no client could send, naming the track and the fix.
+        """
+        if track not in self._buffers:
+            known = ", ".join(f"{name} ({kind})" for name, kind in self._kinds.items()) or "none"
+            raise ValueError(f"the model has no input {track!r}; its inputs: {known}")
+        checked = _check(track, self._kinds[track], array)
+        for piece in checked if checked.ndim == _BATCH else (checked,):
+            self._buffers[track].push(Item(np.array(piece, order="C")))
 
     def shutdown(self) -> None:
         """End the decoding thread."""
@@ -110,6 +124,15 @@ class Inputs:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="reactor-decode")
         return self._pool.submit(work)
+
+
+def _check(track: str, kind: str, array: object) -> NDArray[Any]:
+    if isinstance(array, np.ndarray) and not array.size:
+        raise ValueError(f"{track}: got {array.dtype} {array.shape}; it is empty: push what there is to see or hear")
+    try:
+        return check_video(track, array) if kind == "video" else check_audio(track, array)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def _samples(file: bytes) -> Any:

@@ -132,6 +132,15 @@ class Studio(Generic[M]):
             raise CommandError(answer.code, answer.message)
         return Message(*answer.reply) if answer is not None and answer.reply is not None else None
 
+    def push_media(self, track: str, array: object) -> None:
+        """Do what a client does that sends pictures or sound: they wait in the buffer of an input track.
+
+        Takes a frame, a batch, whose frames come one after the other, or sound, as an output track does. Raises
+        ValueError for an unknown track and for what no client could send, naming the fix.
+        """
+        self._need_session()
+        self._host.inputs.push_array(track, array)
+
     def run(self, seconds: float) -> None:
         """Let time pass, with the model stepping and frames being shown when they are due."""
         self._host.hold_steps(False)

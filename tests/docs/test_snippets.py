@@ -74,7 +74,10 @@ async def _frames(model: type[ReactorPipeline | ReactorModel]) -> int:
     async with rig.running():
         for track in rig.contract.tracks:
             if track.direction == "in":
-                rig.inputs.push_array(track.name, np.zeros((8, 8, 3), np.uint8))
+                video = track.kind == "video"
+                rig.inputs.push_array(
+                    track.name, np.zeros((8, 8, 3) if video else 480, np.uint8 if video else np.int16)
+                )
         if "set_prompt" in rig.contract.events:
             rig.event("set_prompt", prompt="a lighthouse")
         await rig.play(PLAYED_S)
