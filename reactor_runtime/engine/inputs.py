@@ -98,7 +98,7 @@ class Inputs:
 
     def push(self, session: str, track: str, file: bytes) -> None:
         """Take a JPEG or WAV for a track; dropped when its session is over."""
-        decode = jpeg.decode if self._kinds.get(track) == "video" else _samples
+        decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
         with self._lock:
             if session == self._session and track in self._buffers:
                 self._buffers[track].push(Item.encoded(file, decode))
@@ -133,10 +133,6 @@ def _check(track: str, kind: str, array: object) -> NDArray[Any]:
         return check_video(track, array) if kind == "video" else check_audio(track, array)
     except TypeError as error:
         raise ValueError(str(error)) from error
-
-
-def _samples(file: bytes) -> Any:
-    return wav.decode(file)[0]
 
 
 def _report(bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:

@@ -6,6 +6,7 @@ Leaves the `rctr` chunk to wire/media_header; here it is one of the chunks that 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,16 @@ _PCM_SUBFORMAT = bytes.fromhex("0100000000001000800000aa00389b71")
 _MAX_CHUNKS = 64  # a file of nothing but empty chunks costs no more time than a good one
 
 
+@dataclass(frozen=True, slots=True)
+class WavHeader:
+    """What a WAV says of itself, and where its samples are."""
+
+    channels: int
+    sample_rate: int
+    start: int
+    size_bytes: int
+
+
 def encode(samples: NDArray[np.int16], sample_rate: int) -> bytes:
     """Write int16 samples `(channels, samples)` as a complete WAV file."""
     channels, count = samples.shape
@@ -35,35 +46,45 @@ def encode(samples: NDArray[np.int16], sample_rate: int) -> bytes:
     return header + samples.T.astype("<i2", copy=False).tobytes()
 
 
-def decode(data: bytes) -> tuple[NDArray[np.int16], int]:
-    """Read a WAV file into a new array `(channels, samples)` and its sample rate.
+def read_header(data: bytes) -> WavHeader:
+    """Read the chunks up to the samples and check that these are all there, converting nothing.
 
     Raises `WireError("bad_media")` for anything else than complete 16-bit PCM with 1 or 2 channels and some sound.
     """
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise _bad("not a WAV file")
+    end = 8 + int.from_bytes(data[4:8], "little")
+    if end > len(data):
+        raise _bad(f"truncated WAV: it should have {end} bytes and has {len(data)}, or it was written as a stream")
     layout: tuple[int, int] | None = None
     position = 12
     for _ in range(_MAX_CHUNKS):
-        if position + _CHUNK.size > len(data):
+        if position + _CHUNK.size > end:
             raise _bad("WAV without samples")
         name, size = _CHUNK.unpack_from(data, position)
         start = position + _CHUNK.size
-        if start + size > len(data):
-            raise _bad("truncated WAV")
+        if start + size > end:
+            raise _bad(f"truncated WAV: a chunk of {size} bytes does not fit")
         if name == b"data":
-            if layout is None:
-                raise _bad("WAV with samples before their format")
-            return _samples(data, start, size, layout[0]), layout[1]
+            return _header(layout, start, size)
         if name == b"fmt ":
             layout = _layout(data[start : start + size])
         position = start + size + size % 2
     raise _bad(f"WAV with more than {_MAX_CHUNKS} chunks before its samples")
 
 
+def decode(data: bytes) -> NDArray[np.int16]:
+    """Read the samples of a WAV file into a new array `(channels, samples)`; raises what `read_header` does."""
+    header = read_header(data)
+    count = header.size_bytes // 2
+    interleaved = np.frombuffer(data, "<i2", count=count, offset=header.start).reshape(-1, header.channels)
+    # A copy: the model may change it, and each channel is one run of memory.
+    return np.array(interleaved.T, dtype=np.int16, order="C")
+
+
 def _layout(chunk: bytes) -> tuple[int, int]:
     if len(chunk) < _FORMAT.size:
-        raise _bad("truncated WAV")
+        raise _bad(f"truncated WAV: a format of {len(chunk)} bytes")
     tag, channels, sample_rate, _, block, bits = _FORMAT.unpack_from(chunk)
     if tag == _EXTENSIBLE and chunk[24:40] == _PCM_SUBFORMAT:
         tag = _PCM
@@ -76,12 +97,13 @@ def _layout(chunk: bytes) -> tuple[int, int]:
     return channels, sample_rate
 
 
-def _samples(data: bytes, start: int, size: int, channels: int) -> NDArray[np.int16]:
+def _header(layout: tuple[int, int] | None, start: int, size: int) -> WavHeader:
+    if layout is None:
+        raise _bad("WAV with samples before their format")
+    channels, sample_rate = layout
     if not size or size % (2 * channels):
         raise _bad(f"WAV with {size} bytes of samples for {channels} channels")
-    interleaved = np.frombuffer(data, "<i2", count=size // 2, offset=start).reshape(-1, channels)
-    # A copy: the model may change it, and each channel is one run of memory.
-    return np.array(interleaved.T, dtype=np.int16, order="C")
+    return WavHeader(channels, sample_rate, start, size)
 
 
 def _bad(message: str) -> WireError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactor_runtime.errors import WireError
-from reactor_runtime.media import jpeg
+from reactor_runtime.media import jpeg, wav
 from reactor_runtime.seam.messages import Media
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.lobby import Engine, Lobby
@@ -72,12 +72,22 @@ class Intake:
             raise WireError(ErrorCode.UNKNOWN_TRACK, f"the model has {wanted}; its inputs: {known}")
         if kind == "video":
             jpeg.read_header(file)
+        else:
+            _check_rate(tracks[0], wav.read_header(file).sample_rate)
         name: str = tracks[0]["name"]
         return name, file
 
     def _tracks(self) -> list[dict[str, Any]]:
         contract = self._engine.contract or {"tracks": []}
         return [track for track in contract["tracks"] if track["direction"] == "in"]
+
+
+def _check_rate(track: dict[str, Any], sample_rate: int) -> None:
+    name, wanted = track["name"], track["sample_rate"]
+    if sample_rate != wanted:
+        raise WireError(
+            ErrorCode.BAD_MEDIA, f"WAV at {sample_rate} Hz for {name}, which takes {wanted} Hz; resample it to that"
+        )
 
 
 def _why_not(connection: Connection) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 from collections.abc import Callable
@@ -201,3 +202,22 @@ def test_whatever_is_damaged_only_wire_error_comes_out(position: int, value: int
 def test_junk_is_always_bad_media(junk: bytes) -> None:
     for data in (junk, b"\xff\xd8" + junk):
         assert outcome(data) == "bad_media"
+
+
+segments_st = st.builds(
+    lambda marker, length, content: b"\xff" + bytes([marker]) + length.to_bytes(2, "big") + content,
+    st.sampled_from([0x01, 0xC0, 0xC2, 0xC4, 0xD8, 0xD9, 0xDA, 0xDB, 0xE0, 0xEF, 0xFF]),
+    st.integers(0, 40),
+    st.binary(max_size=40),
+)
+
+
+@given(st.lists(st.one_of(segments_st, st.binary(max_size=8)), max_size=6), st.booleans())
+def test_whatever_the_segments_are_a_header_is_read_or_it_is_bad_media(segments: list[bytes], ended: bool) -> None:
+    data = b"\xff\xd8" + b"".join(segments) + b"\xff\xd9" * ended
+    with contextlib.suppress(WireError):
+        header = jpeg.read_header(data)
+        assert 0 < header.height <= jpeg.MAX_SIDE
+        assert 0 < header.width <= jpeg.MAX_SIDE
+        assert header.size_bytes <= len(data)
+    assert outcome(data) in ("decoded", "bad_media")
