@@ -50,6 +50,11 @@ class Audience:
         for connection in self._members:
             connection.outbox.put_sound(sound)
 
+    def hush(self) -> None:
+        """Drop the sound that waits for clients: the model has flushed it."""
+        for connection in self._members:
+            connection.outbox.hush()
+
     def tell(self, kind: str, data: Mapping[str, Any]) -> None:
         text = encode_text(kind, data)
         for connection in self:

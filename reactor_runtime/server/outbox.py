@@ -13,6 +13,7 @@ from reactor_runtime.wire.messages import View
 
 MOST_MESSAGES = 1000
 MOST_SOUND_S = 1.0
+ROUNDING_S = 1e-6  # durations don't add up exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,54 @@ class Counters:
     sent_by_track: dict[str, int] = field(default_factory=dict)
 
 
+class SoundQueue:
+    """Keep the sound that waits, in order; of each track at most one second, then the oldest goes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, EncodedSound]] = deque()
+        self._seconds: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def head(self) -> int | None:
+        """The order of the oldest."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def put(self, order: int, sound: EncodedSound) -> None:
+        """Add a piece; one that is longer than a second waits alone."""
+        track = sound.track
+        self._waiting.append((order, sound))
+        self._seconds[track] = self._seconds.get(track, 0.0) + sound.duration_s
+        while self._seconds[track] > MOST_SOUND_S + ROUNDING_S:
+            oldest = next(item for item in self._waiting if item[1].track == track)
+            if oldest[1] is sound:
+                return
+            self._waiting.remove(oldest)
+            self._seconds[track] -= oldest[1].duration_s
+
+    def take(self) -> bytes:
+        """Take the oldest out."""
+        _, sound = self._waiting.popleft()
+        self._seconds[sound.track] -= sound.duration_s
+        return sound.data
+
+    def drop(self, unwanted: Callable[[str], bool] = lambda _: True) -> None:
+        """Drop what waits of the tracks that are unwanted."""
+        kept = [item for item in self._waiting if not unwanted(item[1].track)]
+        self._waiting.clear()
+        self._seconds.clear()
+        for order, sound in kept:
+            self.put(order, sound)
+
+
 class Outbox:
     """Hold what one client is still to be sent, bounded; its sender takes from it as fast as the socket does.
 
     `news` is called, on the loop's thread, when there may be something to take that wasn't there before.
 
-    Messages: at most 1,000, then no more is taken. Sound: at most one second, then the oldest goes.
+    Messages: at most 1,000, then no more is taken. Sound: at most one second a track, then the oldest goes.
     Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
     unless those wait for an acknowledgement: a message never does.
     """
@@ -67,8 +110,7 @@ class Outbox:
         self._clock = clock
         self._order = 0
         self._messages: deque[tuple[int, str]] = deque()
-        self._sounds: deque[tuple[int, EncodedSound]] = deque()
-        self._sound_s = 0.0
+        self._sounds = SoundQueue()
         self._slots: dict[str, tuple[int, EncodedFrame]] = {}
         self._windows: dict[str, Window] = {}
         self._view = View()
@@ -99,14 +141,15 @@ class Outbox:
         self.news()
 
     def put_sound(self, sound: EncodedSound) -> None:
-        """Queue a piece of sound; more than a second of it pushes the oldest out."""
+        """Queue a piece of sound; more than a second of its track pushes the oldest out."""
         if self._unwanted(sound.track):
             return
-        self._sounds.append((self._next_order(), sound))
-        self._sound_s += sound.duration_s
-        while self._sound_s > MOST_SOUND_S and len(self._sounds) > 1:
-            self._sound_s -= self._sounds.popleft()[1].duration_s
+        self._sounds.put(self._next_order(), sound)
         self.news()
+
+    def hush(self) -> None:
+        """Drop the sound that waits: the model has flushed it."""
+        self._sounds.drop()
 
     def acknowledge(self, track: str, seq: int) -> None:
         """Take the client's word that it has shown all frames of `track` up to `seq`."""
@@ -119,13 +162,14 @@ class Outbox:
         self._view = view
         for track in [track for track in self._slots if self._unwanted(track)]:
             del self._slots[track]
+        self._sounds.drop(self._unwanted)
         self.news()
 
     def finish(self) -> None:
         """Take nothing in any more; the messages that are left are still to be sent."""
         self.finished = True
         self._slots.clear()
-        self._sounds.clear()
+        self._sounds.drop()
         self.news()
 
     def take(self) -> tuple[str | bytes | None, float | None]:
@@ -133,9 +177,8 @@ class Outbox:
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
         frame_order = self._slots[track][0] if track is not None else None
-        orders = [
-            order for order in (self._head(self._messages), self._head(self._sounds), frame_order) if order is not None
-        ]
+        waiting = self._messages[0][0] if self._messages else None
+        orders = [order for order in (waiting, self._sounds.head, frame_order) if order is not None]
         if not orders:
             return None, retry_at
         oldest = min(orders)
@@ -143,9 +186,7 @@ class Outbox:
             return self._take_frame(track, now), None
         if self._messages and self._messages[0][0] == oldest:
             return self._messages.popleft()[1], None
-        sound = self._sounds.popleft()[1]
-        self._sound_s -= sound.duration_s
-        return sound.data, None
+        return self._sounds.take(), None
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
@@ -177,7 +218,3 @@ class Outbox:
     def _next_order(self) -> int:
         self._order += 1
         return self._order
-
-    @staticmethod
-    def _head(items: deque[tuple[int, str]] | deque[tuple[int, EncodedSound]]) -> int | None:
-        return items[0][0] if items else None

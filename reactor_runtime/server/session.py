@@ -67,6 +67,7 @@ class Session:
                 self._playout.put(message, ring, self._started_at)
             case seam.Flush():
                 self._playout.flush(message.before)
+                self._audience.hush()
             case seam.ModelSaid():
                 self._playout.put_message(lambda: self._deliver(message))
             case seam.StateChanged():
