@@ -87,7 +87,7 @@ class Emitter:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
         if self._held or self._full():
             return None
-        return self._pace.step_at()
+        return self._pace.step_at(self._clock.now())
 
     async def emit(
         self,
@@ -118,7 +118,7 @@ class Emitter:
         session = self._session
         if session is None:
             return
-        if compute_time is not None and adapt:
+        if compute_time is not None and adapt and _shows(moments):
             self._pace.adapt(len(moments), compute_time)
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, session.applied
@@ -148,7 +148,7 @@ class Emitter:
             return
         self._flushes += 1
         self._sink.send(Flush(session.id, before=self._numbers))
-        self._pace.schedule.reset()
+        self._pace.restart()
         if self._sizes:
             self._hand_over(session, self._sizes, session.applied)
         session.wake()
@@ -156,7 +156,7 @@ class Emitter:
     def _hand_over(
         self,
         session: Session,
-        moment: Mapping[TrackSpec, NDArray[np.generic]] | Mapping[TrackSpec, Black],
+        moment: Mapping[TrackSpec, NDArray[np.generic] | Black],
         applied: int,
         compute_s: float = 0.0,
         *,
@@ -165,18 +165,15 @@ class Emitter:
         now = self._clock.now()
         number = self._numbers
         self._numbers += 1
-        due = self._pace.next(now)
+        due = self._pace.next(now, moment)
         self._outstanding[number] = _Outstanding(due, now, compute_s if first else None)
-        pieces = tuple(Piece(track, self._next_seq(track), payload) for track, payload in moment.items())
-        for piece in pieces:
-            if piece.track.kind == "video" and not isinstance(piece.payload, Black):
-                self._sizes[piece.track] = Black(*piece.payload.shape[:2])
+        pieces = tuple(self._piece(track, payload, due) for track, payload in moment.items())
         self._sink.show(
             Outgoing(
                 session=session.id,
                 number=number,
                 due=due,
-                interval_s=1.0 / self._pace.schedule.fps,
+                interval_s=self._pace.length_s,
                 handed_over=now,
                 wall_us=session.wall_us(now),
                 applied=applied,
@@ -184,6 +181,15 @@ class Emitter:
                 pieces=pieces,
             )
         )
+
+    def _piece(self, track: TrackSpec, payload: NDArray[np.generic] | Black, due: float) -> Piece:
+        seq = self._next_seq(track)
+        if isinstance(payload, Black):
+            return Piece(track, seq, payload, due)
+        if track.kind == "audio":
+            return Piece(track, seq, payload, self._pace.begins(track, due, payload.shape[1]))
+        self._sizes[track] = Black(*payload.shape[:2])
+        return Piece(track, seq, payload, due)
 
     def _full(self) -> bool:
         """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two may be."""
@@ -202,3 +208,8 @@ class Emitter:
         seq = self._seqs[track.name]
         self._seqs[track.name] = seq + 1
         return seq
+
+
+def _shows(moments: Sequence[Mapping[TrackSpec, object]]) -> bool:
+    """Tell whether there are pictures: sound alone says nothing of how fast these are made."""
+    return any(track.kind == "video" for moment in moments[:1] for track in moment)

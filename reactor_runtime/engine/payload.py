@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import Output, TrackSpec, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.media.sound import pieces_of
 from reactor_runtime.media.split import split
 
 
@@ -33,7 +34,18 @@ class Unpack:
         else:
             raise TypeError(self._why_not_raw(output))
         checked = {name: _check(self._tracks[name], value) for name, value in values.items()}
-        return [{self._tracks[name]: piece for name, piece in moment.items()} for moment in split(checked)]
+        moments = split(checked, alone=self._pieces(checked))
+        return [{self._tracks[name]: piece for name, piece in moment.items()} for moment in moments]
+
+    def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:
+        """Tell in how many pieces sound is cut that comes alone."""
+        durations_s = []
+        for name, payload in checked.items():
+            rate = self._tracks[name].sample_rate
+            if rate is None:
+                return 1
+            durations_s.append(payload.shape[1] / rate)
+        return pieces_of(durations_s) if durations_s else 1
 
     def _why_not_raw(self, output: object) -> str:
         if not self._outputs:

@@ -21,19 +21,27 @@ class Black:
     height: int
     width: int
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.height, self.width, 3
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one track shows or plays within a moment."""
+    """What one track shows or plays within a moment, from `at` on."""
 
     track: TrackSpec
     seq: int
     payload: NDArray[np.generic] | Black
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A moment on its way out; its arrays belong to the author again once `show` has returned."""
+    """A moment on its way out; its arrays belong to the author again once `show` has returned.
+
+    It lasts `interval_s`.
+    """
 
     session: str
     number: int
@@ -78,7 +86,7 @@ class SeamSink:
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
-                sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate))
+                sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at))
         self._channel.send(
             Moment(
                 moment.session,

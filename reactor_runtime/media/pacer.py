@@ -16,6 +16,7 @@ class Schedule:
         self._interval_s = _interval_s(fps)
         self._fps = fps
         self._due_s: float | None = None
+        self._length_s: float | None = None
 
     @property
     def fps(self) -> float:
@@ -29,21 +30,25 @@ class Schedule:
     @property
     def upcoming(self) -> float | None:
         """When the next frame is needed; None before the first, which is due as soon as it is there."""
-        return None if self._due_s is None else self._due_s + self._interval_s
+        if self._due_s is None:
+            return None
+        return self._due_s + (self._interval_s if self._length_s is None else self._length_s)
 
-    def next(self, now: float, lead_s: float = 0.0) -> float:
+    def next(self, now: float, lead_s: float = 0.0, *, length_s: float | None = None, forgiven_s: float = 0.0) -> float:
         """Return when the next frame is due and advance; never earlier than `lead_s` after `now`.
 
-        The lead is what must still happen before the frame can be shown, such as encoding it.
+        The lead is what must still happen before the frame can be shown, such as encoding it. `length_s` is how long
+        this frame lasts, if not one interval. One that is late by `forgiven_s` at most keeps its place on the grid.
         """
         earliest = now + lead_s
         upcoming = self.upcoming
-        self._due_s = earliest if upcoming is None else max(upcoming, earliest)
+        self._due_s = earliest if upcoming is None or earliest > upcoming + forgiven_s else upcoming
+        self._length_s = length_s
         return self._due_s
 
     def reset(self) -> None:
         """Forget the grid: the next frame is due at once. The rate stays."""
-        self._due_s = None
+        self._due_s = self._length_s = None
 
 
 def _interval_s(fps: float) -> float:

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 _BATCH = 4
 
 
-def split(payloads: Mapping[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:
+def split(payloads: Mapping[str, NDArray[Any]], *, alone: int = 1) -> list[dict[str, NDArray[Any]]]:
     """Cut checked payloads (see `frames`) into moments, each a view per track; nothing is copied.
 
     A single frame beside a batch is in every moment. Sound is cut evenly, longer pieces first; where there are fewer
-    samples than moments, the last moments have none. Raises `ValueError` when batches differ in length.
+    samples than moments, the last moments have none. Sound without frames makes `alone` moments. Raises `ValueError`
+    when batches differ in length.
     """
     counts = {track: len(payload) for track, payload in payloads.items() if payload.ndim == _BATCH}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{track} has {count}" for track, count in counts.items())
         raise ValueError(f"{listed} frames: batched tracks of one output must have the same number of frames")
-    moments: list[dict[str, NDArray[Any]]] = [{} for _ in range(next(iter(counts.values()), 1))] if payloads else []
+    count = next(iter(counts.values()), alone)
+    moments: list[dict[str, NDArray[Any]]] = [{} for _ in range(count)] if payloads else []
     for track, payload in payloads.items():
         for moment, piece in zip(moments, _pieces(payload, len(moments)), strict=False):
             moment[track] = piece

@@ -135,7 +135,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """One piece of sound within a moment, int16 of shape (channels, samples) at `offset` in the ring."""
+    """One piece of sound within a moment, int16 of shape (channels, samples) at `offset` in the ring.
+
+    It begins at `at`, which is the moment's `due` but for rounding: the pieces of a track are end to end.
+    """
 
     track: str
     seq: int
@@ -143,6 +146,7 @@ class Sound:
     channels: int
     samples: int
     sample_rate: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

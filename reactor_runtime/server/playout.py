@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -67,8 +67,9 @@ class Playout:
         self._credit = credit
         self._alarm = Alarm(clock)
         self._queue: deque[_Queued | Callable[[], None]] = deque()
-        self._shown_at = 0.0
-        self._first_after_flush = False
+        self._not_before = 0.0
+        self._flushed = False
+        self._begun: set[str] = set()
         self.times = Times()
 
     def __len__(self) -> int:
@@ -76,13 +77,32 @@ class Playout:
 
     def put(self, moment: Moment, ring: RingReader, started_at: float) -> None:
         """Queue a moment and start encoding it; `started_at` is the session's start."""
-        flag = FrameFlag.AFTER_FLUSH if self._first_after_flush else FrameFlag(0)
-        self._first_after_flush = False
+        first = self._first_of(moment)
         queued = _Queued(moment, self._clock.now())
         self._encoder.submit(
-            lambda: encode_moment(moment, ring, started_at, flag), lambda encoding: self._encoded(queued, encoding)
+            lambda: encode_moment(moment, ring, started_at, first), lambda encoding: self._encoded(queued, encoding)
         )
-        self._queue.append(queued)
+        self._queue.insert(self._place(moment), queued)
+
+    def _first_of(self, moment: Moment) -> set[str]:
+        """Tell for which tracks this is the first after a flush."""
+        if not self._flushed:
+            return set()
+        tracks = [picture.track for picture in moment.pictures] + [sound.track for sound in moment.sounds]
+        first = set(tracks) - self._begun
+        self._begun |= first
+        return first
+
+    def _place(self, moment: Moment) -> int:
+        """Find where in the queue a moment belongs: sound alone and frames are made in any order, and due in theirs."""
+        place = len(self._queue)
+        for index in reversed(range(len(self._queue))):
+            item = self._queue[index]
+            if isinstance(item, _Queued):
+                if item.moment.due <= moment.due:
+                    break
+                place = index
+        return place
 
     def put_message(self, deliver: Callable[[], None]) -> None:
         """Call `deliver` when everything queued so far has been shown."""
@@ -102,7 +122,9 @@ class Playout:
             else:
                 kept.append(item)
         self._queue = kept
-        self._first_after_flush = True
+        self._flushed = True
+        self._begun.clear()
+        self._not_before = 0.0
         self._alarm.ring()
 
     def clear(self) -> None:
@@ -124,7 +146,9 @@ class Playout:
             if isinstance(item, _Queued):
                 if not item.ready_at:
                     return None
-                at = max(item.moment.due, self._shown_at + item.moment.interval_s * CLOSEST)
+                at = item.moment.due
+                if item.moment.pictures:  # sound isn't seen to come in a burst, and its times say when it is heard
+                    at = max(at, self._not_before)
                 if self._clock.now() < at - EARLY_S:
                     return at
             self._queue.popleft()
@@ -150,7 +174,9 @@ class Playout:
 
     def _show(self, item: _Queued) -> None:
         moment = item.moment
-        self._shown_at = self._clock.now()
+        now = self._clock.now()
+        if moment.pictures:
+            self._not_before = now + moment.interval_s * CLOSEST
         assert item.encoding is not None, "only what is encoded is shown"
         error = item.encoding.exception()
         if error is not None:
@@ -168,8 +194,8 @@ class Playout:
                     queue=encoded.began - item.arrived_at,
                     encode=encoded.ended - encoded.began,
                     back=item.ready_at - encoded.ended,
-                    hold=max(0.0, min(self._shown_at, moment.due) - item.ready_at),
-                    late=max(0.0, self._shown_at - moment.due),
+                    hold=max(0.0, min(now, moment.due) - item.ready_at),
+                    late=max(0.0, now - moment.due),
                 )
             )
         self._credit(Credit(moment.session, moment.number, item.ready_at))
@@ -206,21 +232,25 @@ class Times:
         }
 
 
-def encode_moment(moment: Moment, ring: RingReader, started_at: float, flag: FrameFlag) -> Encoded:
-    """Encode everything a moment shows and plays; runs on an encoder thread."""
+def encode_moment(moment: Moment, ring: RingReader, started_at: float, first: Collection[str]) -> Encoded:
+    """Encode all that a moment shows and plays, of some tracks the `first` after a flush; runs on an encoder thread."""
     began = time.monotonic()
-    pts_us = max(0, int((moment.due - started_at) * 1e6))
 
-    def header(part: Picture | Sound) -> MediaHeader:
+    def header(part: Picture | Sound, at: float) -> MediaHeader:
+        flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
+        pts_us = max(0, round((at - started_at) * 1e6))
         return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
 
     frames = tuple(
         EncodedFrame(
-            picture.track, picture.seq, attach(header(picture), jpeg.encode(_pixels(picture, ring))), moment.interval_s
+            picture.track,
+            picture.seq,
+            attach(header(picture, moment.due), jpeg.encode(_pixels(picture, ring))),
+            moment.interval_s,
         )
         for picture in moment.pictures
     )
-    sounds = tuple(_encode_sound(sound, ring, header(sound)) for sound in moment.sounds)
+    sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in moment.sounds)
     return Encoded(frames, sounds, began, time.monotonic())
 
 

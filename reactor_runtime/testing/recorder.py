@@ -83,7 +83,7 @@ class Recorder:
             array: NDArray[Any] = np.zeros((payload.height, payload.width, 3), np.uint8)
         else:
             array = payload.copy()  # it is the author's again when this returns
-        return Frame(piece.track.name, round(moment.due - self._began, 9), piece.seq, moment.applied, array)
+        return Frame(piece.track.name, round(piece.at - self._began, 9), piece.seq, moment.applied, array)
 
     def _give_back(self, credit: Credit) -> None:
         del self._queued[credit.moment]

@@ -242,7 +242,7 @@ async def test_a_moment_says_when_it_was_handed_over_and_what_was_applied() -> N
 async def test_sound_is_cut_among_the_frames_it_comes_with() -> None:
     desk = Desk(Sounding)
     await desk.emitter.emit(Both(video=batch(1, 2, 3, 4), audio=np.arange(10, dtype=np.int16)))
-    lengths = [piece.payload.shape[1] for shown in desk.sink.shown for piece in shown.moment.pieces[1:]]  # type: ignore[union-attr]
+    lengths = [piece.payload.shape[1] for shown in desk.sink.shown for piece in shown.moment.pieces[1:]]
     assert lengths == [3, 3, 2, 2]
 
 

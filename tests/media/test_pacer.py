@@ -94,3 +94,17 @@ def test_each_gap_is_that_of_the_rate_in_force(fps: float, rates: list[float]) -
         due = schedule.next(0.0)
         assert due - previous == pytest.approx(1 / rate)
         previous = due
+
+
+def test_a_frame_may_last_longer_or_shorter_than_an_interval() -> None:
+    schedule = Schedule(10)
+    lengths: list[float | None] = [None, 0.5, 0.02, None]
+    assert [schedule.next(1.0, length_s=length) for length in lengths] == pytest.approx([1.0, 1.1, 1.6, 1.62])
+    assert schedule.upcoming == pytest.approx(1.72)
+
+
+@pytest.mark.parametrize(("late_s", "due"), [(0.015, 1.1), (0.025, 1.125)])
+def test_what_is_forgiven_stays_on_the_grid(late_s: float, due: float) -> None:
+    schedule = Schedule(10)
+    schedule.next(1.0)
+    assert schedule.next(1.1 + late_s, forgiven_s=0.02) == pytest.approx(due)

@@ -5,6 +5,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator
 
+import numpy as np
 import pytest
 
 from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
@@ -25,6 +26,7 @@ class Theatre:
         self.credits: list[Credit] = []
         self.shown: list[tuple[int | str, float]] = []
         self.headers: list[MediaHeader] = []
+        self.sound_headers: list[MediaHeader] = []
         self.playout = Playout(self.clock, self.encoder, self, self.credits.append)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
@@ -37,13 +39,16 @@ class Theatre:
         self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
 
     def play(self, sound: EncodedSound) -> None:
+        header, _ = detach(sound.data)
+        assert header is not None
+        self.sound_headers.append(header)
         self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
 
     def put(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
         """Queue a frame that is due so many seconds after the start; `broken` ones can't be encoded."""
         (offset,) = self.writer.write(number, [frame(number)])
         picture = Picture("video", number, 1 << 40 if broken else offset, 2, 2)
-        sounds = (Sound("audio", number, 0, 1, 6, 48000),) if sound else ()
+        sounds = (Sound("audio", number, 0, 1, 6, 48000, 1000.0 + due),) if sound else ()
         moment = Moment(
             session="s",
             number=number,
@@ -56,6 +61,13 @@ class Theatre:
             pictures=(picture,),
             sounds=sounds,
         )
+        self.playout.put(moment, self.reader, 1000.0)
+
+    def put_sound(self, number: int, due: float, *, at: float | None = None, interval_s: float = 0.5) -> None:
+        """Queue a piece of sound that comes alone; `at` says when it begins, if not when it is due."""
+        (offset,) = self.writer.write(number, [np.zeros((1, 6), np.int16)])
+        sound = Sound("audio", number, offset, 1, 6, 48_000, 1000.0 + (due if at is None else at))
+        moment = Moment("s", number, 1000.0 + due, interval_s, self.clock.now(), 5, 3, 0.0, (), (sound,))
         self.playout.put(moment, self.reader, 1000.0)
 
     def say(self, text: str) -> None:
@@ -205,3 +217,68 @@ async def test_a_credit_says_when_the_moment_was_ready(theatre: Theatre) -> None
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert [round(credit.ready_at - 1000.0, 4) for credit in theatre.credits] == [0.2]
+
+
+async def test_sound_says_when_it_begins_to_the_sample(theatre: Theatre) -> None:
+    theatre.put_sound(0, 0.25, at=0.2500004)
+    theatre.put_sound(1, 0.5, at=0.4999996)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert [header.pts_us for header in theatre.sound_headers] == [250_000, 500_000]
+
+
+async def test_sound_alone_holds_up_no_frame_and_no_frame_sound(theatre: Theatre) -> None:
+    theatre.put_sound(0, 0.0)
+    theatre.put_sound(1, 0.5)
+    theatre.say("said after the second piece")
+    for number in range(2, 5):
+        theatre.put(number, 0.1 * number)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.shown == [
+        ("audio", 0.0), (2, 0.2), (3, 0.3), (4, 0.4), ("audio", 0.5), ("said after the second piece", 0.5)
+    ]  # fmt: skip
+
+
+async def test_a_frame_that_lasts_long_does_not_hold_up_itself(theatre: Theatre) -> None:
+    theatre.put(0, 0.0)
+    theatre.put_sound(1, 0.05, interval_s=5.0)
+    theatre.put(2, 0.1)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.shown == [(0, 0.0), ("audio", 0.05), (2, 0.1)]
+
+
+async def test_black_after_a_flush_waits_for_nothing(theatre: Theatre) -> None:
+    theatre.put(0, 0.0)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(0.01)
+    theatre.playout.flush(before=1)
+    theatre.put(1, 0.01)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(0.01)
+    assert theatre.shown == [(0, 0.0), (1, 0.01)]
+
+
+async def test_the_first_of_each_track_after_a_flush_says_so(theatre: Theatre) -> None:
+    theatre.playout.flush(before=0)
+    theatre.put(0, 0.0)
+    theatre.put(1, 0.1, sound=True)
+    theatre.put(2, 0.2, sound=True)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert [header.flags for header in theatre.headers] == [FrameFlag.AFTER_FLUSH, 0, 0]
+    assert [header.flags for header in theatre.sound_headers] == [FrameFlag.AFTER_FLUSH, 0]
+
+
+async def test_a_flush_drops_sound_that_comes_alone(theatre: Theatre) -> None:
+    theatre.put_sound(0, 0.5)
+    theatre.put(1, 0.1)
+    theatre.encoder.run_all()
+    await settle()
+    theatre.playout.flush(before=2)
+    theatre.put_sound(2, 0.2)
+    theatre.encoder.run_all()
+    await theatre.clock.advance(1.0)
+    assert theatre.shown == [("audio", 0.2)]
+    assert theatre.credited == [1, 0, 2]
