@@ -59,12 +59,13 @@ def parse_frame(data: bytes) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """A piece of sound as it came."""
+    """A piece of sound as it came; `pcm` holds its samples, those of the channels in turn."""
 
     header: Header
     channels: int
     samples: int
     sample_rate: int
+    pcm: bytes
 
 
 def parse_sound(data: bytes) -> Sound:
@@ -73,7 +74,8 @@ def parse_sound(data: bytes) -> Sound:
     with wave.open(io.BytesIO(data)) as file:
         assert file.getsampwidth() == 2
         header = parse_header(data[20 : 20 + length])
-        return Sound(header, file.getnchannels(), file.getnframes(), file.getframerate())
+        samples = file.getnframes()
+        return Sound(header, file.getnchannels(), samples, file.getframerate(), file.readframes(samples))
 
 
 class Client:
@@ -133,6 +135,13 @@ class Client:
             received = await self.next()
             if isinstance(received, bytes) and received[:4] == b"RIFF":
                 return parse_sound(received)
+
+    async def media(self) -> Frame | Sound:
+        """Read up to the next picture or piece of sound, whichever comes first."""
+        while True:
+            received = await self.next()
+            if isinstance(received, bytes):
+                return parse_frame(received) if received[:2] == b"\xff\xd8" else parse_sound(received)
 
     async def closed(self) -> tuple[int, str]:
         """Read to the end; returns close code and reason."""
