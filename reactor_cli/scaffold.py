@@ -1,7 +1,7 @@
 """New projects from templates: which there are, what is in the way, and the files themselves.
 
-A template is a directory of plain files with a `template.yaml` that describes them. In them PROJECT_NAME stands for the
-name; nothing else is replaced, so that a template is a project that runs as it lies there.
+A template is a directory of plain files with a `template.yaml` that describes it; what projects have in common lies in
+`_shared`. PROJECT_NAME stands for the name; nothing else is replaced, so that a template runs as it lies there.
 """
 
 from __future__ import annotations
@@ -12,20 +12,28 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from reactor_runtime.errors import UsageError
 
 PLACEHOLDER = "PROJECT_NAME"
+DEFAULT = "pipeline"
+SHARED = "_shared"
+REQUIREMENTS = PurePosixPath("requirements.txt")
 MOST_CHARACTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFile:
-    """Pair a file of a template with where it goes in a project and a phrase on what it is for."""
+    """Name a file of a project, with a phrase on what it is for and the stored files that it consists of."""
 
-    source: Path
+    sources: tuple[Path, ...]
     path: PurePosixPath
     phrase: str
+
+    def text(self) -> str:
+        """Read the stored files, one after the other with an empty line between."""
+        return "\n".join(source.read_text(encoding="utf-8") for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +43,14 @@ class Template:
     name: str
     description: str
     files: tuple[TemplateFile, ...]
+    needs_more: bool = False
+    """Whether it requires packages that others do without."""
 
 
 def templates() -> list[Template]:
-    """List the templates that come with Reactor, by name."""
-    return [_read(path.parent) for path in sorted(_directory().glob("*/template.yaml"))]
+    """List the templates that come with Reactor: the default one, then the others by name."""
+    found = [_read(path.parent) for path in _directory().glob("[!_]*/template.yaml")]
+    return sorted(found, key=lambda template: (template.name != DEFAULT, template.name))
 
 
 def find(name: str) -> Template:
@@ -78,7 +89,7 @@ def write(template: Template, target: Path, name: str, *, merge: bool = False, f
         if force:
             path.unlink(missing_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:
-            new.write(file.source.read_text(encoding="utf-8").replace(PLACEHOLDER, name))
+            new.write(file.text().replace(PLACEHOLDER, name))
 
 
 def tree(template: Template, title: str) -> str:
@@ -108,14 +119,25 @@ def _directory() -> Path:
 
 
 def _read(directory: Path) -> Template:
+    shared = directory.with_name(SHARED)
+    described = _described(directory)
+    own, common = described.get("files", {}), _described(shared)["files"]
+    files = []
+    for written in dict.fromkeys([*own, *common]):
+        path = PurePosixPath(written)
+        stored = path.with_name(path.name.removeprefix("."))
+        sources = tuple(place / stored for place in (shared, directory) if (place / stored).is_file())
+        if sources:
+            files.append(TemplateFile(sources, path, own.get(written) or common[written]))
+    needs_more = (directory / REQUIREMENTS).is_file()
+    return Template(directory.name, described["description"], tuple(files), needs_more)
+
+
+def _described(directory: Path) -> dict[str, Any]:
     import yaml
 
-    described = yaml.safe_load((directory / "template.yaml").read_text(encoding="utf-8"))
-    files = []
-    for written, phrase in described["files"].items():
-        path = PurePosixPath(written)
-        files.append(TemplateFile(directory / path.with_name(path.name.removeprefix(".")), path, phrase))
-    return Template(directory.name, described["description"], tuple(files))
+    described: dict[str, Any] = yaml.safe_load((directory / "template.yaml").read_text(encoding="utf-8"))
+    return described
 
 
 def _objection(name: str) -> str:

@@ -18,6 +18,7 @@ EPILOG = """
 \b
 Examples:
   reactor init my-model           a new directory my-model
+  reactor init my-film -t webcam  from another template
   reactor init --here             into this directory, named after it
   reactor init --list             which templates there are
 """
@@ -28,8 +29,8 @@ def init(
         str | None, typer.Argument(metavar="NAME", help="The project's name, and the directory to make.")
     ] = None,
     template: Annotated[
-        str, typer.Option("--template", "-t", metavar="TEMPLATE", help="What to start from.")
-    ] = "pipeline",
+        str | None, typer.Option("--template", "-t", metavar="TEMPLATE", help="What to start from; pipeline without.")
+    ] = None,
     here: Annotated[bool, typer.Option("--here", help="Write into this directory instead of a new one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are in the way.")] = False,
     list_templates: Annotated[bool, typer.Option("--list", help="List the templates and exit.")] = False,
@@ -43,7 +44,7 @@ def init(
     if list_templates:
         _print_templates(scaffold.templates())
         return
-    chosen = scaffold.find(template)
+    chosen = scaffold.find(scaffold.DEFAULT if template is None else template)
     name = name if name is not None else Path.cwd().name if here else "my-model"
     scaffold.check_name(name)
     target = Path() if here else Path(name)
@@ -56,6 +57,8 @@ def init(
     console.out("Next:")
     if not here:
         console.out(f"  cd {shlex.quote(name)}")
+    if chosen.needs_more:
+        console.out(f"  pip install -r {scaffold.REQUIREMENTS}")
     console.out("  reactor run")
 
 

@@ -6,22 +6,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_cli.scaffold import PLACEHOLDER, Template, TemplateFile, check_name, find, templates, tree, write
+from reactor_cli.scaffold import (
+    DEFAULT,
+    PLACEHOLDER,
+    SHARED,
+    Template,
+    TemplateFile,
+    check_name,
+    find,
+    templates,
+    tree,
+    write,
+)
 from reactor_runtime.errors import UsageError
 from tests.cli.command import ROOT
 
-
-def test_every_template_describes_itself_and_all_its_files() -> None:
-    for template in templates():
-        assert template.description
-        stored = {path for path in (ROOT / "templates" / template.name).rglob("*") if path.is_file()}
-        stored = {path for path in stored if "cache" not in str(path.parent) and path.name != "template.yaml"}
-        assert stored == {file.source for file in template.files}
-        assert all(file.phrase for file in template.files)
+TEMPLATES = ROOT / "templates"
 
 
-def test_the_default_template_is_there() -> None:
-    assert find("pipeline").name == "pipeline"
+def stored(directory: Path) -> set[Path]:
+    files = {path for path in directory.rglob("*") if path.is_file() and path.name != "template.yaml"}
+    return {path for path in files if "cache" not in str(path.parent.relative_to(directory))}
+
+
+@pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
+def test_a_template_describes_itself_and_all_its_files(template: Template) -> None:
+    assert template.description
+    assert len(template.description) <= 90
+    used = {source for file in template.files for source in file.sources}
+    assert used == stored(TEMPLATES / template.name) | stored(TEMPLATES / SHARED)
+    assert all(file.phrase for file in template.files)
+
+
+def test_the_default_template_comes_first() -> None:
+    assert templates()[0].name == find(DEFAULT).name == DEFAULT
+
+
+def test_what_lies_in_both_places_is_the_shared_file_and_then_the_template_s() -> None:
+    (notes,) = [file for file in find(DEFAULT).files if file.path.name == "AGENTS.md"]
+    shared, own = (place / "AGENTS.md" for place in (TEMPLATES / SHARED, TEMPLATES / DEFAULT))
+    assert notes.text() == f"{shared.read_text()}\n{own.read_text()}"
 
 
 @pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "there is pipeline")])
@@ -70,7 +94,7 @@ def template(tmp_path: Path) -> Template:
     source = tmp_path / "stored"
     source.write_text(f"name: {PLACEHOLDER}\n")
     paths = ["model.py", "tests/test_model.py", "tests/deep/more.py", ".gitignore", "docs/page.md"]
-    return Template("t", "d", tuple(TemplateFile(source, PurePosixPath(path), f"for {path}") for path in paths))
+    return Template("t", "d", tuple(TemplateFile((source,), PurePosixPath(path), f"for {path}") for path in paths))
 
 
 def test_the_name_is_filled_in(template: Template, tmp_path: Path) -> None:

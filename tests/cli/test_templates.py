@@ -1,0 +1,108 @@
+"""Every template is a project that works as it is: its own tests, lint, `reactor check`, frames and events served."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from PIL import Image
+
+from reactor_cli.scaffold import find, templates, write
+from reactor_runtime.media import wav
+from tests.cli.command import python, reactor
+from tests.cli.values import value
+from tests.server.client import Client, controlling
+from tests.server.running import RunningServer, serving
+
+NAMES = [template.name for template in templates()]
+Data = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of each template, where what it requires is installed."""
+    name = request.param
+    directory: Path = tmp_path_factory.mktemp(name) / name
+    write(find(name), directory, name)
+    required = re.findall(r"^[a-z]\w*", (directory / "requirements.txt").read_text(), re.MULTILINE)
+    missing = [package for package in required if importlib.util.find_spec(package) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    return directory
+
+
+def test_its_own_tests_pass(project: Path) -> None:
+    outcome = python("-m", "pytest", "-q", "-W", "error", cwd=project)
+    assert outcome.code == 0, outcome.out
+    assert " passed" in outcome.out
+
+
+def test_it_has_no_lint(project: Path) -> None:
+    outcome = python("-m", "ruff", "check", "--isolated", "--select", "E,F,I,B,UP", "--line-length", "120", cwd=project)
+    assert outcome.code == 0, outcome.out
+
+
+def test_check_has_no_objection(project: Path) -> None:
+    outcome = reactor("check", cwd=project)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_its_readme_speaks_of_every_control(project: Path) -> None:
+    readme = (project / "README.md").read_text()
+    outcome = reactor("schema", cwd=project)
+    events = re.findall(r'"Event\.([^"]+)": \{', outcome.out)
+    assert [name for name in events if f"`{name.removeprefix('set_')}`" not in readme] == []
+
+
+@pytest.fixture(scope="module")
+def server(project: Path) -> Iterator[RunningServer]:
+    with serving(project) as server:
+        yield server
+        assert not re.search(r"^(\S+ )?(error|warning)|Traceback", server.log, re.MULTILINE), server.log
+
+
+async def test_it_shows_frames_of_its_size_and_takes_every_event(server: RunningServer, project: Path) -> None:
+    async with controlling(server.url) as visitor:
+        (welcome,) = [text["data"] for text in visitor.texts if text["type"] == "reactor.welcome"]
+        await send_media(visitor, welcome["tracks"])
+        await receive_all(visitor, welcome["tracks"], project)
+        for name, spec in welcome["schema"]["events"].items():
+            data = value(spec["parameters"])
+            Draft202012Validator(spec["parameters"]).validate(data)
+            answer = await visitor.ask(name, data)
+            assert answer["type"] == "reactor.reply", answer
+            await send_media(visitor, welcome["tracks"])
+        await receive_all(visitor, welcome["tracks"], project)
+
+
+async def send_media(visitor: Client, tracks: list[Data]) -> None:
+    """Send what the model takes: a camera's picture, and a tenth of a second of sound."""
+    for track in tracks:
+        if (track["direction"], track["kind"]) == ("in", "video"):
+            file = io.BytesIO()
+            Image.effect_noise((320, 240), 80).convert("RGB").save(file, "JPEG")
+            await visitor.socket.send(file.getvalue())
+        elif track["direction"] == "in":
+            await visitor.socket.send(wav.encode(np.zeros((1, 4800), np.int16), track["sample_rate"]))
+
+
+async def receive_all(visitor: Client, tracks: list[Data], project: Path) -> None:
+    """Wait for a piece of every track, and see that it is what the config and the contract say."""
+    config = yaml.safe_load((project / "config.yml").read_text())
+    for track in tracks:
+        if (track["direction"], track["kind"]) == ("out", "video"):
+            frame = await visitor.frame(track=track["name"])
+            assert frame.size == (config["width"], config["height"])
+        elif track["direction"] == "out":
+            sound = await visitor.sound()
+            assert sound.header.track == track["name"]
+            assert sound.sample_rate == track["sample_rate"]
+            assert sound.samples > 0
