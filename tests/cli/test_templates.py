@@ -17,7 +17,7 @@ from PIL import Image
 
 from reactor_cli.scaffold import find, templates, write
 from reactor_runtime.media import wav
-from tests.cli.command import python, reactor
+from tests.cli.command import ROOT, python, reactor
 from tests.cli.values import value
 from tests.server.client import Client, controlling
 from tests.server.running import RunningServer, serving
@@ -60,6 +60,13 @@ def test_its_readme_speaks_of_every_control(project: Path) -> None:
     outcome = reactor("schema", cwd=project)
     events = re.findall(r'"Event\.([^"]+)": \{', outcome.out)
     assert [name for name in events if f"`{name.removeprefix('set_')}`" not in readme] == []
+
+
+def test_the_loop_draws_the_same_picture_as_the_generator() -> None:
+    generator = (ROOT / "templates" / "pipeline" / "pipeline.py").read_text()
+    loop = (ROOT / "templates" / "model" / "picture.py").read_text()
+    start = "def render_batch("
+    assert generator.partition(start)[2] == loop.partition(start)[2]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,83 @@
+"""Tests of the model itself. No server runs and no time passes: Studio drives it on a clock of its own."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reactor_runtime.testing import Studio
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from model import MyModel
+from picture import PALETTES, Splash, render_batch
+
+SMALL = {"width": 96, "height": 64, "chunk_size": 3}
+
+
+@pytest.fixture
+def studio():
+    """A small model with a client."""
+    with Studio(MyModel, config=SMALL) as studio:
+        studio.connect()
+        yield studio
+
+
+def shown(studio, seconds):
+    """What the next seconds show."""
+    studio.clear()
+    studio.run(seconds)
+    return [frame.array for frame in studio.frames]
+
+
+def test_frames_are_shown_sixty_times_a_second(studio):
+    studio.run(1.0)
+    due = [frame.due_s for frame in studio.frames]
+    assert due[1] - due[0] == pytest.approx(1 / 60)
+    assert studio.frames[0].array.shape == (64, 96, 3)
+
+
+def test_the_picture_moves(studio):
+    first, *_, last = shown(studio, 0.5)
+    assert not np.array_equal(first, last)
+
+
+def test_an_event_shows(studio):
+    assert shown(studio, 0.5)[-1].mean() > 20
+    studio.send_event("set_brightness", brightness=0.0)
+    assert shown(studio, 0.5)[-1].max() == 0
+
+
+@pytest.mark.parametrize("palette", [name for name in PALETTES if name != "aurora"])
+def test_every_palette_looks_different(palette):
+    plain, coloured = (render_batch(96, 64, 1, 30, 1.0, name)[0] for name in ("aurora", palette))
+    assert not np.array_equal(plain, coloured)
+
+
+def test_a_splash_is_answered_and_shows(studio):
+    assert studio.send_event("splash", x=0.25).data == {"number": 1}
+    calm = render_batch(96, 64, 1, 60, 1.0)[0]
+    assert not np.array_equal(render_batch(96, 64, 1, 60, 1.0, splashes=(Splash(0.25, 0.5, 30),))[0], calm)
+
+
+def test_what_is_wrong_never_gets_to_the_model(studio):
+    with pytest.raises(ValueError, match=r"3\.0 is above 2\.0"):
+        studio.send_event("set_brightness", brightness=3.0)
+
+
+def test_time_stops_and_goes_on(studio):
+    studio.send_event("freeze")
+    studio.run(0.5)
+    assert shown(studio, 1.0) == []
+    studio.send_event("flow")
+    assert len(shown(studio, 1.0)) > 50
+
+
+def test_the_pond_outlives_its_clients_and_their_wishes_do_not(studio):
+    studio.send_event("splash")
+    studio.send_event("set_brightness", brightness=0.0)
+    studio.send_event("freeze")
+    studio.disconnect()
+    studio.connect()
+    assert shown(studio, 0.5)[-1].mean() > 20
+    assert studio.send_event("splash").data == {"number": 2}
