@@ -1,0 +1,82 @@
+"""Video in, video out: the newest picture of the client's camera, through a filter, thirty times a second.
+
+`reactor run` makes one MyModel, calls load() once, and runs inference() while somebody is connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+from reactor_runtime.interface import Input, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video
+
+from card import draw_card, write
+from filters import FILTERS
+
+
+# What clients send. Each field is a track; whatever size its pictures have, they arrive as RGB arrays.
+class MyInput(Input):
+    camera: Video
+
+
+# What clients see.
+class MyOutput(Output):
+    main_video: Video
+
+
+# What clients may change: a menu, a slider and a switch on the page.
+class MyState(InputState):
+    filter: str = InputField(default="oil", choices=list(FILTERS), description="What happens to the picture")
+    strength: float = InputField(default=0.6, ge=0.0, le=1.0, description="How much of it")
+    mirror: bool = InputField(default=True, description="Left and right as in a mirror")
+
+
+# What clients are told.
+class CameraOn(ModelMessage):
+    """The camera's first picture has come, or one of another size."""
+
+    width: int
+    height: int
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    input: MyInput  # this is where its pictures arrive, as self.input.camera
+    fps = 30
+
+    def load(self, config: dict[str, Any]) -> None:
+        self.width = config.get("width", 640)
+        self.height = config.get("height", 480)
+
+    # Started for each client. What a filter remembers and what the camera sent stay in here, and go with the client.
+    def inference(self) -> Iterator[MyOutput]:
+        size = None
+        picture = np.empty(0)
+        chosen, apply = "", FILTERS["plain"](self.width, self.height)
+        for idx in count():
+            # The newest picture, or None when none has come since. Those that came before it are dropped: a camera
+            # faster than the model makes nothing late. `await self.input.camera.read()` would wait for one.
+            frames = self.input.camera.try_read()
+            if frames is not None:
+                picture = fit(frames[0], self.width, self.height)
+                if size != frames[0].shape:
+                    size = frames[0].shape
+                    self.send_nowait(CameraOn(width=size[1], height=size[0]))
+            if size is None:
+                picture = draw_card(self.width, self.height, idx / 30)
+            if chosen != self.state.filter:
+                chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
+            shown = apply(picture[:, ::-1] if self.state.mirror else picture, self.state.strength)
+            if size is None:
+                write(shown, ["waiting for a camera", "python send_frames.py"])
+            yield MyOutput(main_video=shown)
+
+
+def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Cut and scale a picture about its middle until it fills the size."""
+    scale = min(frame.shape[0] / height, frame.shape[1] / width)
+    rows = (np.arange(height) + 0.5 - height / 2) * scale + frame.shape[0] / 2
+    columns = (np.arange(width) + 0.5 - width / 2) * scale + frame.shape[1] / 2
+    return frame.take(rows.astype(np.intp), axis=0).take(columns.astype(np.intp), axis=1)
