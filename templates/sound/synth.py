@@ -1,0 +1,152 @@
+"""The sound: notes go in, samples come out. Each piece goes on where the one before ended, to the sample."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+RATE = 48_000
+MOST_VOICES = 16
+WAVES = ("string", "reed", "flute", "sine")
+RINGING = 1.4 * RATE  # in so many samples a note falls to a third
+SILENT = 1e-4
+HURRY = RATE // 50  # how long a voice takes to make room for another
+ECHO = RATE * 3 // 8  # longer than a frame, so that what it repeats is there already
+BEAT = RATE * 3 // 10
+CHORDS = ((45, 57, 60, 64, 67), (41, 57, 60, 65, 69), (48, 55, 60, 64, 71), (43, 55, 59, 62, 69))
+
+CYCLE = 2048
+PLACES = np.arange(CYCLE + 1)
+
+
+@dataclass
+class Voice:
+    """One note. Its samples follow from how long ago it began, so that pieces of it fit together without a seam."""
+
+    note: int
+    velocity: float
+    wave: str
+    attack: int
+    began: int
+    fades: tuple[tuple[int, int], ...] = ()  # each from when and for how long; together they multiply
+    leaving: bool = False
+
+    def samples(self, start: int, count: int) -> np.ndarray:
+        """Make the samples from `start` on, (2, count): low notes to the left, high notes to the right."""
+        age = np.arange(start - self.began, start - self.began + count)
+        place = age * (frequency(self.note) / RATE) % 1 * CYCLE
+        dull = np.interp(place, PLACES, cycle("sine", self.note))
+        bright = np.interp(place, PLACES, cycle(self.wave, self.note))
+        # The overtones die away first, as they do on a string.
+        sound = dull + (bright - dull) * np.exp(-age / (RINGING / 3))
+        angle = np.pi / 2 * np.clip((self.note - 30) / 60, 0.1, 0.9)
+        return np.outer((np.cos(angle), np.sin(angle)), sound * self.loudness(age))
+
+    def loudness(self, age: np.ndarray) -> np.ndarray:
+        """Rise from nothing, ring, fade to nothing; nowhere with a step, which would be heard as a click."""
+        loudness = self.velocity * ease(age / self.attack) * np.exp(-age / RINGING)
+        for start, length in self.fades:
+            loudness = loudness * ease((start + length - self.began - age) / length)
+        return loudness
+
+    def fade(self, now: int, length: int) -> None:
+        self.fades = (*self.fades[-3:], (now, length))
+
+    def over(self, now: int) -> bool:
+        age = now - self.began
+        return age > self.attack and bool(self.loudness(np.array(age)) < SILENT)
+
+
+class Synth:
+    """All voices and their echo; each session has its own."""
+
+    def __init__(self) -> None:
+        self.now = 0  # how many samples there have been
+        self.voices: list[Voice] = []
+        self.volume = 0.0
+        self.echo = 0.0
+        self.line = np.zeros((2, ECHO))
+
+    def play(self, note: int, velocity: float, *, wave: str = "string", attack_s: float = 0.01, at: int = 0) -> None:
+        """Begin a note now, or at a sample to come. The same note, or the oldest of too many, makes room for it."""
+        staying = [voice for voice in self.voices if not voice.leaving]
+        too_many = staying[: max(0, len(staying) - MOST_VOICES + 1)]
+        for voice in [voice for voice in staying if voice.note == note or voice in too_many]:
+            self.leave(voice)
+        self.voices.append(Voice(note, velocity, wave, max(1, round(attack_s * RATE)), max(at, self.now)))
+
+    def leave(self, voice: Voice) -> None:
+        """Fade quickly; a voice that nobody has heard yet is gone at once."""
+        if voice.began >= self.now:
+            self.voices.remove(voice)
+        voice.fade(self.now, HURRY)
+        voice.leaving = True
+
+    def stop(self, release_s: float) -> None:
+        """Let all notes fade away."""
+        for voice in self.voices:
+            voice.fade(self.now, max(1, round(release_s * RATE)))
+
+    def samples(self, count: int, *, volume: float, echo: float) -> np.ndarray:
+        """Make the next samples of everything, (2, count), between -1 and 1."""
+        sound = sum((voice.samples(self.now, count) for voice in self.voices), np.zeros((2, count)))
+        # A slider moves in steps; each is spread over the piece.
+        sound = self.repeat(sound, np.linspace(self.echo, echo, count + 1)[1:])
+        sound *= np.linspace(self.volume, volume, count + 1)[1:]
+        self.volume, self.echo = volume, echo
+        self.now += count
+        self.voices = [voice for voice in self.voices if not voice.over(self.now)]
+        return np.tanh(sound)  # what is too loud is bent, not cut off
+
+    def repeat(self, sound: np.ndarray, strength: np.ndarray) -> np.ndarray:
+        """Add the echo, which goes from one side to the other and is half as strong each time."""
+        places = np.arange(self.now, self.now + sound.shape[1]) % ECHO
+        heard = self.line[:, places]
+        again = sound + heard / 2
+        again[np.abs(again) < SILENT / 10] = 0
+        self.line[:, places] = again[::-1]
+        return sound + strength * heard
+
+
+def frequency(note: int) -> float:
+    """Say how often a note swings in a second. 69 is the A that orchestras tune to; 12 more is twice as fast."""
+    return 440.0 * 2.0 ** ((note - 69) / 12)
+
+
+def ease(x: np.ndarray) -> np.ndarray:
+    """Go from 0 to 1 as x does, slowly at both ends."""
+    return 0.5 - 0.5 * np.cos(np.pi * np.clip(x, 0, 1))
+
+
+@lru_cache(maxsize=512)
+def cycle(wave: str, note: int) -> np.ndarray:
+    """Draw one swing of a wave, with as many overtones as fit under half the sample rate: more would whistle."""
+    overtone = np.arange(1, min(200, int(RATE / 2 / frequency(note))) + 1)
+    strength = {
+        "string": 1 / overtone,
+        "reed": overtone % 2 / overtone,
+        "flute": overtone % 2 / overtone**2,
+        "sine": 0.0 + (overtone == 1),
+    }[wave]
+    spectrum = np.zeros(CYCLE // 2 + 1, complex)
+    spectrum[overtone] = -1j * strength * np.cos(np.pi / 2 * overtone / (len(overtone) + 1))
+    swing = np.fft.irfft(spectrum)
+    swing /= 3 * np.sqrt(np.mean(swing**2))
+    return np.append(swing, swing[0])
+
+
+def tune(start: int, end: int) -> Iterator[tuple[int, int, float]]:
+    """Make up the notes that begin from sample `start` until `end`: when, which, how loud. Always the same ones."""
+    for beat in range(-(-start // BEAT), -(-end // BEAT)):
+        chance = random.Random(beat)
+        chord = CHORDS[beat // 16 % len(CHORDS)]
+        if beat % 8 == 0:
+            yield beat * BEAT, chord[0], 0.35
+        if chance.random() < (0.8 if beat % 2 == 0 else 0.35):
+            yield beat * BEAT, chance.choice(chord[1:]) + 12 * (chance.random() < 0.4), chance.uniform(0.12, 0.3)
+        if chance.random() < 0.15:
+            yield beat * BEAT, chance.choice(chord[2:]) + 24, chance.uniform(0.06, 0.14)
