@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from reactor_runtime.authoring.ahead import Ahead
 from reactor_runtime.authoring.backlog import CAPACITY, Backlog, BufferClosed, Claim, Item, ReadMode
-from reactor_runtime.authoring.readers import Line, Reader, until
+from reactor_runtime.authoring.readers import Line, Reader, give_way, until
 from reactor_runtime.clock import Clock
 
 T = TypeVar("T")
@@ -93,6 +93,9 @@ class InputBuffer(Generic[T]):
                     claim = await self._turn(reader, deadline)
                     if await self._decoded(reader, claim):
                         return _arrays(claim)
+            except BufferClosed:
+                await give_way()  # who reads a closed buffer time and again leaves room for what opens it
+                raise
             finally:
                 with self._lock:
                     self._line.leave(reader)

@@ -96,6 +96,11 @@ class Line(Generic[T]):
             reader.call()
 
 
+async def give_way() -> None:
+    """Let the loop turn once."""
+    await asyncio.sleep(0)
+
+
 async def until(called: asyncio.Future[None], deadline: float | None, clock: Clock) -> None:
     """Wait for a call or for the deadline."""
     if deadline is None:

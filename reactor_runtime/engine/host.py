@@ -155,7 +155,9 @@ class Host:
 
     def _make_driver(self, model: Model, contract: Contract) -> Driver:
         if isinstance(model, ReactorModel):
-            return LoopDriver(model, contract, emitter=self._emitter, inputs=self.inputs, sink=self._sink)
+            return LoopDriver(
+                model, contract, emitter=self._emitter, inputs=self.inputs, sink=self._sink, failed=self._failed
+            )
         assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
         return PipelineDriver(
             model, contract, emitter=self._emitter, inputs=self.inputs, clock=self._clock, sink=self._sink

@@ -67,6 +67,11 @@ class Inputs:
         return bool(self._buffers)
 
     @property
+    def closed(self) -> list[str]:
+        """The tracks that let nothing in until they are reset."""
+        return [track for track, buffer in self._buffers.items() if buffer.closed]
+
+    @property
     def waited_s(self) -> float:
         """How long the model has waited for input so far, in seconds."""
         return self._waits.waited_s

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Callable
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.reactor_model import ReactorModel
@@ -21,16 +23,27 @@ logger = logging.getLogger(__name__)
 
 
 class LoopDriver:
-    """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread."""
+    """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread.
+
+    `failed` gets what `run()` raised with nobody connected, which no session can be told.
+    """
 
     def __init__(
-        self, model: ReactorModel, contract: Contract, *, emitter: Emitter, inputs: Inputs, sink: Sink
+        self,
+        model: ReactorModel,
+        contract: Contract,
+        *,
+        emitter: Emitter,
+        inputs: Inputs,
+        sink: Sink,
+        failed: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
         self._model = model
         self._contract = contract
         self._emitter = emitter
         self._inputs = inputs
         self._sink = sink
+        self._failed = failed
         self._session: Session | None = None
         self._run: asyncio.Task[None] | None = None
 
@@ -44,6 +57,8 @@ class LoopDriver:
 
     def start(self) -> None:
         """Start `run()`, if it isn't running."""
+        if self._run is not None and self._run.done():
+            self._run_ended(self._run)
         if self._run is None:
             self._run = asyncio.create_task(without_exit(self._model.run()))
             self._run.add_done_callback(self._run_ended)
@@ -59,18 +74,19 @@ class LoopDriver:
 
         Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
         """
+        self.start()
         self._session = session
         self._emitter.open(session)
         self._inputs.begin(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, {}))
         presence.arrive()
         try:
-            self.start()
-            await call_connected(self._model, self._contract, session)
-            presence.release()
-            await self._handle_events(session, dispatcher)
-        except SessionStopped:
-            logger.debug("session stopped while a handler was waiting id=%s", session.id)
+            with contextlib.suppress(SessionStopped):  # while @connected or a handler was waiting
+                await call_connected(self._model, self._contract, session)
+                self._warn_of_closed_inputs()
+                presence.release()
+                await _handle_events(session, dispatcher)
+            self._raise_end_of_run()
         finally:
             self._session = None
             presence.clear()
@@ -80,26 +96,37 @@ class LoopDriver:
                 self._inputs.end()
                 self._emitter.close()
 
-    async def _handle_events(self, session: Session, dispatcher: Dispatcher) -> None:
-        """Run the handlers of events as they come, until the session stops or `run()` ends."""
-        while not session.stopping:
-            await dispatcher.run_waiting()
-            if self._run is not None and self._run.done():
-                ended, self._run = self._run, None
-                ended.result()
-                raise RuntimeError("run() returned: it should go on for the life of the model, as `while True:` does")
-            await session.alarm.wait()
+    def _warn_of_closed_inputs(self) -> None:
+        if self._inputs.closed:
+            logger.warning("inputs are closed, reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
+
+    def _raise_end_of_run(self) -> None:
+        """Raise why `run()` ended, if it did."""
+        if self._run is not None and self._run.done():
+            ended, self._run = self._run, None
+            ended.result()
+            raise RuntimeError("run() returned: it should go on for the life of the model, as `while True:` does")
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
-        """Wake the session that `run()` ends, which raises its error; without one, log it: the next starts it anew."""
+        """Stop the session that `run()` ends, which raises its error; without one, log it: the next starts it anew."""
+        if run is not self._run:  # raised already, or logged
+            return
         if self._session is not None:
-            self._session.alarm.ring()
+            self._session.stop()
             return
         self._run = None
         if not run.cancelled() and (error := run.exception()) is not None:
+            self._failed(error)
             logger.error(
                 "run() failed with nobody connected; the next client starts it again", exc_info=from_author(error)
             )
+
+
+async def _handle_events(session: Session, dispatcher: Dispatcher) -> None:
+    """Run the handlers of events as they come, until the session stops."""
+    while not session.stopping:
+        await dispatcher.run_waiting()
+        await session.alarm.wait()
 
 
 def _no_field(name: str, value: object) -> None:

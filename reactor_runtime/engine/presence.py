@@ -34,5 +34,6 @@ class Presence(asyncio.Event):
 
     async def wait(self) -> Literal[True]:
         if super().is_set():
+            await asyncio.sleep(0)  # a run() that comes back here at once, time and again, leaves room for all else
             return True
         return await super().wait()

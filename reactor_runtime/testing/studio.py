@@ -61,6 +61,11 @@ class Studio(Generic[M]):
         self._serving = self._loop.create_task(self._host.serve())
         self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes
         self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
+        try:
+            self._raise_failure()
+        except BaseException:  # run() ended before any client came: nothing holds this studio to close it
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -175,3 +175,65 @@ async def test_model_without_a_run_serves_events() -> None:
     assert rig.sink.of(Started)
     assert not rig.sink.of(Ended)
     await rig.driver.aclose()
+
+
+async def test_run_that_ends_ends_a_session_whose_handler_waits_for_it() -> None:
+    class Model(Counting):
+        @event(name="wait")
+        async def wait(self) -> None:
+            self.handling.set()
+            await asyncio.Event().wait()
+
+        async def run(self) -> None:
+            self.handling = asyncio.Event()
+            await self.handling.wait()
+            raise ValueError("broken")
+
+    rig = rig_of(Model)
+    rig.start()
+    rig.event("wait", 1)
+    assert isinstance(await rig.failure(), ValueError)
+    await rig.driver.aclose()
+
+
+async def test_run_that_ends_while_connected_waits_ends_the_session() -> None:
+    class Model(Counting):
+        @connected
+        async def greet(self) -> None:
+            self.log.append("greeting")
+            self.greeting.set()
+            await asyncio.Event().wait()
+
+        @disconnected
+        def part(self) -> None:
+            self.log.append("parting")
+
+        async def run(self) -> None:
+            self.greeting = asyncio.Event()
+            await self.greeting.wait()
+            raise ValueError("broken")
+
+    rig = rig_of(Model)
+    rig.start()
+    assert isinstance(await rig.failure(), ValueError)
+    assert rig.model.log == ["greeting", "parting"]
+    await rig.driver.aclose()
+
+
+async def test_run_that_fails_with_nobody_connected_is_logged_and_started_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Model(Counting):
+        async def run(self) -> None:
+            self.log.append("run")
+            if len(self.log) == 1:
+                raise ValueError("too early")
+            await asyncio.Event().wait()
+
+    rig = rig_of(Model)
+    await settle()
+    assert [record.getMessage().split(";")[0] for record in caplog.records] == ["run() failed with nobody connected"]
+    async with rig.running():
+        assert rig.model.log == ["run", "run"]
+    await rig.driver.aclose()
+    assert len(caplog.records) == 1
