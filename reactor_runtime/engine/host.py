@@ -136,7 +136,13 @@ class Host:
             self._sink.send(seam.ModelSaid(self._current[0].id, kind, data, client))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
-        """Hand over what a model emits, one batch after the other however many tasks emit."""
+        """Hand over what a model emits, one batch after the other however many tasks emit.
+
+        What a task made for a client that left meanwhile is not for the one that came after.
+        """
+        if self.connected.seen_another():
+            await asyncio.sleep(0)
+            return
         if drop and self._emitting.locked():
             self._emitter.skip(output)
             return
