@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from reactor_runtime.interface import connected, event
 from reactor_runtime.testing import Studio
 from tests.testing.models import Blinker, frame
 
@@ -73,3 +76,77 @@ def test_handlers_of_the_next_client_show_what_they_want() -> None:
             studio.send_event("set_red", red=red)
             assert reds(studio)[-1] == red
             studio.disconnect()
+
+
+class Telling(Blinker):
+    """Count what is emitted since somebody came, as a loop with a memory of its own does."""
+
+    async def run(self) -> None:
+        while True:
+            await self.connected.wait()
+            red = 0
+            while self.connected.is_set():
+                red += 1
+                await self.emit(frame(red))
+                await self.rest()
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0.5)
+
+
+class TellingInTwoLoops(Telling):
+    async def rest(self) -> None:
+        for _ in range(5):
+            if self.connected.is_set():
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("model", [Telling, TellingInTwoLoops])
+def test_loop_begins_anew_for_a_client_that_came_before_it_looked(model: type[Telling]) -> None:
+    with Studio(model) as studio:
+        for _ in range(3):
+            studio.connect()
+            studio.run(2)
+            assert reds(studio)[:3] == [1, 2, 3]
+            studio.disconnect()
+            studio.clear()
+
+
+def test_loop_that_only_looks_and_never_waits_serves_every_client() -> None:
+    class Polling(Blinker):
+        async def run(self) -> None:
+            while True:
+                if self.connected.is_set():
+                    await self.emit(frame(7))
+                await asyncio.sleep(0.1)
+
+    with Studio(Polling) as studio:
+        for _ in range(3):
+            studio.connect()
+            studio.clear()
+            studio.run(1)
+            assert len(reds(studio)) >= 7
+            studio.disconnect()
+
+
+def test_connected_and_handlers_and_threads_see_their_client() -> None:
+    class Looking(Blinker):
+        @connected
+        def greet(self) -> None:  # type: ignore[override]
+            self.log.append(f"connected {self.connected.is_set()}")
+
+        @event(name="look")
+        def look(self) -> None:
+            self.log.append(f"handler {self.connected.is_set()}")
+
+        @event(name="look_there")
+        async def look_there(self) -> None:
+            self.log.append(f"thread {await asyncio.to_thread(self.connected.is_set)}")
+
+    with Studio(Looking) as studio:
+        for _ in range(3):
+            studio.connect()
+            studio.send_event("look")
+            studio.send_event("look_there")
+            studio.disconnect()
+        assert studio.model.log == ["connected True", "handler True", "thread True", "disconnected"] * 3
