@@ -62,7 +62,7 @@ class Studio(Generic[M]):
         self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes
         self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
         try:
-            self._raise_failure()
+            self._wait.raise_failure()
         except BaseException:  # run() ended before any client came: nothing holds this studio to close it
             self.close()
             raise

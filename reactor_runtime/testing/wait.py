@@ -28,12 +28,12 @@ class Wait:
                 f"waited {PATIENCE_S:g} s of the model's time for {what}; if the model waits for an event or an input, "
                 "send that first"
             )
-        self._raise_failure()
+        self.raise_failure()
 
     def lasting(self, seconds: float) -> None:
         """Let so much time pass, less if the model fails."""
         self._advance(lambda: bool(self._recorder.failures), self._clock.now() + seconds)
-        self._raise_failure()
+        self.raise_failure()
 
     def need_open(self) -> None:
         """Raise RuntimeError where the model can't be run: inside another loop, and after the end."""
@@ -41,11 +41,8 @@ class Wait:
         if self._loop.is_closed():
             raise RuntimeError(f"this {self._owner} is closed; make another")
 
-    def _advance(self, done: Callable[[], bool], until: float) -> bool:
-        self.need_open()
-        return self._loop.go_on(done, until=until)
-
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise what the author's code raised, if it has since the last time."""
         if self._recorder.failures:
             failure = self._recorder.failures[0]
             self._recorder.failures.clear()
@@ -53,6 +50,10 @@ class Wait:
                 raise failure
             finally:
                 del failure  # its traceback holds this frame
+
+    def _advance(self, done: Callable[[], bool], until: float) -> bool:
+        self.need_open()
+        return self._loop.go_on(done, until=until)
 
 
 def refuse_loop(owner: str) -> None:
