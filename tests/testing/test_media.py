@@ -154,7 +154,7 @@ SILENCE = np.zeros(8, np.int16)
 REFUSED: dict[str, tuple[str, Any, str]] = {
     "unknown": ("cam", frame(1), r"no input 'cam'; its inputs: camera \(video\), microphone \(audio\)"),
     "an output": ("video", frame(1), "no input 'video'"),
-    "float": ("camera", frame(1) / 255, "camera: got float64 .* multiply by 255, clip and .astype"),
+    "float": ("camera", frame(1) / 255, "camera: got float64 .* to_frames"),
     "gray": ("camera", frame(1)[..., 0], r"camera: got uint8 \(2, 2\).*np.stack"),
     "alpha": ("camera", np.zeros((2, 2, 4), np.uint8), "drop the alpha channel"),
     "large": ("camera", np.zeros((1, 4097, 3), np.uint8), "at most 4096x4096"),
