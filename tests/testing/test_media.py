@@ -154,17 +154,17 @@ SILENCE = np.zeros(8, np.int16)
 REFUSED: dict[str, tuple[str, Any, str]] = {
     "unknown": ("cam", frame(1), r"no input 'cam'; its inputs: camera \(video\), microphone \(audio\)"),
     "an output": ("video", frame(1), "no input 'video'"),
-    "float": ("camera", frame(1) / 255, "camera: got float64 .* to_frames"),
-    "gray": ("camera", frame(1)[..., 0], r"camera: got uint8 \(2, 2\).*np.stack"),
+    "float": ("camera", frame(1) / 255, r"camera: got float64 .*to_frames\(x"),
+    "gray": ("camera", frame(1)[..., 0], r"camera: got uint8 \(2, 2\).*to_frames\(x"),
     "alpha": ("camera", np.zeros((2, 2, 4), np.uint8), "drop the alpha channel"),
     "large": ("camera", np.zeros((1, 4097, 3), np.uint8), "at most 4096x4096"),
     "empty": ("camera", np.zeros((0, 2, 2, 3), np.uint8), "it is empty: push what there is"),
     "a list": ("camera", [[[1, 2, 3]]], "got list; .*pass a NumPy array"),
-    "a batch too long": ("camera", np.zeros((1, 1, 2, 2, 3), np.uint8), "5 dimensions"),
+    "a batch too long": ("camera", np.zeros((1, 1, 2, 2, 3), np.uint8), r"got uint8 \(1, 1, 2, 2, 3\).*batch"),
     "sound to video": ("camera", SILENCE, "camera: got int16"),
     "video to sound": ("microphone", frame(1), "microphone: got uint8"),
-    "float sound": ("microphone", SILENCE / 2, "multiply by 32767"),
-    "samples first": ("microphone", np.zeros((8, 2), np.int16), "use samples.T"),
+    "float sound": ("microphone", SILENCE / 2, r"\* 32767"),
+    "samples first": ("microphone", np.zeros((8, 2), np.int16), r"use x\.T"),
     "surround": ("microphone", np.zeros((6, 800), np.int16), "1 or 2 channels"),
 }
 
