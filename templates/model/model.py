@@ -32,9 +32,9 @@ class MyModel(ReactorModel):
     # Called once, before anyone can connect. What is set here belongs to the model and not to a client: nobody
     # resets it, so each client finds the pond as the one before left it.
     def load(self, config: dict[str, Any]) -> None:
-        self.width = config.get("width", 640)
-        self.height = config.get("height", 480)
-        self.chunk_size = config.get("chunk_size", 4)
+        self.width = whole_number(config, "width", 640, least=16, most=4096)
+        self.height = whole_number(config, "height", 480, least=16, most=4096)
+        self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
         self.frame_idx = 0
         self.pebbles = 0
         self.splashes: tuple[Splash, ...] = ()
@@ -94,3 +94,12 @@ class MyModel(ReactorModel):
                 )
                 # Waits while the queue is full: this paces the loop. Give it the whole batch, never sleep.
                 await self.emit(MyOutput(main_video=batch))
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value

@@ -79,7 +79,7 @@ def add_ripple(shades: np.ndarray, splash: Splash, age: float) -> None:
 
 def write(frame: np.ndarray, caption: str, brightness: float) -> None:
     """Set the caption into the lower part of a frame, as lamps with a shadow round them."""
-    shadow, light = letters(caption, frame.shape[1])
+    shadow, light = letters(caption, frame.shape[1], frame.shape[0])
     height, width = light.shape[:2]
     top, left = frame.shape[0] * 15 // 16 - height, (frame.shape[1] - width) // 2
     area = frame[top : top + height, left : left + width]
@@ -87,11 +87,11 @@ def write(frame: np.ndarray, caption: str, brightness: float) -> None:
 
 
 @lru_cache(maxsize=8)
-def letters(caption: str, width: int) -> tuple[np.ndarray, np.ndarray]:
+def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw a caption once: how much of the picture stays, and how much light is added, each (height, width, 1)."""
     columns = [int(code, 16) for character in caption.upper() for code in glyph(character)]
     dots = np.array([[column >> row & 1 for column in columns] for row in range(7)]).reshape(7, -1)
-    size = max(1, min(width // 72, width // (dots.shape[1] + 6)))
+    size = max(1, min(width // 72, width // (dots.shape[1] + 6), height // 14))
     across = np.abs(np.arange(size) - (size - 1) / 2) / (size / 2)
     lamp = np.clip(1.6 - 1.5 * np.hypot(across[:, None], across), 0, 1)
     light = np.pad(np.kron(dots, lamp), 3 * size)[:, :width]
