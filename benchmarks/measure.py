@@ -21,6 +21,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
+from benchmarks import tensors
 from benchmarks.bare import sending
 from benchmarks.serving import MODEL, Received, acknowledge, client, frames, run, serving
 
@@ -107,6 +108,7 @@ BENCHMARKS = {
     "input": input_to_picture,
     "painter": slow_painter,
     "startup": startup,
+    "torch": tensors.conversion,
 }
 
 
