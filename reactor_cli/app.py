@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from reactor_cli import console
+from reactor_cli import console, misuse
 from reactor_cli.commands import check, init, run, schema
 from reactor_cli.errors import render
-from reactor_runtime.errors import ReactorError, UsageError
+from reactor_runtime.errors import ReactorError
 
 EPILOG = """
 \b
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     except ReactorError as error:
         return _failed(error, settings)
     except typer.TyperException as error:
-        return _failed(_misused(error), settings)
+        return _failed(misuse.explain(error, arguments, [str(each.name) for each in app.registered_commands]), settings)
     except typer.Abort:
         return 130
     except Exception as error:  # noqa: BLE001 (the outermost boundary: what gets here is a bug, and is shown)
@@ -77,14 +77,6 @@ def _failed(error: ReactorError, settings: console.Settings) -> int:
     text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
     console.err(text)
     return error.exit_code
-
-
-def _misused(error: typer.TyperException) -> UsageError:
-    """Say Typer's complaints about options and commands in the form of all our errors."""
-    message = error.format_message().rstrip(".").replace("\n\t", " ")
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "reactor"
-    return UsageError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows what it takes")
 
 
 def _bug(error: Exception) -> ReactorError:

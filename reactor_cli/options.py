@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -24,3 +25,30 @@ def project_directory(directory: Path | None, path: Path | None) -> Path:
     if directory and path:
         raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str | int], int]:
+    """Make the parser of an option that takes a whole number."""
+    range_ = f"from {least} on" if most is None else f"from {least} to {most}"
+
+    def parse(given: str | int) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            number = least - 1
+        if number < least or (most is not None and number > most):
+            raise typer.BadParameter(f'"{given}" is not a whole number {range_}')
+        return number
+
+    return parse
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """Make the parser of an option that takes one of some names, in upper case as well."""
+
+    def parse(given: str) -> str:
+        if given.lower() not in names:
+            raise typer.BadParameter(f'"{given}" is none of {", ".join(names)}')
+        return given.lower()
+
+    return parse

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,7 @@ DEFAULT = "pipeline"
 SHARED = "_shared"
 REQUIREMENTS = PurePosixPath("requirements.txt")
 MOST_CHARACTERS = 64
+_SPELT = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,9 @@ def _objection(name: str) -> str:
 
 
 def _better(name: str) -> str:
-    words = re.sub(r"[^A-Za-z0-9_]+", "-", name.rstrip("/").rpartition("/")[2]).strip("-_").lower()
+    last = unicodedata.normalize("NFKD", name.rstrip("/").rpartition("/")[2].lower().translate(_SPELT))
+    plain = "".join(character for character in last if not unicodedata.combining(character))
+    words = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-_")
     better = words if words[:1].isalpha() else f"model-{words}" if words else "my-model"
     return better[:MOST_CHARACTERS].rstrip("-")
 

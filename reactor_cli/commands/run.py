@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, one_of, project_directory, whole_number
+from reactor_runtime.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -31,22 +31,6 @@ manifest, the config or the class has to be corrected; 3 the port is taken;
 """
 
 
-class LogLevel(StrEnum):
-    """How much is logged."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
-
-
-class LogFormat(StrEnum):
-    """What a log line looks like."""
-
-    text = "text"
-    json = "json"
-
-
 def run(
     context: typer.Context,
     directory: Directory = None,
@@ -55,14 +39,22 @@ def run(
         str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="The port to listen on; 0 picks a free one.")
+        int,
+        typer.Option(parser=whole_number(0, 65535), metavar="PORT", help="The port to listen on; 0 picks a free one."),
     ] = 8080,
     overrides: Overrides = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    max_waiting: Annotated[int, typer.Option(min=0, metavar="N", help="How many may wait in line for the model.")] = 16,
-    max_viewers: Annotated[int, typer.Option(min=0, metavar="N", help="How many may watch.")] = 100,
-    log_level: Annotated[LogLevel, typer.Option(help="Log lines of at least this level.")] = LogLevel.info,
-    log_format: Annotated[LogFormat, typer.Option(help="Log lines for people or for programs.")] = LogFormat.text,
+    max_waiting: Annotated[
+        int, typer.Option(parser=whole_number(0), metavar="N", help="How many may wait in line for the model.")
+    ] = 16,
+    max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="How many may watch.")] = 100,
+    log_level: Annotated[
+        str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
+    ] = "info",
+    log_format: Annotated[
+        str,
+        typer.Option(parser=one_of(FORMATS), metavar="|".join(FORMATS), help="Log lines for people or for programs."),
+    ] = "text",
     verbose: Verbose = False,
 ) -> None:
     """Serve a project: the model, its page and its controls.
@@ -78,7 +70,7 @@ def run(
     from reactor_runtime import logs
     from reactor_runtime.server.run import ServeOptions, serve
 
-    logs.configure(log_level.value, "json" if log_format is LogFormat.json else "text")
+    logs.configure(log_level, "json" if log_format == "json" else "text")
     announcer = Announcer(manifest=checked, open_page=open_page)
     options = ServeOptions(
         manifest=checked,
@@ -87,8 +79,8 @@ def run(
         port=port,
         max_waiting=max_waiting,
         max_viewers=max_viewers,
-        log_level=log_level.value,
-        log_format=log_format.value,
+        log_level=log_level,
+        log_format=log_format,
         on_listening=announcer.listening,
         on_loading=announcer.loading,
         on_ready=announcer.ready,

@@ -23,7 +23,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from reactor_runtime.clock import SystemClock
-from reactor_runtime.errors import BindError, ReactorError
+from reactor_runtime.errors import BindError, ReactorError, UsageError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.seam.messages import Load
 from reactor_runtime.server.audience import Audience
@@ -234,6 +234,11 @@ def _bind(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         sock = socket.socket(family, kind, protocol)
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(
+            f'the host "{host}" is not an address',
+            hint="--host 127.0.0.1 is for this machine alone, --host 0.0.0.0 lets other machines in",
+        ) from error
     except (OSError, OverflowError) as error:
         raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
     try:

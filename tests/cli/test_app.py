@@ -82,15 +82,24 @@ def test_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["rnu"], "error: no such command 'rnu'. Did you mean 'run'?", "`reactor --help`"),
-        (["inti", "x"], "error: no such command 'inti'. Did you mean 'init'?", "`reactor --help`"),
-        (["run", "--prot", "3"], "error: no such option: --prot", "`reactor run --help`"),
-        (["run", "--port", "x"], "error: invalid value for '--port'", "`reactor run --help`"),
-        (["run", "--port", "65536"], "error: invalid value for '--port'", "`reactor run --help`"),
-        (["run", "--max-waiting", "-1"], "error: invalid value for '--max-waiting'", "`reactor run --help`"),
-        (["run", "--log-level", "loud"], "error: invalid value for '--log-level'", "`reactor run --help`"),
-        (["run", "a", "b"], "error: got unexpected extra argument", "`reactor run --help`"),
-        (["run", "--set"], "error: option '--set' requires", "`reactor --help`"),
+        (["rnu"], 'there is no command "rnu"', "did you mean run? `reactor --help`"),
+        (["inti", "x"], 'there is no command "inti"', "did you mean init? `reactor --help`"),
+        (["frob"], 'there is no command "frob"', "`reactor --help`"),
+        (["--frob"], "there is no option --frob", "`reactor --help`"),
+        (
+            ["run", "--prot", "3"],
+            "there is no option --prot",
+            "did you mean one of --host, --path, --port? `reactor run --help`",
+        ),
+        (["run", "-x"], "there is no option -x", "`reactor run --help`"),
+        (["run", "--port", "x"], '--port: "x" is not a whole number from 0 to 65535', "`reactor run --help`"),
+        (["run", "--port", "65536"], '--port: "65536" is not a whole number from 0 to 65535', "`reactor run --help`"),
+        (["run", "--max-waiting", "-1"], '--max-waiting: "-1" is not a whole number from 0 on', "`reactor run --help`"),
+        (["run", "--log-level", "loud"], '--log-level: "loud" is none of debug, info,', "`reactor run --help`"),
+        (["run", "--log-format", "xml"], '--log-format: "xml" is none of text, json', "`reactor run --help`"),
+        (["run", "a", "b"], "there is no place for: b", "`reactor run --help`"),
+        (["run", "--set"], "--set needs a value", "`reactor run --help`"),
+        (["run", "--open=3"], "--open takes no value", "`reactor run --help`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -98,8 +107,13 @@ def test_misuse_is_explained_with_exit_code_2(tmp_path: Path, arguments: list[st
     outcome = reactor(*arguments, cwd=tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
     first, second = outcome.err.splitlines()
-    assert first.startswith(error)
+    assert first.startswith(f"error: {error}")
     assert second == f"hint: {hint} shows what it takes"
+
+
+def test_a_log_level_may_be_in_capitals(tmp_path: Path) -> None:
+    outcome = reactor("run", "--log-level", "DEBUG", cwd=tmp_path)
+    assert outcome.err.startswith("error: there is no reactor.yaml")
 
 
 BUG = """

@@ -96,6 +96,13 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
         assert "can't listen on 192.0.2.1" in server.log
 
 
+@pytest.mark.parametrize("host", ["", "nonsense.invalid", "127.0.0.1:80", "http://127.0.0.1"])
+def test_what_is_no_address_is_a_usage_error(tmp_path: Path, host: str) -> None:
+    with started(write_project(tmp_path, good()), "--host", host) as server:
+        assert server.ended() == 2
+        assert f'error: the host "{host}" is not an address\nhint: --host 127.0.0.1 is for this' in server.log
+
+
 async def test_the_page_and_the_line_are_there_while_the_model_loads(tmp_path: Path) -> None:
     load = f"print('reading weights'); {WAIT}"
     go = tmp_path / "go"
