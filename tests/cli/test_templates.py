@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,16 +51,23 @@ def test_it_has_no_lint(project: Path) -> None:
     assert outcome.code == 0, outcome.out
 
 
-def test_check_has_no_objection(project: Path) -> None:
-    outcome = reactor("check", cwd=project)
+@pytest.fixture(scope="module")
+def outline(project: Path) -> Data:
+    """What `reactor check` says of it."""
+    outcome = reactor("check", "--json", cwd=project)
     assert (outcome.code, outcome.err) == (0, "")
+    said: Data = json.loads(outcome.out)
+    return said
 
 
-def test_its_readme_speaks_of_every_control(project: Path) -> None:
+def test_check_has_no_objection_and_knows_its_name(outline: Data, project: Path) -> None:
+    assert (outline["ok"], outline["name"]) == (True, project.name)
+
+
+def test_its_readme_speaks_of_every_control(outline: Data, project: Path) -> None:
     readme = (project / "README.md").read_text()
-    outcome = reactor("schema", cwd=project)
-    events = re.findall(r'"Event\.([^"]+)": \{', outcome.out)
-    assert [name for name in events if f"`{name.removeprefix('set_')}`" not in readme] == []
+    names = [event.removeprefix("set_") for event in outline["events"]]
+    assert [name for name in names if f"`{name}`" not in readme] == []
 
 
 def test_the_loop_draws_the_same_picture_as_the_generator() -> None:

@@ -1,0 +1,152 @@
+"""Tests of the world itself. No server runs: PipelineExecutor steps it, a thirtieth of a second each time."""
+
+import sys
+from itertools import pairwise
+from math import pi
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reactor_runtime import PipelineExecutor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from landscape import SEA, SIZE, Landscape
+from pipeline import KEYS, LIGHTS, MyModel
+from view import Eye, View
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A small picture of the whole world; making the land takes longest, so it is made once."""
+    with PipelineExecutor(MyModel, config={"width": 96, "height": 54}) as world:
+        yield world
+
+
+@pytest.fixture
+def ex(world):
+    """The world with a client."""
+    world.connect()
+    yield world
+    world.disconnect()
+
+
+@pytest.fixture(scope="module")
+def land():
+    """The land alone."""
+    return Landscape(7)
+
+
+def steps(ex, number):
+    """Make steps; returns the last picture."""
+    for _ in range(number):
+        picture = next(ex).output.main_video
+    return picture
+
+
+def test_the_picture_moves(ex):
+    first, second = steps(ex, 1), steps(ex, 1)
+    assert (first.shape, first.dtype) == ((54, 96, 3), np.uint8)
+    assert not np.array_equal(first, second)
+
+
+def test_who_does_not_walk_stays(ex):
+    ex.send_event("set_walk", walk=0.0)
+    here = ex.state._eye.x, ex.state._eye.y
+    steps(ex, 30)
+    assert (ex.state._eye.x, ex.state._eye.y) == here
+
+
+def test_a_held_key_turns_until_it_is_let_go(ex):
+    ex.send_event("key_down", key="ArrowRight")
+    steps(ex, 30)
+    ex.send_event("key_up", key="ArrowRight")
+    steps(ex, 120)
+    turned = ex.state._eye.heading - 2.9
+    assert 0.5 < turned < pi
+    steps(ex, 30)
+    assert ex.state._eye.heading - 2.9 == pytest.approx(turned, abs=1e-3)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_does_something(ex, key):
+    ex.send_event("set_walk", walk=0.0)
+    steps(ex, 90)
+    eye = ex.state._eye
+    before = eye.x, eye.heading, eye.z
+    ex.send_event("key_down", key=key)
+    steps(ex, 20)
+    assert (eye.x, eye.heading, eye.z) != before
+
+
+def test_an_unknown_key_is_refused(ex):
+    with pytest.raises(ValueError, match="ArrowUpp"):
+        ex.send_event("key_down", key="ArrowUpp")
+
+
+def test_a_light_on_the_way_is_found_and_goes_out(ex):
+    steps(ex, 240)
+    (found,) = ex.messages
+    assert (found.type, found.data) == ("found", {"found": 1, "left": LIGHTS - 1})
+    assert len(ex.state._lights) == LIGHTS - 1
+
+
+def test_after_the_last_light_all_shine_again(ex):
+    ex.state._lights = np.array([[ex.state._eye.x, ex.state._eye.y, 0.0]])
+    steps(ex, 1)
+    assert len(ex.state._lights) == LIGHTS
+
+
+def test_night_is_darker_than_noon(ex):
+    ex.send_event("set_clock", clock=False)
+    ex.send_event("set_hour", hour=12.0)
+    noon = steps(ex, 1)
+    ex.send_event("set_hour", hour=0.0)
+    assert steps(ex, 1).mean() < noon.mean() / 3
+
+
+def test_a_day_passes_and_the_next_begins(ex):
+    ex.send_event("set_hour", hour=23.5)
+    hours = []
+    for _ in range(120):
+        steps(ex, 1)
+        hours.append(ex.state.hour)
+    assert hours[-1] == pytest.approx(0.3, abs=0.11)
+    assert sum(one != other for one, other in pairwise(hours)) <= 9
+
+
+def test_the_eye_is_never_under_ground(ex, land):
+    ex.send_event("set_climb", climb=0.0)
+    for _ in range(3):
+        ex.send_event("elsewhere")
+        steps(ex, 40)
+        for _ in range(20):
+            steps(ex, 1)
+            eye = ex.state._eye
+            assert eye.z > land.height_at(np.array(eye.x), np.array(eye.y))
+
+
+def test_every_client_starts_anew(ex):
+    first = steps(ex, 1)
+    ex.send_event("elsewhere")
+    steps(ex, 3)
+    ex.disconnect()
+    ex.connect()
+    assert np.array_equal(steps(ex, 1), first)
+
+
+def test_the_land_is_smooth_and_never_below_the_sea(land):
+    x = np.linspace(10, 20, 101)
+    heights = land.height_at(x, np.full_like(x, 30))
+    assert heights.min() >= SEA
+    assert np.abs(np.diff(heights)).max() < 1
+
+
+def test_the_world_has_no_seam(land):
+    view, nothing = View(land, 96, 54), np.empty((0, 3))
+    here, there = (view.draw(Eye(x, y, 80.0, 1.0), 12.0, 0.0, nothing) for x, y in ((8, 5), (8 + SIZE, 5 - SIZE)))
+    assert np.abs(here.astype(int) - there).mean() < 2
+
+
+def test_another_seed_is_another_land(land):
+    assert not np.array_equal(Landscape(8).height, land.height)
