@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +13,12 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.clock import Clock
+from reactor_runtime.engine.outstanding import Handed, Outstanding
 from reactor_runtime.engine.pace import Pace
 from reactor_runtime.engine.payload import Unpack
 from reactor_runtime.engine.session import Session
 from reactor_runtime.engine.sink import Black, Outgoing, Piece, Sink
 from reactor_runtime.seam.messages import Credit, Flush
-
-ENCODING = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Outstanding:
-    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone."""
-
-    due: float
-    handed_over: float
-    compute_s: float | None
 
 
 class Emitter:
@@ -42,39 +31,35 @@ class Emitter:
         self.unpack = Unpack(contract)
         self._session: Session | None = None
         self._numbers = 0
-        self._pace = Pace(contract)
+        self.pace = Pace(contract)
         self._flushes = 0
-        self._outstanding: dict[int, _Outstanding] = {}
+        self.outstanding = Outstanding(contract.buffer_size)
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
 
-    @property
-    def pace(self) -> Pace:
-        return self._pace
-
     def open(self, session: Session) -> None:
         """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
         self._session = session
-        self._outstanding.clear()
+        self.outstanding.clear()
         self._seqs = {track.name: 0 for track in self._contract.tracks}
         self._sizes.clear()
-        self._pace.begin()
+        self.pace.begin()
 
     def close(self) -> None:
         """End the session: what is still queued is not shown, what is emitted from here on goes nowhere."""
         self.flush()
         self._session = None
-        self._pace.end()
+        self.pace.end()
 
     def credit(self, credit: Credit) -> None:
         """Take a moment back; the session it belongs to may be over already."""
         self._sink.release(credit.moment)
-        if self._session is None or credit.moment not in self._outstanding:
+        moment = self.outstanding.take(credit.moment)
+        if self._session is None or moment is None:
             return
-        moment = self._outstanding.pop(credit.moment)
         if moment.compute_s is not None and credit.ready_at:
-            self._pace.learn(moment.compute_s, credit.ready_at - moment.handed_over)
+            self.pace.learn(moment.compute_s, credit.ready_at - moment.handed_over)
         self._session.wake()
 
     def hold(self, held: bool) -> None:
@@ -87,7 +72,7 @@ class Emitter:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
         if self._held or self._full():
             return None
-        return self._pace.step_at(self._clock.now())
+        return self.pace.step_at(self._clock.now())
 
     async def emit(
         self,
@@ -119,7 +104,7 @@ class Emitter:
         if session is None:
             return
         if compute_time is not None and adapt and _shows(moments):
-            self._pace.adapt(len(moments), compute_time)
+            self.pace.adapt(len(moments), compute_time)
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, session.applied
         for index, moment in enumerate(moments):
@@ -148,7 +133,7 @@ class Emitter:
             return
         self._flushes += 1
         self._sink.send(Flush(session.id, before=self._numbers))
-        self._pace.restart()
+        self.pace.restart()
         if self._sizes:
             self._hand_over(session, self._sizes, session.applied)
         session.wake()
@@ -165,15 +150,15 @@ class Emitter:
         now = self._clock.now()
         number = self._numbers
         self._numbers += 1
-        due = self._pace.next(now, moment)
-        self._outstanding[number] = _Outstanding(due, now, compute_s if first else None)
+        due = self.pace.next(now, moment)
+        self.outstanding.add(number, Handed(due, now, compute_s if first else None))
         pieces = tuple(self._piece(track, payload, due) for track, payload in moment.items())
         self._sink.show(
             Outgoing(
                 session=session.id,
                 number=number,
                 due=due,
-                interval_s=self._pace.length_s,
+                interval_s=self.pace.length_s,
                 handed_over=now,
                 wall_us=session.wall_us(now),
                 applied=applied,
@@ -187,17 +172,12 @@ class Emitter:
         if isinstance(payload, Black):
             return Piece(track, seq, payload, due)
         if track.kind == "audio":
-            return Piece(track, seq, payload, self._pace.begins(track, due, payload.shape[1]))
+            return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
         self._sizes[track] = Black(*payload.shape[:2])
         return Piece(track, seq, payload, due)
 
     def _full(self) -> bool:
-        """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two may be."""
-        spare = len(self._outstanding) - self._contract.buffer_size
-        if spare < 0 or spare >= ENCODING:
-            return spare >= 0
-        late = self._clock.now() - 1 / self._pace.schedule.fps
-        return sum(moment.due >= late for moment in self._outstanding.values()) >= self._contract.buffer_size
+        return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps)
 
     def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:
         for moment in moments:
