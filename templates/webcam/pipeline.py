@@ -50,26 +50,26 @@ class MyModel(ReactorPipeline):
         self.width = config.get("width", 640)
         self.height = config.get("height", 480)
 
-    # Started for each client. What a filter remembers and what the camera sent stay in here, and go with the client.
+    # Started for each client. What the camera sent and what a filter remembers stay in here, and go with the client.
     def inference(self) -> Iterator[MyOutput]:
-        size = None
-        picture = np.empty(0)
+        camera: np.ndarray | None = None
         chosen, apply = "", FILTERS["plain"](self.width, self.height)
         for idx in count():
-            # The newest picture, or None when none has come since. Those that came before it are dropped: a camera
+            # The newest picture, or None when none has come since. Those before it are dropped, so that a camera
             # faster than the model makes nothing late. `await self.input.camera.read()` would wait for one.
             frames = self.input.camera.try_read()
             if frames is not None:
-                picture = fit(frames[0], self.width, self.height)
-                if size != frames[0].shape:
-                    size = frames[0].shape
-                    self.send_nowait(CameraOn(width=size[1], height=size[0]))
-            if size is None:
+                if camera is None or camera.shape != frames[0].shape:
+                    self.send_nowait(CameraOn(width=frames[0].shape[1], height=frames[0].shape[0]))
+                camera = frames[0]
+            if camera is None:
                 picture = draw_card(self.width, self.height, idx / 30)
+            else:
+                picture = fit(camera, self.width, self.height)
             if chosen != self.state.filter:
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
             shown = apply(picture[:, ::-1] if self.state.mirror else picture, self.state.strength)
-            if size is None:
+            if camera is None:
                 write(shown, ["waiting for a camera", "python send_frames.py"])
             yield MyOutput(main_video=shown)
 

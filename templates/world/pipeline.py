@@ -97,6 +97,7 @@ class MyModel(ReactorPipeline):
     def elsewhere(self) -> None:
         eye = self.state._eye
         eye.x, eye.y, eye.heading = (eye.x + 0.38 * SIZE) % SIZE, (eye.y + 0.27 * SIZE) % SIZE, eye.heading + 2
+        eye.z = 200.0  # above every mountain, and down from there
 
     # Started for each client. One picture a step, so that a key shows in the very next one.
     def inference(self) -> Iterator[MyOutput]:
