@@ -18,7 +18,7 @@ EPILOG = """
 \b
 Examples:
   reactor init my-model           a new directory my-model
-  reactor init my-film -t webcam  from another template
+  reactor init my-world -t world  from another template
   reactor init --here             into this directory, named after it
   reactor init --list             which templates there are
 """
@@ -52,6 +52,8 @@ def init(
         scaffold.write(chosen, target, name, merge=here, force=force)
     except OSError as error:
         raise UsageError(f"{error.filename} can't be written: {error.strerror}") from None
+    if template is None and name in {each.name for each in scaffold.templates()} - {chosen.name}:
+        console.warn(f"{name} is a template too; to start from it: reactor init NAME -t {name}")
     console.out(scaffold.tree(chosen, "./" if here else f"{name}/"))
     console.out()
     console.out("Next:")

@@ -121,7 +121,7 @@ def zoom(width: int, height: int, factor: float) -> np.ndarray:
 
 def bounce(places: np.ndarray, size: int) -> np.ndarray:
     """Reflect what lies outside back into the picture."""
-    return (size - 1 - np.abs(np.abs(places) % (2 * size - 2) - (size - 1))).astype(np.int32)
+    return (size - 1 - np.abs(np.abs(places) % max(1, 2 * size - 2) - (size - 1))).astype(np.int32)
 
 
 def blur(gray: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reactor_cli.scaffold import templates
+from reactor_cli.scaffold import Template, templates
 from reactor_runtime.manifest import load
-from tests.cli.command import Outcome, python, reactor
+from tests.cli.command import ROOT, Outcome, python, reactor
 
 FILES = {
     "pipeline.py",
@@ -120,6 +120,25 @@ def test_the_templates_are_listed(tmp_path: Path) -> None:
     assert re.fullmatch(r"(\w+  .+\n)+", outcome.out)
     assert outcome.out.startswith("pipeline  ")
     assert outcome.out.count("\n") == len(templates())
+
+
+def test_another_template_is_written(tmp_path: Path) -> None:
+    outcome = reactor("init", "lake", "-t", "world", cwd=tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert files_below(tmp_path / "lake") == files_shown(outcome) > {"landscape.py", "requirements.txt", ".gitignore"}
+
+
+@pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
+def test_packages_that_others_do_without_come_next(template: Template, tmp_path: Path) -> None:
+    outcome = reactor("init", "m", "-t", template.name, cwd=tmp_path)
+    has_own = (ROOT / "templates" / template.name / "requirements.txt").exists()
+    assert has_own == template.needs_more == ("\n  pip install -r requirements.txt\n" in outcome.out)
+
+
+def test_a_project_called_like_a_template_is_told_how_to_start_from_it(tmp_path: Path) -> None:
+    outcome = reactor("init", "world", cwd=tmp_path)
+    assert outcome.code == 0
+    assert "reactor init NAME -t world" in outcome.err
 
 
 def test_an_unknown_template_writes_nothing(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def stored(directory: Path) -> set[Path]:
 @pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
 def test_a_template_describes_itself_and_all_its_files(template: Template) -> None:
     assert template.description
-    assert len(template.description) <= 90
+    assert len(template.description) <= 80
     used = {source for file in template.files for source in file.sources}
     assert used == stored(TEMPLATES / template.name) | stored(TEMPLATES / SHARED)
     assert all(file.phrase for file in template.files)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simplejpeg
 import typer
 
 from reactor_cli.app import app
@@ -33,7 +34,7 @@ from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
 OTHER_COMMANDS = {"cd", "pip"}
-PROGRAMS = {"client.py", "header.py"}  # not models: each has a test of its own
+PROGRAMS = {"client.py", "header.py", "send.py"}  # not models: each has a test of its own
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +156,29 @@ def test_health_says_what_the_docs_show(scaffold: RunningServer) -> None:
 
 
 async def test_the_bare_client_shows_when_its_input_is_on_screen(scaffold: RunningServer, tmp_path: Path) -> None:
-    program = one("wire.md", "client.py").text
-    assert "ws://127.0.0.1:8080/ws" in program
-    (tmp_path / "client.py").write_text(program.replace("ws://127.0.0.1:8080/ws", scaffold.url))
-    run = [sys.executable, "-W", "error", "client.py"]
+    said = await _run_program(one("wire.md", "client.py").text, scaffold, tmp_path)
+    assert "set_brightness" in said
+    assert "the input shows after" in said
+    assert (tmp_path / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
+
+
+async def _run_program(text: str, server: RunningServer, directory: Path) -> str:
+    """Run a client of the docs against a server, in a process of its own; returns what it printed."""
+    assert "ws://127.0.0.1:8080/ws" in text
+    (directory / "program.py").write_text(text.replace("ws://127.0.0.1:8080/ws", server.url))
+    run = [sys.executable, "-W", "error", "program.py"]
     done = await asyncio.to_thread(
-        subprocess.run, run, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        subprocess.run, run, cwd=directory, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "set_brightness" in done.stdout
-    assert "the input shows after" in done.stdout
-    assert (tmp_path / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
+    return done.stdout
+
+
+async def test_the_sender_of_pictures_gets_them_back(tmp_path: Path) -> None:
+    assert reactor("init", "camera", "-t", "webcam", cwd=tmp_path).code == 0
+    with serving(tmp_path / "camera", "--set", "width=96", "--set", "height=64") as server:
+        await _run_program(one("templates.md", "send.py").text, server, tmp_path)
+    assert simplejpeg.decode_jpeg((tmp_path / "out.jpg").read_bytes()).mean() > 150
 
 
 async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServer, tmp_path: Path) -> None:
