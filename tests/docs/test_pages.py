@@ -10,6 +10,7 @@ import typer
 
 import reactor_runtime
 from reactor_cli.app import app
+from reactor_cli.scaffold import templates
 from reactor_runtime.wire.protocol import CloseCode
 from tests.docs.snippets import PAGES, ROOT
 
@@ -62,6 +63,13 @@ def _options() -> list[tuple[str, str]]:
 def test_an_option_is_explained(command: str, option: str) -> None:
     section = (DOCS / "cli.md").read_text(encoding="utf-8").split(f"\n## `reactor {command}`\n")[1].split("\n## ")[0]
     assert re.search(rf"^\| .*`{option}\b", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [template.name for template in templates()])
+def test_a_template_has_a_row_with_a_small_picture(name: str) -> None:
+    page = (DOCS / "templates.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| !\[.+\]\(images/template-{name}\.jpg\) \| \*\*`{name}`\*\* ", page, re.MULTILINE)
+    assert (DOCS / "images" / f"template-{name}.jpg").stat().st_size < 80_000
 
 
 @pytest.mark.parametrize("code", CloseCode)
