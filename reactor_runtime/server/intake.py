@@ -6,7 +6,6 @@ from typing import Any
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
-from reactor_runtime.seam.messages import Media
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.lobby import Engine, Lobby
 from reactor_runtime.server.session import Session, SessionPhase
@@ -27,11 +26,10 @@ class Intake:
         session = self._session_of(connection)
         if session is None:
             code, why = ErrorCode.NOT_CONTROLLER, _why_not(connection)
-        elif self._engine.busy:
-            code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
-        else:
-            session.send_event(event)
+        elif not self._engine.busy and session.send_event(event):
             return
+        else:
+            code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
         connection.error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
 
     def media(self, connection: Connection, data: bytes) -> None:
@@ -49,11 +47,11 @@ class Intake:
             connection.error(error.code, f"{error.message}: the binary message was dropped")
             return
         if not self._engine.busy:  # a model that far behind has no use for it: the newest counts
-            session.send(Media(session.id, track, file))
+            session.send_media(track, file)
 
     def _session_of(self, connection: Connection) -> Session | None:
         session = self._lobby.session
-        if session is None or session.controller is not connection or session.phase is not SessionPhase.RUNNING:
+        if session is None or session.controller is not connection or session.phase is SessionPhase.STOPPING:
             return None
         return session
 

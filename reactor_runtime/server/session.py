@@ -18,6 +18,9 @@ from reactor_runtime.wire.messages import Event
 logger = logging.getLogger(__name__)
 
 
+MOST_EARLY = 100  # a client may speak as soon as it is connected, which is before the engine has begun its session
+
+
 class SessionPhase(StrEnum):
     """Where a session is between the controller's coming and the model's letting go of it."""
 
@@ -40,6 +43,7 @@ class Session:
         self._playout = playout
         self.send = send
         self._started_at = 0.0
+        self._early: list[seam.ClientEvent | seam.Media] = []
 
     def start(self) -> None:
         """Ask the engine for a session; `began` follows when it has a fresh state."""
@@ -50,6 +54,9 @@ class Session:
         self._started_at = started.started_at
         if self.phase is SessionPhase.STARTING:
             self.phase = SessionPhase.RUNNING
+            for message in self._early:
+                self.send(message)
+        self._early.clear()
 
     def stop(self) -> None:
         """Tell the engine that the controller has gone; may be called twice."""
@@ -57,8 +64,23 @@ class Session:
             self.phase = SessionPhase.STOPPING
             self.send(seam.StopSession(self.id))
 
-    def send_event(self, event: Event) -> None:
-        self.send(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
+    def send_event(self, event: Event) -> bool:
+        """Pass an event on, or keep it until the session has begun; False when too many are kept already."""
+        return self._pass_on(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
+
+    def send_media(self, track: str, file: bytes) -> bool:
+        """Pass a picture or sound on; until the session has begun the newest of its track is kept."""
+        self._early = [item for item in self._early if not (isinstance(item, seam.Media) and item.track == track)]
+        return self._pass_on(seam.Media(self.id, track, file))
+
+    def _pass_on(self, message: seam.ClientEvent | seam.Media) -> bool:
+        if self.phase is not SessionPhase.STARTING:
+            self.send(message)
+        elif len(self._early) < MOST_EARLY:
+            self._early.append(message)
+        else:
+            return False
+        return True
 
     def receive(self, message: seam.Message, ring: RingReader) -> None:
         """Take what the engine says of this session."""

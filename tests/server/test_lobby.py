@@ -5,14 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from reactor_runtime.media import jpeg
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Role
 from reactor_runtime.server.http import health_status
 from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.server.session import MOST_EARLY
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
+from tests.engine.rig import frame as pixels
 from tests.server.house import House, phases, told, types
 
 FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
@@ -120,15 +123,43 @@ async def test_a_viewer_keeps_watching_from_session_to_session(house: House) -> 
         assert await phases(viewer) == ["started", "ended"]
 
 
-@pytest.mark.parametrize("who", ["viewer", "waiting", "not yet started"])
-async def test_only_the_controller_of_a_running_session_sends_events(house: House, who: str) -> None:
-    connection = house.come()
-    if who != "not yet started":
-        house.begin()
-        connection = house.come(Role.VIEWER if who == "viewer" else Role.CONTROLLER)
+@pytest.mark.parametrize("who", [Role.VIEWER, Role.CONTROLLER])
+async def test_only_the_controller_of_the_session_sends_events(house: House, who: Role) -> None:
+    house.come()
+    house.begin()
+    connection = house.come(who)
     house.intake.event(connection, Event("set_level", "{}", 5))
     kind, error = (await told(connection))[-1]
     assert (kind, error["code"], error["event"]) == ("reactor.error", "not_controller", "set_level")
+    assert not house.engine.of(seam.ClientEvent)
+
+
+async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_order(house: House) -> None:
+    controller = house.come()
+    for number in range(MOST_EARLY + 1):
+        house.intake.event(controller, Event("set_level", "{}", number))
+    (kind, error) = (await told(controller))[-1]
+    assert (kind, error["code"]) == ("reactor.error", "rate_limited")
+    assert not house.engine.of(seam.ClientEvent)
+    house.begin()
+    assert [event.ticket for event in house.engine.of(seam.ClientEvent)] == list(range(MOST_EARLY))
+
+
+async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on(house: House) -> None:
+    house.engine.contract = {"tracks": [{"name": "camera", "kind": "video", "direction": "in"}], "schema": {}}
+    controller = house.come()
+    for red in range(3):
+        house.intake.media(controller, jpeg.encode(pixels(red)))
+    assert not house.engine.of(seam.Media)
+    session = house.begin()
+    assert house.engine.of(seam.Media) == [seam.Media(session, "camera", jpeg.encode(pixels(2)))]
+
+
+async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(house: House) -> None:
+    controller = house.come()
+    house.intake.event(controller, Event("set_level", "{}", 1))
+    house.lobby.detach(controller)
+    house.begin()
     assert not house.engine.of(seam.ClientEvent)
 
 
