@@ -63,7 +63,7 @@ class Scope:
         self.shown = newest[start : start + len(self.shown)]
         columns = np.linspace(0, len(self.shown) - 1, self.light.shape[1] + 1)
         wave = np.interp(columns, range(len(self.shown)), self.shown)
-        y = (self.horizon * (0.7 - 0.6 * np.tanh(2.2 * wave))).astype(np.float32)
+        y = (self.horizon * (0.6 - 0.38 * np.tanh(3.5 * wave))).astype(np.float32)
         top, bottom = np.minimum(y[1:], y[:-1]), np.maximum(y[1:], y[:-1])
         distance = np.maximum(np.maximum(top - self.rows, self.rows - bottom), 0)
         return np.take(HALO, (4 * distance).astype(np.int32), mode="clip")
