@@ -180,3 +180,17 @@ async def test_who_joins_late_sees_both_pictures_and_hears_what_comes(server: Ru
     server.wait_for_health("ready")
     assert heard[0].header.pts_us > held["left"].header.pts_us
     assert [piece.header.seq for piece in heard] == list(range(heard[0].header.seq, heard[0].header.seq + len(heard)))
+
+
+async def test_a_client_that_stops_acknowledging_skips_frames_and_no_sound(server: RunningServer) -> None:
+    async with controlling(server.url) as visitor:
+        await visitor.send("set_mode", {"mode": "batches"})
+        for track in SIZES:
+            frame = await visitor.frame(track=track)
+            await visitor.send("reactor.ack", {"track": track, "seq": frame.header.seq})
+        await visitor.sound()
+        media = await collect(visitor, 60)
+    server.wait_for_health("ready")
+    sounds = of(Sound, media, "voice")
+    assert len(sounds) > 40
+    check_sound(sounds)
