@@ -22,6 +22,7 @@ DEFAULT = "pipeline"
 SHARED = "_shared"
 REQUIREMENTS = PurePosixPath("requirements.txt")
 MOST_CHARACTERS = 64
+_YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
 _SPELT = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 
 
@@ -156,6 +157,8 @@ def _objection(name: str) -> str:
     if wrong:
         character = "a space" if wrong[0] == " " else wrong[0]
         return f"contains {character}; letters from a to z, digits, - and _ may be used"
+    if name.lower() in _YAML_WORDS:
+        return "means something else in YAML"
     return "ends with a dash" if name.endswith("-") else ""
 
 
@@ -163,6 +166,8 @@ def _better(name: str) -> str:
     last = unicodedata.normalize("NFKD", name.rstrip("/").rpartition("/")[2].lower().translate(_SPELT))
     plain = "".join(character for character in last if not unicodedata.combining(character))
     words = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-_")
+    if words in _YAML_WORDS:
+        return f"{words}-model"
     better = words if words[:1].isalpha() else f"model-{words}" if words else "my-model"
     return better[:MOST_CHARACTERS].rstrip("-")
 

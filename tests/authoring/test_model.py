@@ -70,7 +70,9 @@ def test_model_that_is_not_run_cannot_send() -> None:
 
 
 def test_load_may_be_left_out() -> None:
-    Model().load({})
+    model, same = Model(), Model()
+    model.load({"width": 8})
+    assert vars(model) == vars(same)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -18,6 +19,7 @@ from reactor_cli.scaffold import (
     tree,
     write,
 )
+from reactor_runtime import manifest
 from reactor_runtime.errors import UsageError
 from tests.cli.command import ROOT
 
@@ -56,8 +58,10 @@ def test_an_unknown_template_is_told_the_nearest(name: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my-model", "a", "Model_2", "x" * 64])
-def test_good_names_pass(name: str) -> None:
+def test_good_names_pass_and_stay_as_they_are(tmp_path: Path, name: str) -> None:
     check_name(name)
+    write(find("pipeline"), tmp_path / name, name)
+    assert manifest.load(tmp_path / name).name == name
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,9 @@ def test_good_names_pass(name: str) -> None:
         ("日本", "must start with a letter", "my-model"),
         ("日本 2", "must start with a letter", "model-2"),
         ("x-", "ends with a dash", "x"),
+        ("null", "means something else in YAML", "null-model"),
+        ("Off", "means something else in YAML", "off-model"),
+        ("~/on", "is a path", "on-model"),
         ("x" * 65, "more than 64 characters", "x" * 64),
     ],
 )
@@ -92,7 +99,9 @@ def test_a_better_name_is_a_good_one(name: str) -> None:
     try:
         check_name(name)
     except UsageError as error:
-        check_name(error.hint.split()[2].rstrip("`"))
+        better = error.hint.removeprefix("`reactor init ").removesuffix("` would do")
+        assert re.fullmatch(r"[a-z]([a-z0-9_-]{0,62}[a-z0-9_])?", better)
+        check_name(better)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.server.client import Client, client, controlling
+from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, write_project
 
 MODEL = """
@@ -215,20 +215,16 @@ async def test_the_second_controller_waits_and_gets_a_fresh_state(server: Runnin
 async def test_a_viewer_sees_what_the_controller_sees_and_changes_nothing(server: RunningServer) -> None:
     async with controlling(server.url) as controller:
         await controller.frame()
-        await watch(server, controller)
-
-
-async def watch(server: RunningServer, controller: Client) -> None:
-    async with client(server.url, role="viewer") as viewer:
-        welcome = await viewer.data("reactor.welcome")
-        assert (welcome["role"], welcome["state"]) == ("viewer", {"level": 100})
-        held = await viewer.frame()
-        assert held.header.flags & 2
-        answer = await viewer.ask("set_level", {"level": 3}, id=9)
-        assert (answer["data"]["code"], answer["id"]) == ("not_controller", 9)
-        await controller.send("set_level", {"level": 200})
-        assert await viewer.data("reactor.state") == {"level": 200}
-        assert abs((await viewer.frame(applied=1)).level - 200) < 3
+        async with client(server.url, role="viewer") as viewer:
+            welcome = await viewer.data("reactor.welcome")
+            assert (welcome["role"], welcome["state"]) == ("viewer", {"level": 100})
+            held = await viewer.frame()
+            assert held.header.flags & 2
+            answer = await viewer.ask("set_level", {"level": 3}, id=9)
+            assert (answer["data"]["code"], answer["id"]) == ("not_controller", 9)
+            await controller.send("set_level", {"level": 200})
+            assert await viewer.data("reactor.state") == {"level": 200}
+            assert abs((await viewer.frame(applied=1)).level - 200) < 3
 
 
 async def test_a_viewer_keeps_watching_the_next_session(server: RunningServer) -> None:

@@ -184,10 +184,10 @@ async def test_what_inference_raises_ends_the_session_and_three_in_a_row_fail_th
 
 async def test_a_client_that_vanishes_frees_the_model(server: RunningServer) -> None:
     async with controlling(server.url) as first, client(server.url) as second:
-        await second.data("reactor.queue")
+        assert await second.data("reactor.queue") == {"position": 1, "length": 1}
         first.socket.transport.abort()
-        await second.data("reactor.session", phase="started")
-        await second.frame()
+        assert (await second.data("reactor.welcome"))["role"] == "controller"
+        assert (await second.frame()).header.applied == 0
 
 
 async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) -> None:
@@ -210,13 +210,15 @@ async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) ->
 
 async def test_a_client_that_leaves_its_messages_unread_is_dropped(server: RunningServer) -> None:
     async with controlling(server.url) as controller:
+        session = controller.texts[-1]["data"]["session"]
         controller.socket.transport.pause_reading()
         for _ in range(40):
             await controller.socket.send('{"type": "reactor.ping", "data": {"t": "' + "x" * 100_000 + '"}}')
         for number in range(3000):
             await controller.send("reactor.ping", {"t": number})
         async with client(server.url) as second:
-            await second.data("reactor.session", phase="started")
+            welcome = await second.data("reactor.welcome")
+            assert welcome["session"] not in (None, session)
         controller.socket.transport.abort()
 
 

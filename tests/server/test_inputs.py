@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from reactor_runtime.wire.media_header import MediaHeader, attach
-from tests.server.client import Client, client, controlling
+from tests.server.client import Client, Frame, client, controlling
 from tests.server.running import RunningServer, serving, write_project
 
 # The video-to-video program of the reference page, with a filter of NumPy instead of weights.
@@ -85,28 +85,30 @@ def picture(level: int, track: str | None = None) -> bytes:
     return file.getvalue() if track is None else attach(MediaHeader(track, 0, 0, 0), file.getvalue())
 
 
-async def shows(visitor: Client, level: int) -> None:
-    """Read on until the picture is as bright as wanted."""
-    while abs((await visitor.frame()).level - level) > 8:
+async def shown(visitor: Client, level: int) -> Frame:
+    """Read on to a picture that is as bright as wanted."""
+    while abs((frame := await visitor.frame()).level - level) > 8:
         pass
+    return frame
 
 
 async def test_a_picture_sent_comes_back_as_the_model_makes_it(server: RunningServer) -> None:
     async with controlling(server.url) as visitor:
         await visitor.socket.send(picture(200))
-        await shows(visitor, 200)
+        assert (await shown(visitor, 200)).size == (48, 32)
         await visitor.send("set_style", {"style": "invert"})
-        level = 200.0
-        while abs(level - 55) > 8:  # a pipeline that waits for a picture handles the event after the next
+        frame = None
+        while frame is None or frame.header.applied == 0:  # a pipeline that waits takes the event after a picture
             await visitor.socket.send(picture(200, "camera"))
-            level = (await visitor.frame()).level
+            frame = await visitor.frame()
+        assert abs(frame.level - 55) < 8
 
 
 async def test_the_newest_of_a_burst_is_shown(server: RunningServer) -> None:
     async with controlling(server.url) as visitor:
         for level in range(0, 250, 5):
             await visitor.socket.send(picture(level))
-        await shows(visitor, 245)
+        assert (await shown(visitor, 245)).header.applied == 0
 
 
 async def test_nobody_sees_the_frames_of_the_client_before(server: RunningServer) -> None:
@@ -139,7 +141,7 @@ async def test_what_the_model_cannot_take_is_answered_and_the_session_goes_on(
         await visitor.socket.send(data)
         assert (await visitor.data("reactor.error"))["code"] == code
         await visitor.socket.send(picture(100))
-        await shows(visitor, 100)
+        assert (await shown(visitor, 100)).size == (48, 32)
 
 
 async def test_a_viewer_sends_no_pictures(server: RunningServer) -> None:

@@ -354,15 +354,20 @@ def test_dropped_without_closing_it_ends_all_the_same() -> None:
     assert closed == [1]
 
 
-def test_dropped_while_another_loop_runs_it_is_closed_without_a_word_of_its_own() -> None:
+def test_dropped_while_another_loop_runs_it_is_closed_without_a_word_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def drop() -> None:
         executors.clear()
 
     executors = [PipelineExecutor(Counter)]
     executors[0].connect()
     next(executors[0])
+    loop = executors[0]._loop
     asyncio.run(drop())
     gc.collect()
+    assert loop.is_closed()
+    assert capsys.readouterr() == ("", "")
 
 
 async def test_inside_a_running_loop_it_says_why_not() -> None:
