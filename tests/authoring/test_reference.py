@@ -1,4 +1,4 @@
-"""The programs of the two reference pages about pipelines, as text, so that each way of writing them can be tried."""
+"""The programs of the two reference pages on pipelines, in each way of writing them."""
 
 import inspect
 import itertools
@@ -11,73 +11,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.pipeline import is_idle
-
-GENERATED = """
-from dataclasses import dataclass
-from typing import Any
-import numpy as np
-from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Video
-
-@dataclass
-class MyOutput(Output):
-    main_video: Video
-
-
-@dataclass
-class MyState(InputState):
-    brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")
-
-
-class MyModel(ReactorPipeline):
-    state: MyState
-    buffer_size = 8
-
-    def load(self, config: dict[str, Any]) -> None:
-        self.width = config.get("width", 640)
-        self.height = config.get("height", 480)
-        self.chunk_size = config.get("chunk_size", 4)
-
-    def inference(self):
-        frame_idx = 0
-        while True:
-            batch, frame_idx = render_batch(
-                self.width, self.height, self.chunk_size,
-                frame_idx, self.state.brightness,
-            )
-            yield MyOutput(main_video=batch)
-
-def render_batch(width, height, chunk_size, start_idx, brightness):
-    return np.full((chunk_size, height, width, 3), int(100 * brightness), np.uint8), start_idx + chunk_size
-"""
-
-GENERATOR = """
-from dataclasses import dataclass
-from reactor_runtime.interface import Idle, InputState, ModelMessage, Output, ReactorPipeline, Video
-
-@dataclass
-class MyOutput(Output):
-    main_video: Video
-
-@dataclass
-class MyState(InputState):
-    prompt: str = ""
-
-@dataclass
-class Progress(ModelMessage):
-    step: int
-
-class MyModel(ReactorPipeline):
-    state: MyState
-    _step = 0
-
-    async def inference(self):
-        while not self.state.prompt:
-            yield Idle
-        while True:
-            await self.send(Progress(step=self._step))
-            self._step += 1
-            yield MyOutput(main_video=self.state.prompt)
-"""
+from tests.reference import GENERATOR, WALK_THROUGH
 
 
 def run(program: str, monkeypatch: pytest.MonkeyPatch, *, decorated: bool, postponed: bool, inside: bool) -> Any:
@@ -104,8 +38,8 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_generated_model_runs(way: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    cls = run(GENERATED, monkeypatch, **way)
+def test_the_model_that_is_walked_through_runs(way: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    cls = run(WALK_THROUGH, monkeypatch, **way)
     contract = Contract.of(cls)
     assert [track.name for track in contract.tracks] == ["main_video"]
     assert contract.buffer_size == 8
@@ -132,12 +66,15 @@ async def test_async_model_with_messages_runs(way: dict[str, bool], monkeypatch:
         send = staticmethod(sent.append)
 
     model._runtime = Run()
+    model.load({})
     model.state = contract.state.fresh()
     generator = model.inference()
     assert inspect.isasyncgen(generator)
     assert is_idle(await anext(generator))
     model.state.prompt = "cat"
+    assert is_idle(await anext(generator))
     output: Any = await anext(generator)
-    assert output.main_video == "cat"
+    assert output.main_video.shape == (2, 48, 64, 3)
+    assert np.all(output.main_video == 30)
     assert [message.step for message in sent] == [0]
     await generator.aclose()
