@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import random
@@ -14,16 +13,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import simplejpeg
-from numpy.typing import NDArray
 
-from benchmarks import tensors
+from benchmarks import loops, tensors
 from benchmarks.bare import sending
-from benchmarks.serving import MODEL, Received, acknowledge, client, frames, run, serving
+from benchmarks.photos import photo_like
+from benchmarks.serving import MODEL, Received, acknowledge, client, cpu_s, frames, run, serving
 
 Row = tuple[str, str, str]
 RUNS = 5
@@ -98,8 +96,8 @@ def startup() -> Iterator[Row]:
     ratio = statistics.median(helps) / statistics.median(bares)
     yield "reactor --help, of bare import typer", f"{ratio:.2f}", "at most 1.5"
     yield "reactor run until the page answers", f"{statistics.median(pages):.2f} s", "under 1 s"
-    with serving() as port:
-        yield "nobody connected: of one core", f"{100 * _cpu_share(port, 10.0):.2f} %", "under 1 %"
+    with serving():
+        yield "nobody connected: of one core", f"{100 * _cpu_share(10.0):.2f} %", "under 1 %"
 
 
 BENCHMARKS = {
@@ -109,6 +107,8 @@ BENCHMARKS = {
     "painter": slow_painter,
     "startup": startup,
     "torch": tensors.conversion,
+    "emit": loops.emit,
+    "camera": loops.camera,
 }
 
 
@@ -121,17 +121,6 @@ def encode_s(width: int, height: int) -> float:
         simplejpeg.encode_jpeg(images[index % 4], 85, "RGB", "420")
         times.append(time.perf_counter() - began)
     return statistics.median(times)
-
-
-def photo_like(width: int, height: int, count: int) -> NDArray[np.uint8]:
-    """The frames of the model."""
-    spec = importlib.util.spec_from_file_location("bench_model", MODEL / "pipeline.py")
-    assert spec is not None, "the model lies beside this file"
-    assert spec.loader is not None, "it is a source file"
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made: NDArray[np.uint8] = module.photo_like(width, height, count)
-    return made
 
 
 async def _collect(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
@@ -237,26 +226,8 @@ def _until_page_s() -> float:
         process.wait()
 
 
-def _cpu_share(port: int, seconds: float) -> float:
+def _cpu_share(seconds: float) -> float:
     """CPU time of the server and its engine over a while in which nobody is connected."""
-    pids = _family(_listener(port))
-    before = sum(_cpu_s(pid) for pid in pids)
+    before = cpu_s()
     time.sleep(seconds)
-    return (sum(_cpu_s(pid) for pid in pids) - before) / seconds
-
-
-def _listener(port: int) -> int:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and f"--port\0{0}\0" in (entry / "cmdline").read_text():
-            return int(entry.name)
-    raise LookupError(port)
-
-
-def _family(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(int(child) for child in children)]
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (cpu_s() - before) / seconds

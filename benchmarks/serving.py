@@ -35,10 +35,10 @@ class Received:
 
 
 @contextlib.contextmanager
-def serving(**config: float) -> Iterator[int]:
-    """Serve the benchmark's model; gives the port."""
+def serving(project: Path = MODEL, **config: float) -> Iterator[int]:
+    """Serve a model of the benchmarks; gives the port."""
     arguments = [f"--set={key}={value}" for key, value in config.items()]
-    run_model = [sys.executable, "-m", "reactor_cli", "run", str(MODEL), "--port", "0"]
+    run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--port", "0"]
     command = [*run_model, "--log-level", "warning", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None, "a pipe was asked for"
@@ -79,6 +79,23 @@ async def acknowledge(socket: ClientConnection, frame: Received) -> None:
     """Tell the server that the frame was shown."""
     data = {"track": frame.header.track, "seq": frame.header.seq}
     await socket.send(json.dumps({"type": "reactor.ack", "data": data}))
+
+
+def cpu_s() -> float:
+    """CPU time so far of the server that is running and of its engine, in seconds."""
+    servers = _children(os.getpid())
+    pids = [*servers, *(engine for server in servers for engine in _children(server))]
+    return sum(_cpu_s(pid) for pid in pids)
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(coroutine: Any) -> Any:

@@ -1,0 +1,172 @@
+"""What the loop style costs: one emit on the model's side, and a camera's pictures in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+from websockets.asyncio.client import ClientConnection
+
+from benchmarks.photos import photo_like
+from benchmarks.serving import client, cpu_s, run, serving
+
+Row = tuple[str, str, str]
+
+LOOP = Path(__file__).parent / "loop"
+RUNS = 5
+CAMERA_FPS = 30
+CAMERA_S = 6.0
+SETTLED_S = 1.0
+BITS = 7
+BIT = 64  # pixels; a mark survives both JPEGs, and a decoder that makes one pixel of eight
+
+
+def emit() -> Iterator[Row]:
+    """Time from the call of an emit to its return, with a client that receives, next to queue and copy."""
+    for width, height in ((640, 480), (1280, 720)):
+        emits, puts, copies = [], [], []
+        for _ in range(RUNS):
+            with serving(LOOP, width=width, height=height) as port:
+                costs = run(_costs(port))
+            emits.append(1e6 * costs["emit_s"])
+            puts.append(1e6 * costs["put_s"])
+            copies.append(1e6 * costs["copy_s"])
+        beyond = statistics.median(emit_us - copy_us for emit_us, copy_us in zip(emits, copies, strict=True))
+        yield f"emit of {width}x{height}", f"{statistics.median(emits):.0f} µs", ""
+        yield "  a bare queue put", f"{statistics.median(puts):.1f} µs", ""
+        yield "  a bare copy of the frame", f"{statistics.median(copies):.0f} µs", ""
+        yield "  beyond the copy", f"{beyond:.0f} µs", ""
+
+
+def camera() -> Iterator[Row]:
+    """A 720p camera at 30 fps through a loop that changes nothing: delay and CPU next to one decode and one encode."""
+    floors, delays, late, shares, rates = [], [], [], [], []
+    for _ in range(RUNS):
+        pictures = Pictures(1280, 720)
+        floors.append(pictures.floor_s())
+        with serving(LOOP) as port:
+            trip = run(_there_and_back(port, pictures))
+        settled = sorted(delay for sent_at, delay in trip.delays if sent_at - trip.began > SETTLED_S)
+        delays.append(1e3 * statistics.median(settled))
+        late.append(1e3 * settled[int(len(settled) * 0.99) - 1])
+        shares.append(trip.cpu_s / trip.frames)
+        rates.append(len(trip.delays) / CAMERA_S)
+    ratio = statistics.median(share / floor for share, floor in zip(shares, floors, strict=True))
+    floor_ms = 1e3 * statistics.median(floors)
+    yield "camera 720p30: one bare decode and one bare encode", f"{floor_ms:.2f} ms", ""
+    yield "  frames shown a second", f"{statistics.median(rates):.1f}", ""
+    yield "  sent to received, p50", f"{statistics.median(delays):.1f} ms", ""
+    yield "    beyond decode and encode", f"{statistics.median(delays) - floor_ms:.1f} ms", ""
+    yield "    p99", f"{statistics.median(late):.1f} ms", ""
+    yield "  CPU of server and engine a frame", f"{1e3 * statistics.median(shares):.2f} ms", ""
+    yield "    of decode and encode", f"{ratio:.2f}", ""
+
+
+class Pictures:
+    """Photo-like JPEGs that carry a number in their first row of blocks."""
+
+    def __init__(self, width: int, height: int) -> None:
+        images = photo_like(width, height, 8)
+        self.files = [_encode(_marked(images[number % 8], number)) for number in range(2**BITS)]
+        self._image = images[0]
+
+    def floor_s(self) -> float:
+        """CPU time of decoding one picture and encoding another, median of 60."""
+        times = []
+        for number in range(60):
+            began = time.thread_time()
+            simplejpeg.decode_jpeg(self.files[number % len(self.files)], "RGB")
+            _encode(self._image)
+            times.append(time.thread_time() - began)
+        return statistics.median(times)
+
+
+def number_of(file: bytes) -> int:
+    """Read the number off a picture, decoding an eighth of its size."""
+    small = simplejpeg.decode_jpeg(file, "GRAY", min_height=90, min_width=160, min_factor=8)
+    step = BIT // (720 // small.shape[0])
+    return sum(1 << bit for bit in range(BITS) if small[step // 2, bit * step + step // 2, 0] > 127)
+
+
+@dataclass
+class Trip:
+    """What the client saw, and what it cost the server and its engine meanwhile."""
+
+    began: float
+    delays: list[tuple[float, float]] = field(default_factory=list)
+    frames: int = 0
+    cpu_s: float = 0.0
+
+
+async def _costs(port: int) -> dict[str, float]:
+    async with client(port) as socket:
+        await _started(socket)
+        await socket.send(json.dumps({"type": "measure", "data": {"count": 120}, "id": 1}))
+        async for message in socket:
+            if isinstance(message, str) and (text := json.loads(message))["type"] == "reactor.reply":
+                costs: dict[str, float] = text["data"]["message"]["data"]
+                return costs
+    raise ConnectionError("no reply")
+
+
+async def _started(socket: ClientConnection) -> None:
+    async for message in socket:
+        if isinstance(message, str) and json.loads(message)["data"].get("phase") == "started":
+            return
+
+
+async def _there_and_back(port: int, pictures: Pictures) -> Trip:
+    trip = Trip(time.monotonic())
+    sent: dict[int, float] = {}
+    async with client(port) as socket:
+        await _started(socket)
+        filming = asyncio.create_task(_film(socket, pictures, sent, trip))
+        async for message in socket:
+            at = time.monotonic()
+            if filming.done():
+                break
+            if isinstance(message, bytes):
+                trip.frames += 1
+                sent_at = sent.get(number_of(message))
+                if sent_at is not None:
+                    trip.delays.append((sent_at, at - sent_at))
+        await filming
+    return trip
+
+
+async def _film(socket: ClientConnection, pictures: Pictures, sent: dict[int, float], trip: Trip) -> None:
+    """Send pictures on a grid; count what is received, and what it costs, once everything has settled."""
+    trip.began = due = time.monotonic()
+    used_s = 0.0
+    for number in itertools.count():
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        if number == SETTLED_S * CAMERA_FPS:
+            trip.frames, used_s = 0, cpu_s()
+        if due - trip.began > CAMERA_S:
+            trip.cpu_s = cpu_s() - used_s
+            return
+        name = number % len(pictures.files)
+        sent[name] = time.monotonic()
+        await socket.send(pictures.files[name])
+        due += 1 / CAMERA_FPS
+
+
+def _marked(image: NDArray[np.uint8], number: int) -> NDArray[np.uint8]:
+    marked = image.copy()
+    for bit in range(BITS):
+        marked[:BIT, bit * BIT : (bit + 1) * BIT] = 255 if number >> bit & 1 else 0
+    return marked
+
+
+def _encode(image: NDArray[np.uint8]) -> bytes:
+    file: bytes = simplejpeg.encode_jpeg(image, 85, "RGB", "420")
+    return file
