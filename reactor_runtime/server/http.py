@@ -31,7 +31,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list[BaseRoute]:
     """Make the routes; they only look, they change nothing."""
-    files = {path.name: path for path in PLAYGROUND.iterdir() if path.is_file()}
+    files = {path.relative_to(PLAYGROUND).as_posix(): path for path in PLAYGROUND.rglob("*") if path.is_file()}
 
     async def page(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return FileResponse(PLAYGROUND / "index.html", headers=PAGE_HEADERS)
@@ -67,7 +67,7 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
 
     return [
         Route("/", page),
-        Route("/static/{name}", static),
+        Route("/static/{name:path}", static),
         Route("/health", health),
         Route("/live", live),
         Route("/schema", schema),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -139,5 +140,17 @@ def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None
     server.wait_for("reactor.view", lambda data: data == {"paused": False})
 
 
-def test_the_page_weighs_less_than_60_kb() -> None:
-    assert sum(file.stat().st_size for file in PLAYGROUND.iterdir()) < 60_000
+def weight(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+
+
+def test_the_page_weighs_less_than_60_kb_and_its_client_less_than_30() -> None:
+    assert weight(PLAYGROUND) < 60_000
+    assert weight(PLAYGROUND / "client") < 30_000
+
+
+def test_the_client_s_modules_need_nothing_of_the_page() -> None:
+    for module in (PLAYGROUND / "client").iterdir():
+        text = module.read_text()
+        assert all(source.startswith("./") for source in re.findall(r'from "(.*)"', text)), module
+        assert not re.search(r"\bdocument\.\w", text), module

@@ -337,7 +337,9 @@ def test_the_page_and_the_probes_answer(server: RunningServer) -> None:
     assert server.get("/live") == (200, "ok\n")
     status, page = server.get("/")
     assert (status, "<html" in page) == (200, True)
+    assert server.get("/static/client/connection.js")[0] == 200
     assert server.get("/static/../run.py")[0] == 404
+    assert server.get("/static/client/../../run.py")[0] == 404
     assert server.get("/static/nothing.js")[0] == 404
 
 

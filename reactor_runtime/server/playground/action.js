@@ -1,7 +1,7 @@
 /** An event that is no field: a button, or a form with a button where the event has arguments. */
 
 import { el, humanise } from "./dom.js";
-import { ConnectionLost } from "./connection.js";
+import { ConnectionLost } from "./client/connection.js";
 import { makeRow } from "./row.js";
 
 /** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */

@@ -1,7 +1,7 @@
 /** A control that is the value of one state field: sends what the user sets, shows what the model has. */
 
 import { el, humanise } from "./dom.js";
-import { ConnectionLost } from "./connection.js";
+import { ConnectionLost } from "./client/connection.js";
 import { makeRow } from "./row.js";
 
 const SETTLE_MS = 250; // the state message follows the reply closely; until then the user's value stands

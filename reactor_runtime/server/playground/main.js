@@ -1,12 +1,12 @@
 /** Puts the page together: what comes from the connection goes to the part that shows it. */
 
+import { Connection } from "./client/connection.js";
+import { InputDelay } from "./client/delay.js";
+import { MediaError, readMedia } from "./client/media.js";
 import { byId, setText } from "./dom.js";
-import { Connection } from "./connection.js";
 import { Controls } from "./controls.js";
-import { InputDelay } from "./delay.js";
 import { Figures } from "./figures.js";
 import { Log } from "./log.js";
-import { MediaError, readMedia } from "./media.js";
 import { Screen } from "./screen.js";
 import { meaning, Status } from "./status.js";
 

@@ -1,7 +1,7 @@
 /** Says in words how things stand: in the bar, over the picture, in the title and the icon. */
 
 import { byId, setText } from "./dom.js";
-import { CLOSED_FULL } from "./connection.js";
+import { CLOSED_FULL } from "./client/connection.js";
 
 const MARKS = { busy: "◌", live: "●", off: "○", failed: "✕" };
 const ICONS = { connected: "live", watching: "live", failed: "failed", offline: "off", ended: "off" };
