@@ -1,19 +1,23 @@
-/** Tells a JPEG from a WAV and reads the APP15 segment of a JPEG; the picture itself is left to the browser's decoder. */
+/** Reads what of a JPEG or a WAV is ours: the header with track, number and times; of a WAV also the samples. */
 
 const MAGIC = [0x52, 0x45, 0x41, 0x43, 0x54, 0x4f, 0x52, 0]; // "REACTOR\0"
-const RIFF = 0x52494646;
+const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
 const VERSION = 1;
 const FIXED_BYTES = 27; // version … length of the track name
+const AFTER_FLUSH = 1;
 const HELD = 2;
 const utf8 = new TextDecoder();
 
 export class MediaError extends Error {}
 
-/** Return {kind: "jpeg" | "wav", header}; header is null where there is none of ours. Throws MediaError for the malformed. */
+/**
+ * Return {kind: "jpeg", header}, header null where there is none of ours, or {kind: "wav", header, sampleRate, channels, samples},
+ * samples an interleaved Int16Array. Throws MediaError for the malformed.
+ */
 export function readMedia(buffer) {
   const view = new DataView(buffer);
   if (view.byteLength >= 4 && view.getUint16(0) === 0xffd8) return { kind: "jpeg", header: jpegHeader(view) };
-  if (view.byteLength >= 12 && view.getUint32(0) === RIFF) return { kind: "wav", header: null };
+  if (view.byteLength >= 12 && view.getUint32(0) === RIFF) return { kind: "wav", ...readWav(view) };
   throw new MediaError(`${view.byteLength} bytes that are neither JPEG nor WAV`);
 }
 
@@ -23,6 +27,28 @@ function jpegHeader(view) {
   return fields(view, 14, 4 + view.getUint16(4));
 }
 
+function readWav(view) {
+  let header;
+  let format;
+  for (let at = 12; at + 8 <= view.byteLength; ) {
+    const [name, size, start] = [view.getUint32(at), view.getUint32(at + 4, true), at + 8];
+    if (start + size > view.byteLength) throw new MediaError("the sound is cut short");
+    if (name === RCTR) header = fields(view, start, start + size);
+    if (name === FMT && size >= 16) format = readFormat(view, start);
+    if (name === DATA && header && format) return { header, ...format, samples: new Int16Array(view.buffer, start, size >> 1) };
+    at = start + size + (size & 1);
+  }
+  throw new MediaError("a WAV without header, format or samples");
+}
+
+function readFormat(view, start) {
+  const channels = view.getUint16(start + 2, true);
+  const bits = view.getUint16(start + 14, true);
+  if (bits !== 16 || channels < 1 || channels > 2) throw new MediaError(`a WAV with ${channels} channels of ${bits} bits`);
+  return { channels, sampleRate: view.getUint32(start + 4, true) };
+}
+
+/** `pts` is the presentation time, in seconds since the session's start. */
 function fields(view, start, end) {
   if (end > view.byteLength || end - start < FIXED_BYTES) throw new MediaError("the header is cut short");
   const version = view.getUint8(start);
@@ -30,9 +56,12 @@ function fields(view, start, end) {
   const nameStart = start + FIXED_BYTES;
   const nameEnd = nameStart + view.getUint8(nameStart - 1);
   if (nameEnd > end) throw new MediaError("the track name is cut short");
+  const flags = view.getUint8(start + 1);
   return {
-    held: (view.getUint8(start + 1) & HELD) !== 0,
+    afterFlush: (flags & AFTER_FLUSH) !== 0,
+    held: (flags & HELD) !== 0,
     seq: view.getUint32(start + 2),
+    pts: Number(view.getBigUint64(start + 6)) / 1e6,
     applied: view.getUint32(start + 22),
     track: utf8.decode(new Uint8Array(view.buffer, nameStart, nameEnd - nameStart)),
   };

@@ -1,0 +1,27 @@
+/** The median of the last few values: what one odd value can't move. */
+export class Median {
+  #values = [];
+  #most;
+
+  constructor(most) {
+    this.#most = most;
+  }
+
+  add(value) {
+    this.#values.push(value);
+    if (this.#values.length > this.#most) this.#values.shift();
+  }
+
+  clear() {
+    this.#values = [];
+  }
+
+  get last() {
+    return this.#values.at(-1) ?? null;
+  }
+
+  /** Null where there is none. */
+  get value() {
+    return this.#values.toSorted((a, b) => a - b)[Math.floor(this.#values.length / 2)] ?? null;
+  }
+}
