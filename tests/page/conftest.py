@@ -53,7 +53,7 @@ def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def open_page(browser: Browser, url: str) -> Iterator[Page]:
+def open_page(browser: Browser, url: str, *, bypass_csp: bool = False) -> Iterator[Page]:
     """Open a page that fails the test if its console or scripts complain, of anything but an unreachable server."""
     complaints: list[str] = []
 
@@ -61,7 +61,7 @@ def open_page(browser: Browser, url: str) -> Iterator[Page]:
         if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
             complaints.append(message.text)
 
-    page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 800})
+    page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 800}, bypass_csp=bypass_csp)
     page.set_default_timeout(TIMEOUT_MS)
     page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from .fake_sound import chord, piece
 from .schemas import SCHEMA, defaults
 
 PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
@@ -44,6 +45,7 @@ class Script:
     events: dict[str, Any] = field(default_factory=lambda: dict(SCHEMA))
     tracks: tuple[str, ...] = ("main_video",)
     size: tuple[int, int] = (480, 640)
+    sounds: dict[str, int] = field(default_factory=dict)  # name → sample rate
     loading: tuple[str, ...] = ()
     loading_s: float = 0.5
     held_loading: bool = False
@@ -239,7 +241,13 @@ class FakeServer:
             "role": client.query_params.get("role", "controller"),
             "model": self.script.model,
             "resume": None,
-            "tracks": [{"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks],
+            "tracks": [
+                *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
+                *(
+                    {"name": name, "kind": "audio", "direction": "out", "sample_rate": rate}
+                    for name, rate in self.script.sounds.items()
+                ),
+            ],
             "schema": {"events": self.script.events, "messages": {}},
             "state": self.state,
             "limits": {"max_text_bytes": 262144, "max_media_bytes": 16777216},
@@ -253,6 +261,9 @@ class FakeServer:
                 for index, track in enumerate(self.script.tracks):
                     picture = draw(self.script.size, elapsed_s + index, float(self.state.get("brightness", 1.0)))
                     await client.send_bytes(frame(picture, track, seq, elapsed_s, self._applied))
+            for name, rate in self.script.sounds.items() if self.script.frames else ():
+                start, end = seq * rate // FPS, (seq + 1) * rate // FPS
+                await client.send_bytes(piece(name, seq, start / rate, chord(start, end, rate), rate))
             seq += 1
             await asyncio.sleep(max(0.0, started + seq / FPS - time.monotonic()))
 

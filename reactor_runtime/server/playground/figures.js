@@ -1,15 +1,17 @@
-/** The line of figures under the picture, refreshed twice a second. */
+/** The line of figures under the picture, and those of each picture where there are several; refreshed twice a second. */
 
 import { el, setText } from "./dom.js";
 
 const REFRESH_MS = 500;
 const WINDOW_MS = 2000;
+const OF_PICTURES = ["fps", "skipped", "delay", "size"];
 const CELLS = {
-  fps: ["fps", "Frames painted each second"],
+  fps: ["fps", "Frames painted each second; of several pictures the slowest and the fastest"],
   skipped: ["Skipped", "Frames left out so that the newest is on screen"],
   delay: ["Input to picture", "From an input to the first frame that shows it, painted: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
   size: ["Size", "Of the picture, in pixels"],
+  sound: ["Sound", "How long after its picture a sound is heard; minus is before"],
   bits: ["Mbit/s", "Of pictures and sound"],
 };
 
@@ -32,44 +34,62 @@ class Rate {
 }
 
 export class Figures {
+  #list;
   #cells = {};
-  #tracks = new Map(); // name → {rate, size}
+  #pictures = new Map(); // name → {rate, canvas, caption}
   #bits = new Rate();
   #skipped = 0;
 
-  /** `delay` is the InputDelay to show; `rttMs()` the connection's round trip or null. */
-  constructor(list, delay, rttMs) {
+  /** `delay` is the InputDelay to show, `sound` the Sound; `rttMs()` the connection's round trip or null. */
+  constructor(list, delay, sound, rttMs) {
+    this.#list = list;
     for (const [key, [label, title]] of Object.entries(CELLS)) {
       this.#cells[key] = el("dd", { "data-figure": key }, "–");
       list.append(el("div", { title }, el("dt", {}, label), this.#cells[key]));
     }
-    setInterval(() => document.hidden || this.#refresh(performance.now(), delay, rttMs()), REFRESH_MS);
+    setInterval(() => document.hidden || this.#refresh(performance.now(), delay, sound, rttMs()), REFRESH_MS);
   }
 
-  restart(names) {
-    this.#tracks = new Map(names.map((name) => [name, { rate: new Rate(), size: "" }]));
+  /** A new session with these pictures, each {name, canvas, caption}, and with sound or without. */
+  restart(pictures, hasSound) {
+    this.#pictures = new Map(pictures.map((picture) => [picture.name, { ...picture, rate: new Rate() }]));
     this.#skipped = 0;
+    for (const key of OF_PICTURES) this.#cells[key].parentElement.hidden = hasSound && !pictures.length;
+    this.#cells.sound.parentElement.hidden = !hasSound;
+    this.#list.toggleAttribute("data-both", hasSound && pictures.length > 0);
   }
 
   received(bytes, at) {
     this.#bits.add(at, bytes * 8);
   }
 
-  painted({ name, canvas }, skipped, at) {
-    const track = this.#tracks.get(name);
-    track.rate.add(at);
-    track.size = `${canvas.width}×${canvas.height}`;
+  painted(name, skipped, at) {
+    this.#pictures.get(name).rate.add(at);
     this.#skipped += skipped;
   }
 
-  #refresh(now, { medianMs, lastMs }, rttMs) {
-    const each = (words) => [...this.#tracks.values()].map(words).filter(Boolean).join(" · ") || "–";
+  #refresh(now, { medianMs, lastMs }, sound, rttMs) {
     const show = (key, words) => setText(this.#cells[key], words);
-    show("fps", each(({ rate }) => rate.perSecond(now).toFixed(1)));
+    const each = [...this.#pictures.values()].map(({ canvas, caption, rate }) => {
+      const size = canvas.hasAttribute("data-empty") ? "" : `${canvas.width}×${canvas.height}`;
+      const fps = rate.perSecond(now);
+      setText(caption, `${size} · ${fps.toFixed(1)} fps`);
+      return { size, fps };
+    });
+    show("fps", span(each.map(({ fps }) => fps)));
+    show("size", [...new Set(each.map(({ size }) => size).filter(Boolean))].join(" · ") || "–");
     show("skipped", String(this.#skipped));
     show("delay", medianMs === null ? "–" : `${medianMs.toFixed()} ms · last ${lastMs.toFixed()}`);
     show("rtt", rttMs === null ? "–" : `${rttMs.toFixed(rttMs < 10 ? 1 : 0)} ms`);
-    show("size", each(({ size }) => size));
+    show("sound", !sound.on ? "off" : sound.lagMs === null ? "on" : `${signed(sound.lagMs)} ms`);
     show("bits", (this.#bits.perSecond(now) / 1e6).toFixed(1));
   }
+}
+
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed()}`;
+
+function span(values) {
+  const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(1));
+  if (!values.length) return "–";
+  return most - least < 1 ? most : `${least} – ${most}`;
 }

@@ -3,12 +3,14 @@
 import { Connection } from "./client/connection.js";
 import { InputDelay } from "./client/delay.js";
 import { MediaError, readMedia } from "./client/media.js";
-import { byId, setText } from "./dom.js";
+import { Sound } from "./client/sound.js";
 import { Controls } from "./controls.js";
+import { byId, setText } from "./dom.js";
 import { Figures } from "./figures.js";
+import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
-import { Screen } from "./screen.js";
 import { meaning, Status } from "./status.js";
+import { Tracks } from "./tracks.js";
 
 const query = new URLSearchParams(location.search);
 const url = new URL("ws", location.href.replace(/^http/, "ws"));
@@ -16,13 +18,15 @@ const url = new URL("ws", location.href.replace(/^http/, "ws"));
 const connection = new Connection(url, { role: query.get("role"), token: query.get("token") });
 const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
 const delay = new InputDelay();
-const figures = new Figures(byId("figures"), delay, () => connection.rttMs);
+const sound = new Sound(() => listen.show());
+const listen = new ListenButton(byId("listen"), sound, (error) => log.add("error", `No sound: ${error.message}`));
+const figures = new Figures(byId("figures"), delay, sound, () => connection.rttMs);
+const tracks = new Tracks(byId("tracks"), { painted, broken, paintAt: (header, now) => sound.paintAt(header.pts, now) });
 const status = new Status();
 const controls = new Controls(byId("controls"), byId("reset-all"), sendEvent);
-let screens = new Map();
 let welcome = null;
 let role = null; // of the running session; null while there is none
-let soundNoted = false;
+let audioNames = [];
 
 const on = (name, listener) => connection.addEventListener(name, ({ detail }) => listener(detail));
 
@@ -56,45 +60,50 @@ const handlers = {
 };
 
 function startSession(session) {
-  const { tracks = [], schema = {}, state = {} } = session;
+  const { schema = {}, state = {} } = session;
   role = session.role;
-  soundNoted = false;
-  restartTracks(tracks);
+  restartTracks(session.tracks ?? []);
   controls.restart(schema.events ?? {}, state);
   status.show(meaning[role], "");
   setText(byId("role"), role === "viewer" ? "You watch, the controls are off" : "You have the controls");
   controls.enabled = role !== "viewer";
-  const isEmpty = [...screens.values()].every((screen) => screen.isEmpty);
-  if (isEmpty) status.overPicture = screens.size ? "Waiting for the first picture" : "This model sends no picture";
-  if (document.hidden) connection.notify("reactor.view", { paused: true });
+  status.overPicture = tracks.awaited;
+  if (document.hidden) view();
+}
+
+function restartTracks(all) {
+  const names = (kind) => all.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
+  audioNames = names("audio");
+  tracks.restart(names("video"), audioNames);
+  sound.restart(audioNames);
+  listen.available = audioNames.length > 0;
+  figures.restart(tracks.pictures, audioNames.length > 0);
+  delay.restart();
+}
+
+/** Ask for what is wanted: a hidden page shows nothing, and is heard if it was. */
+function view() {
+  if (!role) return;
+  const heard = sound.on && audioNames.length > 0;
+  connection.notify("reactor.view", document.hidden && heard ? { tracks: audioNames } : { paused: document.hidden });
 }
 
 /** No session for now; `reason` is what should be remembered until there is one again. */
 function detach(now, reason) {
   role = null;
+  sound.restart();
   status.show(now, reason);
   setText(byId("role"), "");
   controls.enabled = false;
   delay.forgetWaiting();
 }
 
-function restartTracks(tracks) {
-  const names = tracks.filter((track) => track.kind === "video" && track.direction === "out").map(({ name }) => name);
-  for (const screen of screens.values()) screen.restart();
-  if (names.join("\n") !== [...screens.keys()].join("\n")) {
-    screens = new Map(names.map((name) => [name, new Screen(name, { painted, broken })]));
-    byId("tracks").replaceChildren(...[...screens.values()].map(({ root }) => root));
-    byId("tracks").style.setProperty("--columns", names.length <= 3 ? names.length : Math.ceil(Math.sqrt(names.length)));
-  }
-  figures.restart(names);
-  delay.restart();
-}
-
 function painted(screen, header, skipped) {
   const now = performance.now();
-  figures.painted(screen, skipped, now);
+  figures.painted(screen.name, skipped, now);
   if (role) status.overPicture = "";
   if (!header) return;
+  sound.painted(header, now);
   delay.painted(header.applied, now);
   acknowledge(screen, header);
 }
@@ -108,15 +117,21 @@ function broken(screen, header, error) {
 }
 
 function receive(bytes) {
-  const { kind, header } = readMedia(bytes);
-  if (kind === "wav") {
-    if (!soundNoted) log.add("note", "The model sends sound; this page shows pictures only");
-    soundNoted = true;
-    return;
-  }
-  const screen = header ? screens.get(header.track) : screens.values().next().value;
+  const media = readMedia(bytes);
+  const { kind, header } = media;
+  if (kind === "wav") return hear(media);
+  const screen = tracks.screen(header?.track);
   if (!screen) throw new MediaError(`a picture of ${header?.track ?? "no track"}, which this session doesn't have`);
+  if (header?.afterFlush) sound.cut(header.pts);
   screen.show(header, bytes);
+}
+
+function hear(media) {
+  if (!audioNames.includes(media.header.track)) throw new MediaError(`sound of ${media.header.track}, which this session doesn't have`);
+  sound.play(media);
+  listen.hear(media);
+  tracks.hear(media);
+  if (role && !tracks.awaited) status.overPicture = "";
 }
 
 on("open", () => {
@@ -152,9 +167,10 @@ on("close", ({ code, reason, retryAt, opened }) => {
 byId("retry").onclick = () => connection.open();
 window.ononline = () => connection.open();
 document.addEventListener("visibilitychange", () => {
-  for (const screen of screens.values()) screen.skipGap();
+  for (const { shown } of tracks.pictures) shown.skipGap();
   delay.forgetWaiting();
-  if (role) connection.notify("reactor.view", { paused: document.hidden });
+  sound.forgetPictures();
+  view();
   if (!document.hidden) connection.open();
 });
 

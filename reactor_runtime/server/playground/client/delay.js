@@ -3,6 +3,8 @@
  * which the reply tells. The frame may be painted before the reply comes, so recent paint times are kept.
  */
 
+import { Median } from "./median.js";
+
 const KEPT_PAINTS = 256;
 const KEPT_DELAYS = 9;
 const GIVE_UP_MS = 10000;
@@ -10,12 +12,12 @@ const GIVE_UP_MS = 10000;
 export class InputDelay {
   #paints = []; // {applied, at}: when each number was first on screen, rising
   #waiting = []; // {n, inputAt}
-  #delays = [];
+  #delays = new Median(KEPT_DELAYS);
 
   /** Event `n`, entered at `inputAt`, was applied. */
   replied(n, inputAt) {
     const paint = this.#paints.find(({ applied }) => applied >= n);
-    if (paint) this.#add(paint.at - inputAt);
+    if (paint) this.#delays.add(paint.at - inputAt);
     else this.#waiting.push({ n, inputAt });
   }
 
@@ -24,7 +26,7 @@ export class InputDelay {
     this.#paints.push({ applied, at });
     if (this.#paints.length > KEPT_PAINTS) this.#paints.shift();
     for (const { n, inputAt } of this.#waiting) {
-      if (n <= applied && at - inputAt < GIVE_UP_MS) this.#add(at - inputAt);
+      if (n <= applied && at - inputAt < GIVE_UP_MS) this.#delays.add(at - inputAt);
     }
     this.#waiting = this.#waiting.filter(({ n }) => n > applied);
   }
@@ -41,17 +43,10 @@ export class InputDelay {
   }
 
   get lastMs() {
-    return this.#delays.at(-1) ?? null;
+    return this.#delays.last;
   }
 
   get medianMs() {
-    if (!this.#delays.length) return null;
-    const sorted = this.#delays.toSorted((a, b) => a - b);
-    return sorted[Math.floor(sorted.length / 2)];
-  }
-
-  #add(ms) {
-    this.#delays.push(ms);
-    if (this.#delays.length > KEPT_DELAYS) this.#delays.shift();
+    return this.#delays.value;
   }
 }

@@ -1,0 +1,139 @@
+"""The button for sound, and when the page is silent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from reactor_runtime.wire.media_header import FrameFlag
+
+from .fake_server import FakeServer, frame
+from .fake_sound import piece
+
+RATE = 16000
+TAP = """const connect = AudioNode.prototype.connect;
+AudioNode.prototype.connect = function (target, ...rest) {
+  if (!(target instanceof AudioDestinationNode)) return connect.call(this, target, ...rest);
+  const tap = this.context.createAnalyser();
+  const wave = new Float32Array(tap.fftSize);
+  window.level = () => { tap.getFloatTimeDomainData(wave); return Math.max(...wave.map(Math.abs)); };
+  connect.call(this, tap);
+  return connect.call(this, target, ...rest);
+};"""
+HIDE = """Object.defineProperty(document, "hidden", {value: true, configurable: true});
+document.dispatchEvent(new Event("visibilitychange"));"""
+
+
+@pytest.fixture
+def listening(page: Page, server: FakeServer) -> Page:
+    """Open a session with sound, turn it on, and let it be sent a tone of eight seconds."""
+    server.script.tracks, server.script.sounds, server.script.frames = ("main_video",), {"voice": RATE}, False
+    page.add_init_script(TAP)
+    page.goto(server.url)
+    page.get_by_role("switch", name="Sound").click()
+    expect(page.get_by_role("switch", name="Sound")).to_be_checked()
+    server.send_raw(tone(seq=0, start_s=0.0, seconds=8.0, amplitude=16000))
+    page.wait_for_function("() => window.level && level() > 0.4")
+    return page
+
+
+def tone(*, seq: int, start_s: float, seconds: float, amplitude: int, flags: int = 0) -> bytes:
+    wave = amplitude * np.sin(np.arange(int(RATE * seconds)) / 5)
+    return piece("voice", seq, start_s, wave[np.newaxis].astype(np.int16), RATE, flags)
+
+
+def test_there_is_no_button_without_sound(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect(page.locator("html[data-phase=connected]")).to_be_attached()
+    expect(page.get_by_role("switch", name="Sound")).to_be_hidden()
+
+
+def test_the_keyboard_turns_sound_on_and_off(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"music": 44100}
+    page.goto(server.url)
+    button = page.get_by_role("switch", name="Sound")
+    expect(button).not_to_be_checked()
+    expect(page.locator("[data-figure=sound]")).to_have_text("off")
+    page.keyboard.press("Tab")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(button).to_be_checked()
+    expect(page.locator("[data-figure=sound]")).to_contain_text(" ms")
+    page.keyboard.press("Space")
+    expect(button).not_to_be_checked()
+
+
+def test_the_end_of_the_session_cuts_the_sound(listening: Page, server: FakeServer) -> None:
+    server.broadcast("reactor.session", phase="ended", reason="left", message="")
+    listening.wait_for_function("() => level() < 0.001")
+
+
+def flushed_sound() -> bytes:
+    return tone(seq=1, start_s=30.0, seconds=0.1, amplitude=0, flags=FrameFlag.AFTER_FLUSH)
+
+
+def flushed_picture() -> bytes:
+    picture = bytearray(frame(np.zeros((8, 8, 3), np.uint8), "main_video", 0, 30.0, 0))
+    picture[15] = FrameFlag.AFTER_FLUSH
+    return bytes(picture)
+
+
+@pytest.mark.parametrize("payload", [flushed_sound(), flushed_picture()], ids=["sound", "picture"])
+def test_a_flush_cuts_the_sound(listening: Page, server: FakeServer, payload: bytes) -> None:
+    server.send_raw(payload)
+    listening.wait_for_function("() => level() < 0.001")
+
+
+def test_turning_it_off_is_silent_and_on_again_plays_what_comes(listening: Page, server: FakeServer) -> None:
+    button = listening.get_by_role("switch", name="Sound")
+    button.click()
+    expect(button).not_to_be_checked()
+    button.click()
+    expect(button).to_be_checked()
+    listening.wait_for_function("() => level() < 0.001")
+    server.send_raw(tone(seq=1, start_s=2.0, seconds=1.0, amplitude=16000))
+    listening.wait_for_function("() => level() > 0.4")
+
+
+def test_a_hidden_page_goes_on_sounding_and_asks_for_no_pictures(listening: Page, server: FakeServer) -> None:
+    listening.evaluate(HIDE)
+    assert server.wait_for("reactor.view") == {"tracks": ["voice"]}
+    assert listening.evaluate("level()") > 0.4
+
+
+def test_a_silent_page_that_is_hidden_asks_for_nothing(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"voice": RATE}
+    page.goto(server.url)
+    expect(page.locator("html[data-phase=connected]")).to_be_attached()
+    page.evaluate(HIDE)
+    assert server.wait_for("reactor.view") == {"paused": True}
+
+
+def test_an_origin_that_may_not_play_is_told_why(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"voice": RATE}
+    page.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: false})")
+    page.goto(server.url)
+    page.get_by_role("switch", name="Sound").click()
+    expect(page.locator("#log")).to_contain_text("No sound: browsers allow it from https and from localhost only")
+    expect(page.get_by_role("switch", name="Sound")).to_contain_text("impossible")
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b"RIFF\x04\0\0\0WAVE", "without header"),
+        (tone(seq=0, start_s=0, seconds=0.1, amplitude=1)[:-40], "cut short"),
+        (piece("noise", 0, 0.0, np.zeros((1, 8), np.int16), RATE), "sound of noise"),
+        (piece("voice", 0, 0.0, np.zeros((3, 8), np.int16), RATE), "3 channels"),
+    ],
+    ids=["empty", "cut short", "another track", "three channels"],
+)
+def test_sound_that_cannot_be_played_is_logged_and_ignored(
+    page: Page, server: FakeServer, payload: bytes, words: str
+) -> None:
+    server.script.sounds, server.script.frames = {"voice": RATE}, False
+    page.goto(server.url)
+    expect(page.locator("html[data-phase=connected]")).to_be_attached()
+    server.send_raw(payload)
+    expect(page.locator("#log")).to_contain_text(words)
