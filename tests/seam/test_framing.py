@@ -19,7 +19,7 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=4)
 pictures = st.builds(Picture, texts, st.integers(0), st.integers(-1), st.integers(1), st.integers(1))
-sounds = st.builds(Sound, texts, st.integers(0), st.integers(0), st.integers(1), st.integers(1), st.integers(1))
+sounds = st.builds(Sound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=False))
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": texts,
     "int": st.integers(),
