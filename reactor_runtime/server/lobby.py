@@ -169,7 +169,10 @@ class Lobby:
     def _session_ended(self, session: Session, ended: seam.Ended) -> None:
         if ended.error is None:
             self.failed_in_a_row = 0
-            self._end(session, "left", "the controller has gone")
+            if session.phase is SessionPhase.STOPPING:
+                self._end(session, "left", "the controller has gone")
+            else:
+                self._end(session, "finished", "the model has finished this session")
             return
         self.failed_in_a_row += 1
         error = errors.from_json(ended.error)
@@ -179,11 +182,12 @@ class Lobby:
         logger.info("session ended id=%s reason=%s", session.id, reason)
         self.session = None
         controller = session.controller
-        if reason != "left":
+        failed = reason not in ("left", "finished")
+        if failed:
             self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
         self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message})
         self.audience.leave(controller)
-        controller.close(CloseCode.SESSION_OVER if reason == "left" else CloseCode.MODEL_FAILED, message)
+        controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._seat_next()
 
     def _welcome(self, connection: Connection) -> None:

@@ -153,7 +153,7 @@ def _welcome() -> Schema:
 
 
 def _session() -> Schema:
-    reasons = ["left", "model_error", "model_died", "server_stopping"]
+    reasons = ["left", "finished", "model_error", "model_died", "server_stopping"]
     elapsed_s = {"type": "number", "minimum": 0}
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (

@@ -309,3 +309,16 @@ async def test_everyone_is_told_when_the_server_stops(house: House) -> None:
         assert (await told(connection))[-1][1]["reason"] == "server_stopping"
         assert connection.closing is not None
         assert (connection.closing.code, connection.closing.reason) == (1001, "the server is stopping")
+
+
+async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(house: House) -> None:
+    controller, viewer = house.come(), house.come(Role.VIEWER)
+    house.begin()
+    house.lobby.failed_in_a_row = 2
+    house.end()
+    for client in (controller, viewer):
+        (ended,) = [data for kind, data in await told(client) if data.get("phase") == "ended"]
+        assert ended["reason"] == "finished"
+    assert controller.closing is not None
+    assert controller.closing.code == CloseCode.SESSION_OVER
+    assert house.lobby.failed_in_a_row == 0

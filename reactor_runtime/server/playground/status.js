@@ -6,7 +6,7 @@ import { CLOSED_FULL } from "./client/connection.js";
 const MARKS = { busy: "◌", live: "●", off: "○", failed: "✕" };
 const ICONS = { connected: "live", watching: "live", failed: "failed", offline: "off", ended: "off" };
 
-const ENDED = { left: "The controller left.", server_stopping: "The server is stopping." };
+const ENDED = { left: "The controller left.", finished: "The model has finished.", server_stopping: "The server is stopping." };
 const CLOSED = {
   1000: ["ended", "Session ended"],
   1001: ["ended", "The server is stopping"],
