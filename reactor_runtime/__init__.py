@@ -25,14 +25,20 @@ __all__ = [
     "ReadMode",
     "StepResult",
     "Video",
+    "VideoModel",
     "__version__",
+    "command",
     "connected",
     "disconnected",
     "event",
+    "get_ctx",
+    "model",
 ]
 
 if TYPE_CHECKING:
     from reactor_runtime.authoring.backlog import BufferClosed, ReadMode
+    from reactor_runtime.authoring.block import VideoModel, command, model
+    from reactor_runtime.authoring.context import get_ctx
     from reactor_runtime.authoring.events import connected, disconnected, event
     from reactor_runtime.authoring.fields import InputField, MessageField
     from reactor_runtime.authoring.inputs import Input

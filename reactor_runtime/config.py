@@ -36,6 +36,18 @@ def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
     return result
 
 
+def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `over`, mapping by mapping; what isn't one is replaced whole."""
+    result = copy.deepcopy(base)
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            result[key] = laid_over(below, value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"the config file {path} doesn't exist")

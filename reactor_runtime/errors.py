@@ -161,11 +161,16 @@ def from_author(error: BaseException) -> BaseException:
     Where there is none of the author's, the message says what is wrong and the whole traceback is logged as debug.
     """
     head = error.__traceback__
-    while head is not None and Path(head.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+    while head is not None and is_ours(head.tb_frame.f_code.co_filename):
         head = head.tb_next
     if head is None:
         logger.debug("the traceback of %s", type(error).__name__, exc_info=error)
     return error.with_traceback(head)
+
+
+def is_ours(filename: str) -> bool:
+    """Tell whether a frame's code is ours and not the author's."""
+    return Path(filename).is_relative_to(_OURS)
 
 
 def author_trail(tb: TracebackType | None, project: Path) -> tuple[Location, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime.authoring.block import starting_config
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.version import version
@@ -12,8 +13,13 @@ from reactor_runtime.wire import openapi
 
 
 def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
-    """Import the class and check all of it, as the engine does before `load()`; ClassError says what is wrong."""
-    return Contract.of(import_class(project, module_name, class_name))
+    """Import the class and check all of it, as the engine does before `load()`.
+
+    ClassError says what is wrong, ConfigError what is with the config that `@model` names.
+    """
+    contract = Contract.of(import_class(project, module_name, class_name))
+    starting_config(contract.model, project)
+    return contract
 
 
 def document(name: str, contract: Contract) -> dict[str, Any]:

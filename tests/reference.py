@@ -1,4 +1,4 @@
-"""Programs with every construct of the two reference pages on pipelines, written as the pages write it."""
+"""Programs with every construct of the reference pages on pipelines and on blocks, written as the pages write it."""
 
 _IMPORTS = """\
 from dataclasses import dataclass
@@ -107,3 +107,61 @@ class MyModel(ReactorPipeline):
             yield np.full((48, 64, 3), 200, np.uint8)
 """
 )
+BLOCKS = """\
+import time
+import torch
+from reactor_runtime import VideoModel, command, get_ctx, model
+
+
+@model(name="blocks", config="config.yml")
+class MyModel(VideoModel):
+    def __init__(self, config):
+        self.height, self.width = config["height"], config["width"]
+        self.prompt = ""
+
+    @command("set_prompt", description="What to paint")
+    def set_prompt(self, prompt: str):
+        self.prompt = prompt
+
+    def has_input(self):
+        return bool(self.prompt)
+
+    def generate(self):
+        return torch.full((1, 3, 4, self.height, self.width), 0.25, dtype=torch.float16)
+
+    def generate_block(self):
+        # From (B, C, T, H, W) float tensor in [-1, 1] range
+        video = self.generate()
+
+        # Remove batch, reorder to (T, H, W, C)
+        frames = video.squeeze(0).permute(1, 2, 3, 0)
+
+        # Convert from [-1, 1] to [0, 255] uint8
+        frames = ((frames + 1.0) * 127.5).clamp(0, 255).to(torch.uint8)
+
+        # Move to CPU and convert to NumPy
+        return frames.cpu().numpy()
+
+    def start_session(self):
+        frame_count = 0
+        get_ctx().emit_block(None)
+        while not get_ctx().should_stop():
+            # Wait for user to provide initial input
+            while not self.has_input():
+                if get_ctx().should_stop():
+                    return
+                get_ctx().disable_monitoring()  # Tell Reactor we are intentionally paused
+                time.sleep(0.1)
+
+            get_ctx().enable_monitoring()  # Resume tracking
+
+            # Generate and emit frames
+            frames = self.generate_block()
+            get_ctx().emit_block(frames)
+
+            frame_count += len(frames)
+            get_ctx().send({
+                "type": "progress",
+                "data": {"frames_generated": frame_count}
+            })
+"""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.config import load, override
+from reactor_runtime.config import laid_over, load, override
 from reactor_runtime.errors import ConfigError
 
 
@@ -114,3 +114,12 @@ def test_a_bad_set_says_what_is_wrong_and_how_to_write_it(assignment: str, probl
     assert caught.value.message.startswith(f"--set {assignment}: ")
     assert problem in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_one_config_is_laid_over_another_mapping_by_mapping() -> None:
+    base = {"size": {"width": 1, "height": 2}, "seeds": [1, 2], "name": "a"}
+    over = {"size": {"width": 9}, "seeds": [3], "more": {"x": 1}}
+    laid = laid_over(base, over)
+    assert laid == {"size": {"width": 9, "height": 2}, "seeds": [3], "name": "a", "more": {"x": 1}}
+    laid["more"]["x"] = laid["size"]["height"] = 0
+    assert (over["more"], base["size"]) == ({"x": 1}, {"width": 1, "height": 2})

@@ -29,10 +29,14 @@ NAMES = [
     "ReadMode",
     "StepResult",
     "Video",
+    "VideoModel",
     "__version__",
+    "command",
     "connected",
     "disconnected",
     "event",
+    "get_ctx",
+    "model",
 ]
 
 

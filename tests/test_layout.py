@@ -29,7 +29,7 @@ ARROWS = {
 PURE = ("authoring", "media", "wire")
 WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
 EXCUSED = {  # what authors await lives on the loop of their model
-    ("authoring/model.py", "asyncio"),
+    ("authoring/loop_model.py", "asyncio"),
     ("authoring/reactor_model.py", "asyncio"),
     ("authoring/readers.py", "asyncio"),
     ("authoring/buffer.py", "threading"),  # pushed into from another thread

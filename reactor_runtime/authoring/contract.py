@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
+from reactor_runtime.authoring.block import BlockOutput, VideoModel
 from reactor_runtime.authoring.discovery import find, is_ours
 from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
 from reactor_runtime.authoring.fields import FieldSpec
@@ -65,6 +66,8 @@ class Contract:
     def _compile(cls, model: type[Model]) -> Contract:
         state = StateSpec.of(state_of(model)) if issubclass(model, ReactorPipeline) else None
         outputs, inputs = outputs_of(model), inputs_of(model)
+        if issubclass(model, VideoModel):
+            outputs = outputs or (BlockOutput,)
         messages = _messages(model)
         for record in (*outputs, *inputs.values(), *messages.values()):
             settle(record)
@@ -145,6 +148,9 @@ def _messages(model: type) -> dict[str, type[ModelMessage]]:
 def _check_calls(model: type[Model]) -> None:
     """See that the runtime can make the model and call its load(); ClassError points at the method."""
     name = model.__name__
+    if issubclass(model, VideoModel):
+        _check_block_calls(model)
+        return
     try:
         inspect.signature(model).bind()
     except TypeError as error:
@@ -163,6 +169,33 @@ def _check_calls(model: type[Model]) -> None:
         hint = "write `def load(self, config)`"
         raise ClassError(
             f"{name}.load must take the config: {error}", hint=hint, where=_location(model.load)
+        ) from error
+
+
+def _check_block_calls(model: type[VideoModel]) -> None:
+    """See that the runtime can make a block model and start its sessions."""
+    name = model.__name__
+    try:
+        inspect.signature(model).bind({})
+    except TypeError as error:
+        hint = "write `def __init__(self, config)`"
+        raise ClassError(
+            f"{name}.__init__ must take the config: {error}", hint=hint, where=_location(model.__init__)
+        ) from error
+    if model.load is not Model.load:
+        hint = "prepare the model in `__init__(self, config)`"
+        raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=_location(model.load))
+    if model.start_session is VideoModel.start_session:
+        hint = "define `def start_session(self)` that emits blocks until get_ctx().should_stop()"
+        raise ClassError(f"{name} has no start_session()", hint=hint, where=_location(model))
+    try:
+        inspect.signature(model.start_session).bind(None)
+    except TypeError as error:
+        hint = "write `def start_session(self)`; the session is get_ctx()"
+        raise ClassError(
+            f"{name}.start_session is called without arguments: {error}",
+            hint=hint,
+            where=_location(model.start_session),
         ) from error
 
 

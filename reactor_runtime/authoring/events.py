@@ -83,12 +83,17 @@ def event(*misplaced: Never, name: str = "", description: str = "", dedupe: bool
     """
     if misplaced or not isinstance(name, str) or not name:
         raise TypeError('event takes its name as a keyword: write @event(name="set_prompt") above the method')
+    return declare("event", name, description, dedupe=dedupe)
+
+
+def declare(decorator: str, name: str, description: str, *, dedupe: bool = False) -> Callable[[F], F]:
+    """Make a decorator that lets clients call a method; ValueError for a name that isn't free."""
     if name in RESERVED or name.startswith("reactor."):
         own = f"use @{name}" if name in RESERVED else "types starting with 'reactor.' belong to the protocol"
-        raise ValueError(f"event name {name!r}: {own}")
+        raise ValueError(f"{decorator} name {name!r}: {own}")
 
     def mark(function: F) -> F:
-        plain = _plain_function(function, f"@event(name={name!r})")
+        plain = _plain_function(function, f"@{decorator}(name={name!r})")
         with declared_at(plain):
             _check_parameters(plain, "")
             _attach(function, EventMark(name, description, dedupe, _take_declarations(plain)))

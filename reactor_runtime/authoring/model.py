@@ -2,65 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 from reactor_runtime.authoring.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.discovery import declaring, find, remember_neighbours
 from reactor_runtime.authoring.handlers import compile_handlers
 from reactor_runtime.authoring.inputs import compile_inputs, join_all
-from reactor_runtime.authoring.messages import ModelMessage
 from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.tracks import Output
 
-_RESERVED = ("connected", "output_buffer", "send", "send_nowait")
 _OUTPUTS = "__reactor_outputs__"
 
 
-class OutputBuffer(Protocol):
-    """The queue between a model and its viewers."""
-
-    @property
-    def fps(self) -> float:
-        """The rate frames leave at."""
-        ...
-
-    def set_fps(self, fps: float) -> None:
-        """Change the rate from the next frame on; ValueError unless it is above 0."""
-        ...
-
-    def flush(self) -> None:
-        """Show nothing that is queued, and one black frame instead."""
-        ...
-
-
-class Runtime(Protocol):
-    """What a model needs of those who run it."""
-
-    @property
-    def connected(self) -> asyncio.Event: ...
-
-    @property
-    def output_buffer(self) -> OutputBuffer: ...
-
-    def send(self, message: ModelMessage) -> None: ...
-
-    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
-
-
 class Model:
-    """Give a model its clients' presence, messages and output; made by the runtime, once, before any client."""
+    """Hold what a model of any style declares; made by the runtime, once, before any client."""
 
     fps: float
     buffer_size: int = 4
     max_fps: float = 60
-    _runtime: Runtime | None = None  # set from outside before load(), as authors' __init__ needn't call ours
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _check_names(cls)
         _check_rates(cls)
         scope = Scope.of_definition(cls)
         remember_neighbours(cls, scope)
@@ -70,29 +34,6 @@ class Model:
 
     def load(self, config: dict[str, Any]) -> None:
         """Prepare the model: read weights, allocate memory. Runs once, before any client; yours to override."""
-
-    @property
-    def connected(self) -> asyncio.Event:
-        """Is set while a client is connected."""
-        return self._served().connected
-
-    @property
-    def output_buffer(self) -> OutputBuffer:
-        """The queue of frames that wait to be shown."""
-        return self._served().output_buffer
-
-    async def send(self, message: ModelMessage) -> None:
-        """Send a message to the session's clients, in order with the frames before it; no client: nothing happens."""
-        self._served().send(message)
-
-    def send_nowait(self, message: ModelMessage) -> None:
-        """Do what `send` does, from sync code and from any thread."""
-        self._served().send(message)
-
-    def _served(self) -> Runtime:
-        if self._runtime is None:
-            raise RuntimeError(f"{type(self).__name__} isn't being run; this works from load() on, not in __init__")
-        return self._runtime
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:
@@ -112,13 +53,6 @@ def _narrow_outputs(cls: type, scope: Scope) -> None:
     options = union_options(hint)
     if all(isinstance(option, type) and issubclass(option, Output) and option is not Output for option in options):
         setattr(cls, _OUTPUTS, options)
-
-
-def _check_names(cls: type) -> None:
-    for name in _RESERVED:
-        if name in vars(cls):
-            with declared_at(cls, name):
-                raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give it another name")
 
 
 def _check_rates(cls: type) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, final
 
 from reactor_runtime.authoring.annotations import Scope, own_annotations, type_name
 from reactor_runtime.authoring.discovery import declaring, is_ours
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.state import InputState
 
@@ -24,7 +24,7 @@ def is_idle(value: object) -> bool:
     return value is None or value is Idle or isinstance(value, Idle)
 
 
-class ReactorPipeline(Model):
+class ReactorPipeline(LoopModel):
     """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
 
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.tracks import Output
 
 
-class ReactorModel(Model):
+class ReactorModel(LoopModel):
     """Write a model as a loop: prepare in `load()`, then wait for `self.connected`, compute and `emit()` in `run()`.
 
     `fps` is the rate frames are shown at, `buffer_size` the most moments that wait to be shown. Events run concurrently

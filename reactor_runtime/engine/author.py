@@ -5,17 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime.authoring.block import VideoModel, starting_config
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.config import laid_over
 from reactor_runtime.errors import LoadError, ModelFailed, author_error
 
 
-def make_model(model: type[Model], project: Path) -> Model:
-    """Call the class without arguments; what its __init__ raises becomes a LoadError."""
+def make_model(model: type[Model], config: dict[str, Any], project: Path) -> Model:
+    """Call the class; what its __init__ raises becomes a LoadError."""
     try:
-        return model()
+        return construct(model, config)
     except BaseException as error:  # no loop runs yet: there is nothing of ours to let pass
         raise author_error(LoadError, f"making {model.__name__} failed", error, project) from error
+
+
+def construct(model: type[Model], config: dict[str, Any]) -> Model:
+    """Call the class: a block model gets the config there, all others in load()."""
+    return model(config) if issubclass(model, VideoModel) else model()
+
+
+def config_of(model: type[Model], given: dict[str, Any], project: Path) -> dict[str, Any]:
+    """Lay the config that was given over what `@model` starts from; ConfigError when that can't be read."""
+    return laid_over(starting_config(model, project), given)
 
 
 def call_load(model: Model, config: dict[str, Any], project: Path) -> None:

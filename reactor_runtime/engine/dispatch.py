@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,8 @@ class _Numbered:
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
-    `set_field` serves generated events; `settle` tells the clients what a handler changed, before its answer.
+    `set_field` serves generated events; `settle` tells the clients what a handler changed, before its answer; `call`
+    calls the handlers.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Dispatcher:
         send: Callable[[ToServer], None],
         set_field: Callable[[str, object], None],
         settle: Callable[[], None],
+        call: Callable[[Model, EventSpec, Session, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
         self._model = model
+        self._call = call
         self._session = session
         self._set_field = set_field
         self._settle = settle
@@ -135,7 +138,7 @@ class Dispatcher:
             assert spec.field is not None, "a generated event sets a field"
             self._set_field(spec.field, checked.arguments[spec.field])
             return None
-        result = await call_author(self._model, spec, self._session, checked.arguments)
+        result = await self._call(self._model, spec, self._session, checked.arguments)
         if result is None or isinstance(result, ModelMessage):
             return result
         raise TypeError(f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing")
@@ -145,3 +148,8 @@ class Dispatcher:
         if event.ticket is None and reply is None:
             return None
         return Answer(event.session, event.client, event.ticket, waiting.n, reply)
+
+
+def no_field(name: str, value: object) -> None:
+    """Stand where `set_field` would be for a model that has no state."""
+    raise AssertionError(f"events that set a field come from a state, which {name}={value!r} has none of")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
@@ -13,6 +14,17 @@ from reactor_runtime.engine.session import Session, must_pass
 from reactor_runtime.errors import from_author
 
 logger = logging.getLogger(__name__)
+
+
+def author_call(
+    model: Model, spec: EventSpec | HookSpec, session: Session, arguments: Mapping[str, Any] | None = None
+) -> Callable[[], Any]:
+    """Bind a handler or hook to its arguments, and to the client where it asks for it."""
+    assert spec.method is not None, "a generated event has no method to call"
+    values = dict(arguments or {})
+    if spec.client_parameter is not None:
+        values[spec.client_parameter] = session.client
+    return functools.partial(getattr(model, spec.method), **values)  # the name was found when the class was compiled
 
 
 async def call_author(
@@ -27,11 +39,7 @@ async def call_author(
 
     An async one that is `stoppable` ends with SessionStopped when the client goes.
     """
-    assert spec.method is not None, "a generated event has no method to call"
-    values = dict(arguments or {})
-    if spec.client_parameter is not None:
-        values[spec.client_parameter] = session.client
-    result = getattr(model, spec.method)(**values)  # the name was found when the class was compiled
+    result = author_call(model, spec, session, arguments)()
     if not spec.is_async:
         return result
     return await (session.guard(result) if stoppable else result)

@@ -17,13 +17,16 @@ import yaml
 
 from reactor_runtime import errors, logs
 from reactor_runtime.authoring import importing
+from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.engine import author
+from reactor_runtime.engine.block import BlockDriver
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.inputs import Inputs
@@ -35,6 +38,7 @@ from reactor_runtime.engine.progress import watch_output
 from reactor_runtime.engine.reader import Reader
 from reactor_runtime.engine.session import Session, must_pass
 from reactor_runtime.engine.sink import SeamSink, Sink
+from reactor_runtime.engine.threads import FreeTurns, Turns
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.ring import RingWriter
@@ -59,9 +63,10 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
             model_class = importing.import_class(project, load.module, load.class_name)
             contract = reader.contract = Contract.of(model_class)
             channel.send(seam.Described(contract.to_json()))
-            model = author.make_model(model_class, project)
+            config = author.config_of(model_class, yaml.safe_load(load.config), project)
+            model = author.make_model(model_class, config, project)
             host = Host(model, contract, clock=clock, sink=SeamSink(channel, RingWriter(memory_fd)), project=project)
-            author.call_load(model, yaml.safe_load(load.config), project)
+            author.call_load(model, config, project)
             author.check_inference(model)
     except errors.ReactorError as error:
         channel.send(seam.Failed(errors.to_json(error)))
@@ -99,7 +104,8 @@ class Host:
     """Serve one session after the other with a model, on the loop and thread it is used from.
 
     It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
-    `failed` gets what the author's code raised in a session, as it was raised.
+    `failed` gets what the author's code raised in a session, as it was raised; `turns` hears which of the author's
+    threads run.
     """
 
     def __init__(
@@ -111,6 +117,7 @@ class Host:
         sink: Sink,
         project: Path,
         failed: Callable[[BaseException], object] = lambda _: None,
+        turns: Turns | None = None,
     ) -> None:
         self.connected = Presence()
         self._project = project
@@ -123,11 +130,12 @@ class Host:
         self._emitting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media)
-        self._driver = self._make_driver(model, contract)
+        self._driver = self._make_driver(model, contract, turns or FreeTurns())
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._current: tuple[Session, Dispatcher] | None = None
-        model._runtime = self  # set from outside: an author's __init__ needn't call ours
+        if isinstance(model, LoopModel):
+            model._runtime = self  # set from outside: an author's __init__ needn't call ours
 
     def send(self, message: ModelMessage, client: str | None = None) -> None:
         """Pass a message of the model's to the session's clients, or to one; nobody there: nothing."""
@@ -159,15 +167,14 @@ class Host:
         await self._driver.aclose()
         self.inputs.shutdown()
 
-    def _make_driver(self, model: Model, contract: Contract) -> Driver:
+    def _make_driver(self, model: Model, contract: Contract, turns: Turns) -> Driver:
+        emitter, inputs, clock, sink = self._emitter, self.inputs, self._clock, self._sink
         if isinstance(model, ReactorModel):
-            return LoopDriver(
-                model, contract, emitter=self._emitter, inputs=self.inputs, sink=self._sink, failed=self._failed
-            )
+            return LoopDriver(model, contract, emitter=emitter, inputs=inputs, sink=sink, failed=self._failed)
+        if isinstance(model, VideoModel):
+            return BlockDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink, turns=turns)
         assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
-        return PipelineDriver(
-            model, contract, emitter=self._emitter, inputs=self.inputs, clock=self._clock, sink=self._sink
-        )
+        return PipelineDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink)
 
     def _input_arrived(self) -> None:
         """Called on any thread."""

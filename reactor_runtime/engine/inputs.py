@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.backlog import Item
+from reactor_runtime.authoring.backlog import BufferClosed, Item
 from reactor_runtime.authoring.buffer import InputBuffer, Waits
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.inputs import make_input
@@ -119,6 +119,14 @@ class Inputs:
         checked = _check(track, self._kinds[track], array)
         for piece in checked if checked.ndim == _BATCH else (checked,):
             self._buffers[track].push(Item(np.array(piece, order="C")))
+
+    def newest(self, track: str) -> Any | None:
+        """Read the newest of a track, without waiting, on any thread; None for nothing new or when it is closed."""
+        try:
+            items = self._buffers[track].try_read()
+        except BufferClosed:
+            return None
+        return items[0] if items else None
 
     def shutdown(self) -> None:
         """End the decoding thread."""

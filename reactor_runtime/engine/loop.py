@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.reactor_model import ReactorModel
-from reactor_runtime.engine.dispatch import Dispatcher
+from reactor_runtime.engine.dispatch import Dispatcher, no_field
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
 from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.output import Emitter
@@ -49,7 +49,7 @@ class LoopDriver:
 
     def dispatcher(self, session: Session) -> Dispatcher:
         """Make what keeps the events of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, _no_field, lambda: None)
+        return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None)
 
     def stop(self, session: Session) -> None:
         """End a session: handlers that wait are cancelled, `run()` goes on."""
@@ -127,7 +127,3 @@ async def _handle_events(session: Session, dispatcher: Dispatcher) -> None:
     while not session.stopping:
         await dispatcher.run_waiting()
         await session.alarm.wait()
-
-
-def _no_field(name: str, value: object) -> None:
-    raise AssertionError(f"events that set a field come from a state, which {name}={value!r} has none of")

@@ -92,12 +92,16 @@ class Emitter:
         moments: Sequence[Mapping[TrackSpec, NDArray[np.generic]]],
         *,
         compute_time: float | None = None,
+        applied: int | None = None,
         drop: bool = False,
+        whole: bool = False,
         adapt: bool = True,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
 
+        With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
+        `applied` is how many events had been handled when its making began, all that have been by default.
         `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
         """
         session = self._session
@@ -106,9 +110,9 @@ class Emitter:
         if compute_time is not None and adapt and _shows(moments):
             self.pace.adapt(len(moments), compute_time)
         flushes = self._flushes
-        compute_s, applied = compute_time or 0.0, session.applied
+        compute_s, applied = compute_time or 0.0, session.applied if applied is None else applied
         for index, moment in enumerate(moments):
-            while self._full():
+            while not whole and self._full():
                 if drop:
                     self._skip(moments[index:])
                     return

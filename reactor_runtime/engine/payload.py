@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,6 +13,13 @@ from reactor_runtime.authoring.tracks import Output, TrackSpec, payloads, tracks
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.sound import pieces_of
 from reactor_runtime.media.split import split
+
+
+@dataclass(frozen=True, slots=True)
+class ByTrack:
+    """Payloads by the names of their tracks, as the block style hands them over."""
+
+    payloads: Mapping[str, object]
 
 
 class Unpack:
@@ -24,7 +33,15 @@ class Unpack:
 
     def __call__(self, output: object) -> list[dict[TrackSpec, NDArray[Any]]]:
         """Split `output` into moments; TypeError or ValueError names the track, what came and the fix."""
-        if isinstance(output, Output):
+        checked = self.check(output)
+        moments = split(checked, alone=self._pieces(checked))
+        return [{self._tracks[name]: piece for name, piece in moment.items()} for moment in moments]
+
+    def check(self, output: object) -> dict[str, NDArray[Any]]:
+        """Return the arrays of `output` by track; raises what splitting it would, but for batches of unequal length."""
+        if isinstance(output, ByTrack):
+            values = dict(output.payloads)
+        elif isinstance(output, Output):
             if type(output) not in self._outputs:
                 known = ", ".join(kind.__name__ for kind in self._outputs) or "none"
                 raise TypeError(f"{type(output).__name__} is not an output of this model; it declares: {known}")
@@ -33,9 +50,7 @@ class Unpack:
             values = {self._only.name: output}
         else:
             raise TypeError(self._why_not_raw(output))
-        checked = {name: _check(self._tracks[name], value) for name, value in values.items()}
-        moments = split(checked, alone=self._pieces(checked))
-        return [{self._tracks[name]: piece for name, piece in moment.items()} for moment in moments]
+        return {name: _check(self._tracks[name], value) for name, value in values.items()}
 
     def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:
         """Tell in how many pieces sound is cut that comes alone."""

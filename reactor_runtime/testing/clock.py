@@ -32,6 +32,7 @@ class FakeClock:
     """A clock that stands still until it is moved; deadlines are met in order, exactly on time."""
 
     def __init__(self, now: float = 1000.0) -> None:
+        self.spent_in_thread: Callable[[float], bool] = lambda _: False
         self._now = now
         self._timers: list[tuple[float, int, FakeTimer]] = []
         self._order = itertools.count()
@@ -45,7 +46,13 @@ class FakeClock:
         return timer
 
     def spend(self, seconds: float) -> None:
-        """Let time pass while the loop is held up, as by a computation: deadlines are met late, at the next move."""
+        """Let time pass as by a computation.
+
+        Where it holds up the loop, deadlines are met late, at the next move; in a thread of a block model all else goes
+        on meanwhile.
+        """
+        if self.spent_in_thread(seconds):
+            return
         self._now += seconds
 
     @property

@@ -1,7 +1,7 @@
 """An event loop on a fake clock: where others wait, it moves the clock to the next deadline.
 
-`asyncio.sleep` and timeouts follow the fake clock too. While a worker thread (`asyncio.to_thread`) is at work time
-stands still, so that what comes of it doesn't depend on how fast this machine is.
+`asyncio.sleep` and timeouts follow the fake clock too. While a worker thread (`asyncio.to_thread`) or a thread of a
+block model is at work time stands still, so that what comes of it doesn't depend on how fast this machine is.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
 from reactor_runtime.testing.clock import FakeClock
+from reactor_runtime.testing.turns import FakeTurns
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 STANDSTILL_PASSES = 200
 STANDSTILL_S = 0.001  # passes after so many passes of the loop: code that never waits takes time, too
+BUSY_PASSES = 20_000  # while a thread of the model runs: only one that never rests makes so many
 THREAD_PATIENCE_S = 5.0  # of real time; who works on longer is left to
 
 
 class FakeLoop(asyncio.SelectorEventLoop):
     """Run until nothing more can happen without time passing, then let it pass as fast as nothing happens."""
 
-    def __init__(self, clock: FakeClock) -> None:
-        self._waiting = _Waiting(clock)
+    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
+        self._waiting = _Waiting(clock, turns)
         super().__init__(self._waiting)
+        turns.post = self.call_soon_threadsafe
         self._threads = ThreadPoolExecutor(thread_name_prefix="studio")
         self.set_default_executor(self._threads)
 
@@ -74,24 +77,27 @@ class _Goal:
 class _Waiting(selectors.DefaultSelector):
     """Look whether there is something to read, and move the clock where a loop would wait for its timers."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
         super().__init__()
         self.clock = clock
+        self.turns = turns
         self.goal: _Goal | None = None
         self.jobs: set[asyncio.Future[Any]] = set()
         self.passes = 0
         self._stands_at = -math.inf
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        running = self.turns.running  # asked before: what a thread posts before it rests is there to be read then
         ready = super().select(0)
         if self._stands_still():
             self._pass_time(self.clock.now() + STANDSTILL_S, meeting=False)
             return ready
         waiting = timeout is None or timeout > 0
-        if waiting and not ready and self.jobs:
+        if waiting and not ready and (self.jobs or running):
             ready = super().select(THREAD_PATIENCE_S)
         if waiting and not ready:
             self.jobs.clear()
+            self.turns.give_up()
             self._pass_time(math.inf if timeout is None else self.clock.now() + timeout)
         return ready
 
@@ -100,7 +106,7 @@ class _Waiting(selectors.DefaultSelector):
         if self.clock.now() != self._stands_at:
             self._stands_at, self.passes = self.clock.now(), 0
         self.passes += 1
-        return self.passes > STANDSTILL_PASSES
+        return self.passes > (BUSY_PASSES if self.turns.running else STANDSTILL_PASSES)
 
     def _pass_time(self, deadline: float, *, meeting: bool = True) -> None:
         assert self.goal is not None, "the loop is run by go_on()"

@@ -9,18 +9,20 @@ import json
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.messages import CommandError
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.engine.author import config_of, construct
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
 from reactor_runtime.testing.recorder import Frame, Message, Recorder
+from reactor_runtime.testing.turns import FakeTurns
 from reactor_runtime.testing.wait import PATIENCE_S, Wait, refuse_loop
 
 M = TypeVar("M", bound=Model)
@@ -42,7 +44,9 @@ class Studio(Generic[M]):
         self.clock = FakeClock()
         self._contract = Contract.of(model)
         self._recorder = Recorder(self.clock)
-        self.model = model()
+        config = config_of(model, copy.deepcopy(config or {}), Path.cwd())
+        turns = FakeTurns(self.clock)
+        self.model = cast("M", construct(model, config))
         self._host = Host(
             self.model,
             self._contract,
@@ -50,13 +54,14 @@ class Studio(Generic[M]):
             sink=self._recorder,
             project=Path.cwd(),
             failed=self._recorder.failures.append,
+            turns=turns,
         )
         self._recorder.credit = self._host.take
         self._host.hold_steps(True)
-        self.model.load(copy.deepcopy(config or {}))
+        self.model.load(config)
         self._session = ""
         self._numbers = itertools.count(1)
-        self._loop = FakeLoop(self.clock)
+        self._loop = FakeLoop(self.clock, turns)
         self._wait = Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
         self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes

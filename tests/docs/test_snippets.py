@@ -19,8 +19,8 @@ import typer
 
 from reactor_cli.app import app
 from reactor_runtime import config, manifest
-from reactor_runtime.authoring.pipeline import ReactorPipeline
-from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.authoring.block import VideoModel, starting_config
+from reactor_runtime.authoring.model import Model
 from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach
@@ -65,12 +65,11 @@ async def test_a_model_is_compiled_and_makes_frames(snippet: Snippet, tmp_path: 
 
 
 def _is_model(value: object, module: str) -> bool:
-    styles = (ReactorPipeline, ReactorModel)
-    return isinstance(value, type) and issubclass(value, styles) and value.__module__ == module
+    return isinstance(value, type) and issubclass(value, Model) and value.__module__ == module
 
 
-async def _frames(model: type[ReactorPipeline | ReactorModel]) -> int:
-    rig = Rig(model)
+async def _frames(model: type[Model]) -> int:
+    rig = Rig(model, config=starting_config(model, Path()))
     rig.driver.start()
     async with rig.running():
         for track in rig.contract.tracks:
@@ -82,6 +81,10 @@ async def _frames(model: type[ReactorPipeline | ReactorModel]) -> int:
         if "set_prompt" in rig.contract.events:
             rig.event("set_prompt", prompt="a lighthouse")
         await rig.play(PLAYED_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            while issubclass(model, VideoModel) and not any(rig.sink.reds):  # it has a thread, which takes real time
+                await asyncio.sleep(0.001)
+                await rig.play(0.01)
     await rig.driver.aclose()
     rig.inputs.shutdown()
     return len(rig.sink.shown)
@@ -89,7 +92,8 @@ async def _frames(model: type[ReactorPipeline | ReactorModel]) -> int:
 
 @pytest.mark.parametrize("snippet", tests, ids=str)
 def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
-    (tmp_path / "pipeline.py").write_text(one("authoring.md", "pipeline.py").text)
+    for source in (one("authoring.md", "pipeline.py"), one("blocks.md", "blocks.py")):
+        (tmp_path / source.title).write_text(source.text)
     (tmp_path / snippet.title).write_text(snippet.text)
     outcome = python("-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
     assert outcome.code == 0, outcome.out

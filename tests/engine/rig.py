@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.engine.author import construct
+from reactor_runtime.engine.block import BlockDriver
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.host import Driver
@@ -24,6 +29,7 @@ from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.pipeline import PipelineDriver
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.threads import FreeTurns
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.seam import messages as seam
 from tests.fakes import CollectingSink, FakeClock, settle
@@ -52,15 +58,16 @@ def batch(*reds: int) -> NDArray[np.uint8]:
 class Rig:
     """Run sessions on a model; moments are shown, and their credits come back, when they are due."""
 
-    def __init__(self, model: type[ReactorPipeline | ReactorModel], *, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: type[Model], *, config: dict[str, Any] | None = None) -> None:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink)
         self.output_buffer = OutputBuffer(self.emitter)
         self.connected = Presence()
-        self.model: Any = model()  # of whatever attributes the test gave it
-        self.model._runtime = self
+        self.model: Any = construct(model, config or {})  # of whatever attributes the test gave it
+        if isinstance(self.model, LoopModel):
+            self.model._runtime = self
         self.inputs = Inputs(
             self.model, self.contract, self.clock, arrived=lambda: self.session.nudge(), bad=lambda *_: None
         )
@@ -75,14 +82,10 @@ class Rig:
     def _driver(self) -> Driver:
         if isinstance(self.model, ReactorModel):
             return LoopDriver(self.model, self.contract, emitter=self.emitter, inputs=self.inputs, sink=self.sink)
-        return PipelineDriver(
-            self.model,
-            self.contract,
-            emitter=self.emitter,
-            inputs=self.inputs,
-            clock=self.clock,
-            sink=self.sink,
-        )
+        parts: Any = {"emitter": self.emitter, "inputs": self.inputs, "clock": self.clock, "sink": self.sink}
+        if isinstance(self.model, VideoModel):
+            return BlockDriver(self.model, self.contract, turns=FreeTurns(), **parts)
+        return PipelineDriver(self.model, self.contract, **parts)
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         await self.emitter.emit(output, compute_time=compute_time, drop=drop)

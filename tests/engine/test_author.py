@@ -3,13 +3,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.engine import author
-from reactor_runtime.errors import LoadError
+from reactor_runtime.errors import ConfigError, LoadError
 
 GOOD = """
 from reactor_runtime import InputState, Output, ReactorPipeline, Video
@@ -44,7 +45,7 @@ def write(project: Path, text: str, name: str = "pipeline.py") -> None:
 def model(project: Path, load: str) -> Model:
     write(project, GOOD + f"\n    def load(self, config):\n        {load}\n")
     found = import_class(project, "pipeline", "MyModel")
-    return author.make_model(found, project)
+    return author.make_model(found, {}, project)
 
 
 def test_what_load_raises_points_at_the_author_s_line(project: Path) -> None:
@@ -66,7 +67,7 @@ def test_what_init_raises_is_an_error_too(project: Path) -> None:
     write(project, GOOD + "\n    def __init__(self):\n        raise OSError('no device')\n")
     found = import_class(project, "pipeline", "MyModel")
     with pytest.raises(LoadError, match="making MyModel failed: OSError: no device"):
-        author.make_model(found, project)
+        author.make_model(found, {}, project)
 
 
 def test_what_ends_a_session_points_at_the_author_s_line(project: Path) -> None:
@@ -77,3 +78,30 @@ def test_what_ends_a_session_points_at_the_author_s_line(project: Path) -> None:
     assert failure.message.startswith("the model failed: AttributeError")
     assert failure.where is not None
     assert failure.where.text == "        self.weights"
+
+
+BLOCKS = """
+from reactor_runtime import VideoModel, model
+
+@model("blocks", config="blocks.yml")
+class MyModel(VideoModel):
+    def __init__(self, config):
+        self.config = config
+
+    def start_session(self):
+        pass
+"""
+
+
+def test_a_block_model_gets_its_own_config_with_the_project_s_laid_over_it(project: Path) -> None:
+    write(project, BLOCKS)
+    write(project, "width: 3\nheight: 4\n", "blocks.yml")
+    found = import_class(project, "pipeline", "MyModel")
+    made: Any = author.make_model(found, author.config_of(found, {"width": 9}, project), project)
+    assert made.config == {"width": 9, "height": 4}
+
+
+def test_a_config_of_a_block_model_that_is_missing_is_a_config_error(project: Path) -> None:
+    write(project, BLOCKS)
+    with pytest.raises(ConfigError, match=r"blocks\.yml doesn't exist"):
+        author.config_of(import_class(project, "pipeline", "MyModel"), {}, project)

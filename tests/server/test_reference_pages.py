@@ -1,4 +1,4 @@
-"""The programs of the two reference pages on pipelines, served."""
+"""The programs of the reference pages on pipelines and on blocks, served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reference import GENERATOR, RAW, WALK_THROUGH
+from tests.reference import BLOCKS, GENERATOR, RAW, WALK_THROUGH
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving
 
@@ -75,3 +75,17 @@ async def test_a_raw_frame_is_enough_for_one_track(tmp_path: Path) -> None:
     with serving(write(tmp_path, RAW)) as server:
         async with controlling(server.url) as controller:
             assert abs((await controller.frame()).level - 200) < 3
+
+
+async def test_the_page_on_blocks_waits_for_input_converts_and_tells_its_progress(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with serving(write(tmp_path, BLOCKS)) as server:
+        async with controlling(server.url) as controller:
+            assert (await controller.frame()).level < 3
+            await controller.send("set_prompt", {"prompt": "a cat"})
+            frames = [await controller.frame(applied=1) for _ in range(12)]
+            assert all(abs(frame.level - 159) < 3 for frame in frames)
+            assert frames[0].size == (320, 240)
+            progress = [text["data"] for text in controller.texts if text["type"] == "progress"]
+            counts = [each["frames_generated"] for each in progress]
+            assert counts == list(range(4, 4 * len(counts) + 1, 4))

@@ -1,0 +1,148 @@
+"""The block style: `VideoModel`, whose `start_session()` makes blocks of frames in a thread of its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reactor_runtime import config as config_file
+from reactor_runtime.authoring.annotations import Scope, own_annotations
+from reactor_runtime.authoring.discovery import declaring
+from reactor_runtime.authoring.events import HookSpec, declare
+from reactor_runtime.authoring.handlers import handlers_of
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.state import InputState
+from reactor_runtime.authoring.tracks import Output, Video
+
+_MODEL = "__reactor_model__"
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+
+class BlockOutput(Output):
+    """The output of a block model that declares none."""
+
+    main_video: Video
+
+
+class VideoModel(Model):
+    """Write a model as a function that serves one client: emit blocks of frames until the session is to stop.
+
+    `__init__` runs once, before any client, with the config; the instance is used for all sessions, one after the
+    other. In `start_session()` and in commands, `get_ctx()` is the session. Commands run one at a time, in another
+    thread than `start_session()`: share what both use with care. Declare `fps` for a fixed rate; without it, blocks
+    play as fast as they come, up to `max_fps`. `buffer_size` is the most frames in two queued blocks.
+    """
+
+    buffer_size = 50
+
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
+        """Prepare the model: read weights, allocate memory; yours to override."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _check_session(cls)
+        _check_handlers(cls)
+        _refuse_state(cls)
+
+    def start_session(self) -> None:
+        """Serve one client: make blocks and `get_ctx().emit_block()` them until `get_ctx().should_stop()`.
+
+        Runs in a thread of its own. Returning ends the session when all blocks have been shown, raising at once.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs start_session(), which emits blocks of frames")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMark:
+    """Hold what `@model` was given."""
+
+    name: str
+    config: str | Mapping[str, Any] | None
+    meta: Mapping[str, Any]
+
+
+def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any) -> Callable[[C], C]:
+    """Name a block model, and the file (from the directory of reactor.yaml) or mapping that its config starts from.
+
+    What the config of reactor.yaml says is laid over it. Optional; `meta` is kept for whoever wants to read it.
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError('model takes a name: write @model(name="my-model") above the class')
+    if config is not None and not isinstance(config, str | Mapping):
+        raise TypeError(f"@model(name={name!r}): config is the path of a file or a mapping, not {config!r}")
+
+    def mark(cls: C) -> C:
+        if not isinstance(cls, type) or not issubclass(cls, VideoModel):
+            what = getattr(cls, "__name__", repr(cls))
+            raise TypeError(f"@model(name={name!r}) goes above a class derived from VideoModel, not {what}")
+        setattr(cls, _MODEL, ModelMark(name, config, meta))
+        return cls
+
+    return mark
+
+
+def command(name: str = "", description: str = "") -> Callable[[F], F]:
+    """Let clients call a method under `name`; its parameters, each with a type, are what the command carries.
+
+    A plain `def`: it runs beside `start_session()`, in the thread of the commands, one after the other. A returned
+    `ModelMessage` is the reply, a raised `CommandError` the answer.
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError('command takes a name: write @command("set_prompt") above the method')
+    return declare("command", name, description)
+
+
+def mark_of_model(cls: type) -> ModelMark | None:
+    """Return what `@model` said of a class, or of the nearest of its parents."""
+    mark = getattr(cls, _MODEL, None)
+    return mark if isinstance(mark, ModelMark) else None
+
+
+def starting_config(cls: type, project: Path) -> dict[str, Any]:
+    """Read the config that `@model` names; ConfigError when it can't be."""
+    mark = mark_of_model(cls)
+    if mark is None or mark.config is None:
+        return {}
+    if isinstance(mark.config, str):
+        return config_file.load(project / mark.config)
+    return config_file.override(dict(mark.config), ())
+
+
+def _check_session(cls: type) -> None:
+    if "start_session" not in vars(cls):
+        return
+    function = vars(cls)["start_session"]
+    where = f"{cls.__name__}.start_session"
+    if not callable(function):
+        raise TypeError(f"{where} must be a method, a plain def")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{where} is async, but has a thread of its own: make it a plain def")
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(f"{where} can't yield: hand frames over with get_ctx().emit_block(frames)")
+
+
+def _check_handlers(cls: type) -> None:
+    for handler in handlers_of(cls).values():
+        if isinstance(handler, HookSpec):
+            raise TypeError(
+                f"{cls.__name__}.{handler.method}: a VideoModel has no @{handler.hook}; start_session() begins when a "
+                "client has come, and its `finally` runs when it has gone"
+            )
+        if handler.is_async:
+            raise TypeError(
+                f"{cls.__name__}.{handler.method}: the command {handler.name!r} is async, but runs in a thread: "
+                "make it a plain def"
+            )
+
+
+def _refuse_state(cls: type) -> None:
+    if declaring(cls, "state") is not cls:
+        return
+    hint = Scope.of_definition(cls).resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
+    if isinstance(hint, type) and issubclass(hint, InputState):
+        raise TypeError(f"{cls.__name__}.state: a VideoModel has no state; let clients change it with @command methods")

@@ -1,0 +1,83 @@
+"""What the models have in common that live on an event loop: generators and loops."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from reactor_runtime.authoring.messages import ModelMessage
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.source import declared_at
+
+_RESERVED = ("connected", "output_buffer", "send", "send_nowait")
+
+
+class OutputBuffer(Protocol):
+    """The queue between a model and its viewers."""
+
+    @property
+    def fps(self) -> float:
+        """The rate frames leave at."""
+        ...
+
+    def set_fps(self, fps: float) -> None:
+        """Change the rate from the next frame on; ValueError unless it is above 0."""
+        ...
+
+    def flush(self) -> None:
+        """Show nothing that is queued, and one black frame instead."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a model needs of those who run it."""
+
+    @property
+    def connected(self) -> asyncio.Event: ...
+
+    @property
+    def output_buffer(self) -> OutputBuffer: ...
+
+    def send(self, message: ModelMessage) -> None: ...
+
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
+
+
+class LoopModel(Model):
+    """Give a model that lives on an event loop its clients' presence, messages and output."""
+
+    _runtime: Runtime | None = None  # set from outside before load(), as authors' __init__ needn't call ours
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        _check_names(cls)
+        super().__init_subclass__(**options)
+
+    @property
+    def connected(self) -> asyncio.Event:
+        """Is set while a client is connected."""
+        return self._served().connected
+
+    @property
+    def output_buffer(self) -> OutputBuffer:
+        """The queue of frames that wait to be shown."""
+        return self._served().output_buffer
+
+    async def send(self, message: ModelMessage) -> None:
+        """Send a message to the session's clients, in order with the frames before it; no client: nothing happens."""
+        self._served().send(message)
+
+    def send_nowait(self, message: ModelMessage) -> None:
+        """Do what `send` does, from sync code and from any thread."""
+        self._served().send(message)
+
+    def _served(self) -> Runtime:
+        if self._runtime is None:
+            raise RuntimeError(f"{type(self).__name__} isn't being run; this works from load() on, not in __init__")
+        return self._runtime
+
+
+def _check_names(cls: type) -> None:
+    for name in _RESERVED:
+        if name in vars(cls):
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give it another name")

@@ -1,0 +1,37 @@
+"""How long a block took to make: the time between handing over one and the next, without pauses on purpose."""
+
+from __future__ import annotations
+
+
+class Stopwatch:
+    """Measure from one block to the next; it begins with the first, so that preparations don't count."""
+
+    def __init__(self) -> None:
+        self._running = True
+        self._since: float | None = None
+        self._before_s = 0.0
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    def pause(self, now: float) -> None:
+        """Stop measuring; may be called twice."""
+        if self._running and self._since is not None:
+            self._before_s += now - self._since
+        self._running = False
+
+    def resume(self, now: float) -> None:
+        """Measure again, on top of what was measured before the pause; may be called twice."""
+        if not self._running:
+            self._running, self._since = True, now
+
+    def read(self, now: float) -> float | None:
+        """Say how long the block took that is there now; None for a first one, and while paused."""
+        if not self._running or self._since is None:
+            return None
+        return self._before_s + now - self._since
+
+    def begin(self, now: float) -> None:
+        """Begin the next block: the one before has been handed over."""
+        self._since, self._before_s = now, 0.0
