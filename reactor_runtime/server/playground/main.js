@@ -128,7 +128,7 @@ function receive(bytes) {
 
 function hear(media) {
   if (!audioNames.includes(media.header.track)) throw new MediaError(`sound of ${media.header.track}, which this session doesn't have`);
-  sound.play(media);
+  if (role) sound.play(media);
   listen.hear(media);
   tracks.hear(media);
   if (role && !tracks.awaited) status.overPicture = "";
