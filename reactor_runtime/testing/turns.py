@@ -24,6 +24,7 @@ class FakeTurns:
         self._lock = threading.Lock()
         self._known: set[threading.Thread] = set()
         self._running: set[threading.Thread] = set()
+        self._given_up: set[threading.Thread] = set()
         self._polling: list[_FakeGate] = []
         clock.spent_in_thread = self.spend
 
@@ -32,8 +33,9 @@ class FakeTurns:
         return bool(self._running)
 
     def give_up(self) -> None:
-        """Let time go on without those that run: they have had long enough."""
+        """Let time go on without those that run: they have had long enough, or wait for something of the author's."""
         with self._lock:
+            self._given_up |= self._running
             self._running.clear()
 
     def gate(self) -> _FakeGate:
@@ -62,6 +64,9 @@ class FakeTurns:
         return True
 
     def nudge(self) -> None:
+        with self._lock:  # what has happened may be what those waited for
+            self._running |= self._given_up
+            self._given_up.clear()
         polling, self._polling = self._polling, []
         for gate in polling:
             gate.open()
@@ -75,6 +80,7 @@ class FakeTurns:
         """Take note that a thread waits, and have the loop look again whether others run."""
         with self._lock:
             self._running.discard(thread)
+            self._given_up.discard(thread)
         self.post(_look_again)
 
     def _wait(self, gate: _FakeGate, seconds: float) -> None:

@@ -128,6 +128,18 @@ def test_threads_of_others_never_make_the_clock_wait() -> None:
     turns.poll(paused=True)
 
 
+def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happened() -> None:
+    turns = FakeTurns(FakeClock())
+    turns.post = lambda callback: callback()
+    thread = threading.Thread()
+    seen: list[bool] = []
+    turns.begin(thread)
+    for step in (turns.give_up, turns.nudge, turns.give_up, lambda: turns.end(thread), turns.nudge):
+        step()
+        seen.append(turns.running)
+    assert seen == [False, True, False, False, False]
+
+
 def test_a_thread_runs_from_the_moment_its_gate_is_opened() -> None:
     turns = FakeTurns(FakeClock())
     turns.post = lambda callback: callback()
