@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reactor_cli.console import Style
 from reactor_runtime.errors import Location, ReactorError
 
 Paint = Callable[[str, Style], str]
+
+_MOST_STEPS = 12
 
 
 def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
@@ -19,7 +21,7 @@ def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
     if error.where:
         lines += _excerpt(error.where, paint)
     if len(error.trail) > 1:
-        lines += ["  the way there:", *(_step(place) for place in error.trail)]
+        lines += ["  the way there:", *_steps(error.trail)]
     if error.hint:
         lines.append(f"{paint('hint:', 'cyan')} {error.hint}")
     if error.details and verbose:
@@ -52,6 +54,15 @@ def _cells(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _steps(trail: Sequence[Location]) -> list[str]:
+    """Write the beginning and the end of the way, which is long for an endless recursion."""
+    if len(trail) <= _MOST_STEPS:
+        return [_step(place) for place in trail]
+    half = _MOST_STEPS // 2
+    between = f"    … {len(trail) - 2 * half} more …"
+    return [*map(_step, trail[:half]), between, *map(_step, trail[-half:])]
 
 
 def _step(place: Location) -> str:

@@ -145,7 +145,7 @@ def author_error(kind: type[E], what: str, error: BaseException, project: Path, 
     """Make an error of ours out of what the author's code raised, pointing at the author's line."""
     error = from_author(error)
     trail = author_trail(error.__traceback__, project)
-    first_line = str(error).strip().partition("\n")[0]  # the rest is in the details
+    first_line = _message(error).strip().partition("\n")[0]  # the rest is in the details
     return kind(
         f"{what}: {type(error).__name__}{': ' + first_line if first_line else ''}",
         hint=hint,
@@ -153,6 +153,13 @@ def author_error(kind: type[E], what: str, error: BaseException, project: Path, 
         details="".join(traceback.format_exception(error)),
         trail=trail,
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (the author's own __str__; the message says what became of it)
+        return "its message can't be shown, as its __str__ failed"
 
 
 def from_author(error: BaseException) -> BaseException:

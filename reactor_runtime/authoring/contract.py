@@ -163,6 +163,9 @@ def _check_calls(model: type[Model]) -> None:
         raise ClassError(
             f"{name}.load is async; load() is called before there is a loop", hint=hint, where=_location(model.load)
         )
+    if inspect.isgeneratorfunction(model.load):
+        hint = "frames are made in inference() or run(); load() returns when the model is ready"
+        raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=_location(model.load))
     try:
         inspect.signature(model.load).bind(None, {})
     except TypeError as error:

@@ -21,6 +21,8 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
     module = _import_module(project, module_name)
     found = vars(module).get(class_name)
     candidates = _model_names(module)
+    if not candidates and (elsewhere := _elsewhere(project, module)):
+        raise elsewhere
     if found is None:
         raise ClassError(
             f"{module_name} has no class {class_name}",
@@ -36,29 +38,49 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
     return found
 
 
+def _file_of(module: ModuleType) -> Path | None:
+    spec = module.__spec__
+    return Path(spec.origin).resolve() if spec is not None and spec.has_location and spec.origin else None
+
+
+def _elsewhere(project: Path, module: ModuleType) -> ClassError | None:
+    """Say that another module of the name that reactor.yaml gives came first, Python's own or an installed one."""
+    name, file = module.__name__, _file_of(module)
+    if file is not None and project.resolve() in file.parents:
+        return None
+    own = project.joinpath(*name.split(".")).with_suffix(".py")
+    return ClassError(
+        f"reactor.yaml names module {name!r}, which is not the project's but {file or 'built into Python'}",
+        hint=f"rename {own.name}: the name is taken"
+        if own.is_file()
+        else _choices(name, _modules(project), "the folder"),
+    )
+
+
+def _modules(project: Path) -> list[str]:
+    return sorted(path.stem for path in project.glob("*.py"))
+
+
 def _import_module(project: Path, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            modules = sorted(path.stem for path in project.glob("*.py"))
             raise ClassError(
                 f"reactor.yaml names module {name!r}, which is neither in {project} nor installed",
-                hint=_choices(name, modules, "the folder"),
+                hint=_choices(name, _modules(project), "the folder"),
             ) from error
-        missing = (error.name or "").partition(".")[0]
         raise author_error(
-            ClassError,
-            f"importing {name} failed",
-            error,
-            project,
-            hint=f"is it in requirements.txt and installed? pip install {missing}",
+            ClassError, f"importing {name} failed", error, project, hint=_missing(error.name or "")
         ) from error
     except SyntaxError as error:
-        where = Location(
-            error.filename or name, error.lineno or 1, error.offset or 0, 0, (error.text or "").rstrip("\n")
-        )
+        file = error.filename or str(project.joinpath(*name.split(".")).with_suffix(".py"))
+        where = Location(file, error.lineno or 1, error.offset or 0, 0, (error.text or "").rstrip("\n"))
         raise ClassError(f"{type(error).__name__}: {error.msg}", where=where, details=traceback.format_exc()) from error
+    except ImportError as error:
+        raise author_error(
+            ClassError, f"importing {name} failed", error, project, hint=_importing(str(error))
+        ) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the author's code, or a library's of another language, raises
@@ -75,6 +97,21 @@ def _declaration(error: BaseException, project: Path) -> ClassError | None:
     trail = author_trail(error.__traceback__, project)
     details = "".join(traceback.format_exception(error))
     return ClassError(str(error), where=place_of(error) or (trail[-1] if trail else None), details=details)
+
+
+def _missing(name: str) -> str:
+    package, _, rest = name.partition(".")
+    if rest and package in sys.modules:
+        return f"{package} is installed, but has no module {rest}"
+    return f"is it in requirements.txt and installed? pip install {package}"
+
+
+def _importing(message: str) -> str:
+    if "partially initialized" in message:
+        return "two modules import each other; move what both need into a third"
+    if "relative import" in message:
+        return "write it without the dot: the project's folder is where modules are looked for"
+    return ""
 
 
 def _model_names(module: ModuleType) -> list[str]:

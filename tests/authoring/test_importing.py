@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,49 @@ def test_a_syntax_error_has_line_column_and_text(project: Path) -> None:
     assert error.message.startswith("SyntaxError: ")
     assert error.where is not None
     assert (error.where.line, error.where.column, error.where.text) == (2, 7, "def f(:")
+
+
+def test_a_file_with_null_bytes_is_named(project: Path) -> None:
+    write(project, "x = 1\x00\n")
+    error = refused(project)
+    assert error.where is not None
+    assert error.where.file == str(project / "pipeline.py")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"pipeline.py": "from .other import x\n", "other.py": "x = 1\n"}, "without the dot"),
+        ({"pipeline.py": "from other import x\ny = 1\n", "other.py": "from pipeline import y\n"}, "import each other"),
+        (
+            {"pipeline.py": "import reactor_runtime.pipelines\n"},
+            "reactor_runtime is installed, but has no module pipel",
+        ),
+    ],
+    ids=["relative", "circular", "submodule"],
+)
+def test_an_import_that_fails_gets_a_hint(project: Path, files: dict[str, str], words: str) -> None:
+    for name, text in files.items():
+        write(project, text, name)
+    assert words in refused(project).hint
+
+
+def test_a_module_of_python_s_is_not_taken_for_the_project_s(project: Path) -> None:
+    write(project, GOOD)
+    error = refused(project, "random")
+    assert re.search(r"module 'random', which is not the project's but .*random\.py", error.message)
+    assert error.hint == "the folder has: pipeline"
+    assert "built into Python" in refused(project, "sys").message
+
+
+def test_a_file_with_the_name_of_another_module_is_to_be_renamed(project: Path) -> None:
+    write(project, GOOD, "random.py")
+    assert refused(project, "random").hint == "rename random.py: the name is taken"
+
+
+def test_an_error_whose_message_fails_is_named_all_the_same(project: Path) -> None:
+    write(project, "class Odd(Exception):\n    def __str__(self):\n        return self.x\n\nraise Odd\n")
+    assert "Odd: its message can't be shown" in refused(project).message
 
 
 def test_a_missing_class_lists_those_that_would_do(project: Path) -> None:

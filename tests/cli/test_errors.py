@@ -32,6 +32,14 @@ def test_place_excerpt_caret_and_hint() -> None:
     ]
 
 
+def test_a_long_way_is_shown_by_its_beginning_and_its_end() -> None:
+    trail = [Location("a.py", line, text=f"step({line})") for line in range(1, 101)]
+    lines = shown(ReactorError("x", where=trail[-1], trail=trail)).splitlines()
+    steps = lines[lines.index("  the way there:") + 1 :]
+    assert len(steps) == 13
+    assert (steps[0].split()[-1], steps[6].strip(), steps[-1].split()[-1]) == ("step(1)", "… 88 more …", "step(100)")
+
+
 def test_a_place_without_a_line_of_text_has_no_excerpt() -> None:
     assert shown(ReactorError("x", where=Location("a.py", 3, 1))) == "error: x\n  --> a.py:3:1"
 
