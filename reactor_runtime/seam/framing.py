@@ -12,6 +12,8 @@ from reactor_runtime.seam.messages import Media, Message, Moment, Picture, Sound
 
 LENGTHS = struct.Struct(">II")
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each message
+
 
 class Framing:
     """Cut a stream of bytes into messages, however the stream comes in pieces."""
@@ -41,7 +43,7 @@ def encode(message: Message) -> bytes:
     """Turn a message into the bytes that `Framing` cuts back into it."""
     kind = type(message)
     file = message.file if isinstance(message, Media) else b""
-    body = json.dumps([kind.__name__, *_FIELDS[kind](message)], separators=(",", ":")).encode()
+    body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
     return b"".join((LENGTHS.pack(len(body), len(file)), body, file))
 
 
