@@ -221,3 +221,15 @@ def test_whatever_the_segments_are_a_header_is_read_or_it_is_bad_media(segments:
         assert 0 < header.width <= jpeg.MAX_SIDE
         assert header.size_bytes <= len(data)
     assert outcome(data) in ("decoded", "bad_media")
+
+
+@given(st.lists(st.sampled_from([0xFF, 0xD9, 0xDA, 0xD8, 0xDB, 0x00, 0x41]), max_size=60).map(bytes))
+def test_end_and_scans_are_those_a_plain_search_finds(scan: bytes) -> None:
+    file = from_pillow()
+    start = file.index(b"\xff\xda") + 14
+    data = file[:start] + scan
+    end = data.find(b"\xff\xd9", start)
+    if end < 0 or data.count(b"\xff\xda", start, end) > 2:
+        assert outcome(data) == "bad_media"
+    else:
+        assert jpeg.read_header(data).size_bytes == end + 2

@@ -117,3 +117,23 @@ def test_lead_is_always_above_zero(samples: list[tuple[float, float]]) -> None:
     for compute_s, ready_s in samples:
         lead.add(compute_s, ready_s)
     assert lead.value_s > 0
+
+
+steps_st = st.tuples(st.integers(1, 32), st.floats(0.001, 1.0))
+
+
+@given(st.lists(steps_st, min_size=1, max_size=100))
+def test_rate_is_never_beyond_the_fastest_and_the_slowest_step(steps: list[tuple[int, float]]) -> None:
+    rates = [min(60.0, max(1.0, frames / compute_s)) for frames, compute_s in steps]
+    fps = fed(*steps).fps
+    assert fps is not None
+    assert min(rates) * (1 - 1e-9) <= fps <= max(rates) * (1 + 1e-9)
+
+
+@given(st.lists(steps_st, max_size=40), steps_st)
+def test_rate_reaches_that_of_a_steady_model_whatever_was_before(
+    before: list[tuple[int, float]], step: tuple[int, float]
+) -> None:
+    frames, compute_s = step
+    fps = fed(*before, *[step] * 33).fps
+    assert fps == pytest.approx(min(60.0, max(1.0, frames / compute_s)))

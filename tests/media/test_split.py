@@ -86,3 +86,26 @@ def test_sound_is_cut_evenly_and_completely(count: int, samples: int, channels: 
     assert sizes[0] - sizes[-1] <= 1
     pieces = [moment["main_audio"] for moment in moments if "main_audio" in moment]
     assert np.array_equal(np.concatenate(pieces, axis=1), original)
+
+
+@given(
+    count=st.integers(1, 20),
+    batches=st.integers(1, 3),
+    singles=st.integers(0, 2),
+    samples=st.lists(st.integers(1, 100), max_size=3),
+)
+def test_every_moment_has_every_picture_and_each_sound_stays_whole(
+    count: int, batches: int, singles: int, samples: list[int]
+) -> None:
+    pictures = {f"batch {number}": batch(count) + np.uint8(number) for number in range(batches)}
+    still = {f"single {number}": batch(1)[0] for number in range(singles)}
+    sounds = {f"sound {number}": sound(length, 1 + number % 2) for number, length in enumerate(samples)}
+    moments = split({**still, **sounds, **pictures})
+    assert len(moments) == count
+    for index, moment in enumerate(moments):
+        assert all(np.array_equal(moment[name], frames[index]) for name, frames in pictures.items())
+        assert all(moment[name] is frame for name, frame in still.items())
+    for name, whole in sounds.items():
+        pieces = [moment[name] for moment in moments if name in moment]
+        assert np.array_equal(np.concatenate(pieces, axis=1), whole)
+        assert all(piece.shape[1] > 0 for piece in pieces)
