@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from reactor_runtime.authoring.ahead import Ahead
 from reactor_runtime.authoring.backlog import CAPACITY, Backlog, BufferClosed, Claim, Item, ReadMode
+from reactor_runtime.authoring.early import Early
 from reactor_runtime.authoring.readers import Line, Reader, give_way, until
 from reactor_runtime.clock import Clock
 
@@ -74,6 +75,7 @@ class InputBuffer(Generic[T]):
         self._backlog: Backlog[T] = Backlog(capacity)
         self._line = Line(self._backlog)
         self._ahead = Ahead(self._backlog)
+        self.early: Early[T] = Early(capacity)
 
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[T]:
         """Wait until n items are there and return them in order of arrival.
@@ -125,6 +127,7 @@ class InputBuffer(Generic[T]):
     def push(self, item: Item[T]) -> None:
         """Add an item; a closed buffer drops it."""
         with self._lock:
+            self.early.add(item)
             if not self._backlog.push(item, hold=self._ahead.holds(item)):
                 return
             ahead = self._ahead.begin()
@@ -143,11 +146,16 @@ class InputBuffer(Generic[T]):
             self._line.call_first()
 
     def reset(self) -> None:
-        """Begin anew, open and empty."""
+        """Begin anew, open and empty; in `@connected`, with what the client has sent since it came."""
         with self._lock:
             self._ahead.forget()
             self._backlog.reset()
+            early = self.early.items()
+            for item in early:
+                self._backlog.push(item)
             self._line.call_first()
+        if early:
+            self._on_available()
 
     def clear(self) -> None:
         """Drop what is there; open stays open, closed stays closed."""

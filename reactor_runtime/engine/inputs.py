@@ -77,7 +77,7 @@ class Inputs:
         return self._waits.waited_s
 
     def begin(self, session: str, *, reopen: bool) -> None:
-        """Let frames of `session` in, into empty buffers; `reopen` those the author doesn't open."""
+        """Let frames of `session` in, into empty buffers; without `reopen` the author opens them, before `opened`."""
         with self._lock:
             self._session = session
             for buffer in self._buffers.values():
@@ -85,6 +85,13 @@ class Inputs:
                     buffer.reset()
                 else:
                     buffer.clear()
+                    buffer.early.begin()
+
+    def opened(self) -> None:
+        """Take note that the author has had the occasion to open the buffers: a reset() empties them from here on."""
+        with self._lock:
+            for buffer in self._buffers.values():
+                buffer.early.end()
 
     def close(self) -> None:
         """Wake who reads and let nothing in, until the next session."""
@@ -98,6 +105,7 @@ class Inputs:
         with self._lock:
             self._session = None
             for buffer in self._buffers.values():
+                buffer.early.end()
                 buffer.clear()
                 buffer.interrupt()
 

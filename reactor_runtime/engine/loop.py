@@ -83,6 +83,7 @@ class LoopDriver:
         try:
             with contextlib.suppress(SessionStopped):  # while @connected or a handler was waiting
                 await call_connected(self._model, self._contract, session)
+                self._inputs.opened()
                 self._warn_of_closed_inputs()
                 presence.release()
                 await _handle_events(session, dispatcher)

@@ -114,6 +114,22 @@ def test_clear_leaves_a_closed_buffer_closed_and_reset_opens_it() -> None:
     assert (bench.buffer.closed, bench.buffer.try_read()) == (False, [2])
 
 
+@pytest.mark.parametrize("closed", [True, False], ids=["closed before", "open before"])
+def test_reset_keeps_what_came_early_and_later_ones_empty_it(closed: bool) -> None:
+    bench = Bench()
+    if closed:
+        bench.buffer.close()
+    bench.buffer.early.begin()
+    bench.push(1, 2)
+    bench.buffer.reset()
+    bench.push(3)
+    bench.buffer.early.end()
+    assert bench.buffer.try_read(3) == [1, 2, 3]
+    bench.push(4)
+    bench.buffer.reset()
+    assert bench.buffer.try_read() is None
+
+
 async def test_only_what_is_returned_is_decoded() -> None:
     bench = Bench()
     bench.push_encoded(*range(20))

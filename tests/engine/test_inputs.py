@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.interface import BufferClosed, Input, ReactorModel, Video, connected, disconnected
-from tests.engine.rig import Picture, Plain, Rig
+from tests.engine.rig import Picture, Plain, Rig, frame
 from tests.fakes import settle
 
 
@@ -89,6 +89,34 @@ async def test_reset_in_connected_is_no_reason_to_warn(caplog: pytest.LogCapture
         async with rig.running():
             pass
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    await rig.driver.aclose()
+
+
+@pytest.mark.parametrize("sessions_before", [0, 1])
+async def test_picture_sent_while_connected_runs_outlives_the_reset_in_it(sessions_before: int) -> None:
+    came = asyncio.Event()
+
+    class Greeting(Filter):
+        @connected
+        async def greet(self) -> None:
+            await came.wait()
+            self.input.camera.reset()
+
+        @disconnected
+        async def part(self) -> None:
+            self.input.camera.close()
+
+    rig = Rig(Greeting)
+    rig.driver.start()
+    for _ in range(sessions_before):
+        came.set()
+        async with rig.running():
+            came.clear()
+    async with rig.running():
+        rig.inputs.push_array("camera", frame(7))
+        came.set()
+        await settle()
+        assert [shown.red for shown in rig.sink.shown] == [7]
     await rig.driver.aclose()
 
 
