@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 CAPACITY = 128
+MOST_BYTES = 64 << 20
 
 T = TypeVar("T")
 
@@ -33,17 +34,18 @@ class Item(Generic[T]):
     Two threads may decode the same item; both get an equal array.
     """
 
-    __slots__ = ("_array", "_decode")
+    __slots__ = ("_array", "_decode", "size_bytes")
 
-    def __init__(self, array: T | None = None, decode: Callable[[], T] | None = None) -> None:
+    def __init__(self, array: T | None = None, decode: Callable[[], T] | None = None, size_bytes: int = 0) -> None:
         assert (array is None) is not (decode is None), "an item is decoded, or can be"
+        self.size_bytes = size_bytes
         self._array = array
         self._decode = decode
 
     @classmethod
     def encoded(cls, data: bytes, decode: Callable[[bytes], T]) -> Item[T]:
         """Make an item whose array is `decode(data)`, called at most once where one thread reads."""
-        return cls(decode=lambda: decode(data))
+        return cls(decode=lambda: decode(data), size_bytes=len(data))
 
     @property
     def decoded(self) -> bool:
@@ -73,7 +75,7 @@ class Claim(Generic[T]):
 
 
 class Backlog(Generic[T]):
-    """Keep at most `capacity` items in order of arrival; the oldest goes when one more comes.
+    """Keep at most `capacity` items, and 64 MiB of files, in order of arrival; the oldest goes when one more comes.
 
     An item may be pushed on hold: it, and whatever comes after, can be taken only once it is shown.
     """
@@ -155,6 +157,8 @@ class Backlog(Generic[T]):
         self.closed = False
 
     def _evict(self) -> None:
-        while len(self._items) > self.capacity:
+        size_bytes = sum(item.size_bytes for item in self._items)
+        while len(self._items) > self.capacity or (size_bytes > MOST_BYTES and len(self._items) > 1):
+            size_bytes -= self._items[0].size_bytes
             self._items.popleft()
             self._shown = max(self._shown - 1, 0)

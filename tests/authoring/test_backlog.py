@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactor_runtime.authoring.backlog import Backlog, Item, ReadMode
+from reactor_runtime.authoring.backlog import MOST_BYTES, Backlog, Item, ReadMode
 
 ITEMS = [Item(number) for number in range(6)]
 
@@ -149,3 +149,20 @@ def test_item_is_decoded_once_and_lets_go_of_its_bytes() -> None:
     assert not item.decoded
     assert (item.array(), item.array(), item.decoded, calls) == ("x", "x", True, [b"x"])
     assert item._decode is None
+
+
+def test_files_that_are_too_large_together_push_the_oldest_out() -> None:
+    backlog: Backlog[bytes] = Backlog()
+    files = [Item.encoded(bytes(MOST_BYTES // 3), bytes) for _ in range(5)]
+    for file in files:
+        backlog.push(file)
+    claim = backlog.take(len(backlog), ReadMode.FIFO)
+    assert claim is not None
+    assert claim.items == files[2:]
+
+
+def test_a_file_larger_than_all_may_be_waits_alone() -> None:
+    backlog: Backlog[bytes] = Backlog()
+    for _ in range(2):
+        backlog.push(Item.encoded(bytes(MOST_BYTES + 1), bytes))
+    assert len(backlog) == 1
