@@ -101,12 +101,19 @@ class Client:
         self.texts.append(message)
         return message
 
+    async def _incoming(self) -> AsyncIterator[dict[str, Any] | bytes]:
+        """Give what comes, for as long as a test waits for anything: figures come for ever."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TIMEOUT_S
+        while loop.time() < until:
+            yield await self.next()
+
     async def message(self, type: str, **wanted: Any) -> dict[str, Any]:
         """Read up to the next message of a type, and whose data holds what is wanted; returns it whole."""
-        while True:
-            received = await self.next()
+        async for received in self._incoming():
             if isinstance(received, dict) and received["type"] == type and wanted.items() <= received["data"].items():
                 return received
+        raise _too_late(type)
 
     async def data(self, type: str, **wanted: Any) -> dict[str, Any]:
         """Read up to the next message of a type; returns its data."""
@@ -116,32 +123,32 @@ class Client:
     async def ask(self, type: str, data: dict[str, Any] | None = None, *, id: str | int = "q") -> dict[str, Any]:
         """Send an event and read up to its answer, `reactor.reply` or `reactor.error`."""
         await self.send(type, data, id)
-        while True:
-            received = await self.next()
+        async for received in self._incoming():
             if isinstance(received, dict) and received.get("id") == id:
                 return received
+        raise _too_late(f"the answer to {type}")
 
     async def frame(self, *, applied: int = 0, track: str | None = None) -> Frame:
         """Read up to the next picture that shows what event `applied` did."""
-        while True:
-            received = await self.next()
+        async for received in self._incoming():
             if isinstance(received, bytes) and received[:2] == b"\xff\xd8":
                 frame = parse_frame(received)
                 if frame.header.applied >= applied and track in (None, frame.header.track):
                     return frame
+        raise _too_late("a picture")
 
     async def sound(self) -> Sound:
-        while True:
-            received = await self.next()
+        async for received in self._incoming():
             if isinstance(received, bytes) and received[:4] == b"RIFF":
                 return parse_sound(received)
+        raise _too_late("sound")
 
     async def media(self) -> Frame | Sound:
         """Read up to the next picture or piece of sound, whichever comes first."""
-        while True:
-            received = await self.next()
+        async for received in self._incoming():
             if isinstance(received, bytes):
                 return parse_frame(received) if received[:2] == b"\xff\xd8" else parse_sound(received)
+        raise _too_late("picture or sound")
 
     async def closed(self) -> tuple[int, str]:
         """Read to the end; returns close code and reason."""
@@ -150,6 +157,10 @@ class Client:
                 await self.next()
             except ConnectionClosed:
                 return self.socket.close_code or 0, self.socket.close_reason or ""
+
+
+def _too_late(what: str) -> TimeoutError:
+    return TimeoutError(f"no {what} within {TIMEOUT_S:.0f} s, though other things came")
 
 
 @contextlib.asynccontextmanager
