@@ -41,7 +41,7 @@ class Bench(ReactorPipeline):
 
 
 def photo_like(width: int, height: int, count: int) -> np.ndarray:
-    """Smooth shapes with grain that moves: as hard to compress as a detailed photograph (260 kB at 720p)."""
+    """Smooth shapes with grain that moves: as hard to compress as a detailed photograph (200 kB at 720p)."""
     random = np.random.default_rng(7)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     frames = np.empty((count, height, width, 3), np.uint8)
@@ -55,6 +55,6 @@ def photo_like(width: int, height: int, count: int) -> np.ndarray:
             ],
             axis=-1,
         )
-        grain = random.normal(0, 9, (height, width, 1)).astype(np.float32)
+        grain = random.normal(0, 6, (height, width, 1)).astype(np.float32)
         frames[index] = (smooth + grain).clip(0, 255)
     return frames
