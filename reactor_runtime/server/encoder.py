@@ -25,7 +25,7 @@ class Encoder:
         loop = asyncio.get_running_loop()
 
         def pass_on(outcome: Future[R]) -> None:
-            if not outcome.cancelled():
+            if not outcome.cancelled() and not loop.is_closed():  # the last jobs may outlive the server's loop
                 loop.call_soon_threadsafe(done, outcome)
 
         self._pool.submit(job).add_done_callback(pass_on)
