@@ -27,6 +27,8 @@ def main() -> int:
     from reactor_runtime.seam.channel import Channel
 
     channel = Channel(socket.socket(fileno=socket_fd))
+    os.register_at_fork(after_in_child=channel.forked)
+    os.set_inheritable(memory_fd, False)
     try:
         code = run_engine(channel, memory_fd)
     except BaseException:  # noqa: BLE001  (the last place to say anything)

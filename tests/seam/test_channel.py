@@ -51,3 +51,32 @@ def test_sending_to_nobody_raises(ends: tuple[Channel, Channel]) -> None:
     theirs.close()
     with pytest.raises(OSError, match="pipe"):
         ours.send(Loading("hello"))
+
+
+def test_a_forked_child_says_nothing_and_does_not_keep_the_other_side_from_seeing_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    parent, child, other = Channel(ours), Channel(ours.dup()), Channel(theirs)
+    child.forked()
+    child.send(Loading("from the child"))
+    parent.send(Loading("from the parent"))
+    parent.close()
+    assert list(other) == [Loading("from the parent")]
+    other.close()
+
+
+def test_a_fork_while_a_thread_sends_leaves_the_child_no_lock_to_wait_for() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        channel = Channel(ours)
+        with channel._lock:
+            channel.forked()
+            channel.send(Loading("hello"))
+
+
+def test_programs_that_are_started_do_not_inherit_the_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.set_inheritable(True)
+        channel = Channel(ours)
+        assert not ours.get_inheritable()
+        channel.close()

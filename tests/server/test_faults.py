@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -11,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import gone
+from tests.processes import alive, gone
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
+import subprocess, warnings
+
+
 class MyState(InputState):
     _burn_s = 0.0
     _sleep_s = 0.0
@@ -70,6 +74,16 @@ class MyModel(ReactorPipeline):
     @event(name="leave")
     def leave(self):
         os._exit(7)
+
+    @event(name="have_children")
+    def have_children(self):
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        forked = os.fork()
+        if not forked:
+            time.sleep(600)
+            os._exit(0)
+        started = subprocess.Popen(["sleep", "600"], close_fds=False)
+        print(f"children {forked} {started.pid}", flush=True)
 """
 
 
@@ -142,6 +156,20 @@ async def test_a_model_that_dies_ends_its_session_and_the_next_client_is_served(
         await waiting.data("reactor.welcome")
         assert abs((await waiting.frame()).level - 100) < 3
         assert server.engine != engine
+
+
+async def test_a_model_that_dies_is_missed_even_if_its_children_live_on(server: RunningServer) -> None:
+    async with controlling(server.url) as controller:
+        await controller.send("have_children")
+        server.wait_for(r"children \d+ \d+")
+        left = [int(pid) for pid in re.findall(r"children (\d+) (\d+)", server.log)[-1]]
+        try:
+            os.kill(server.engine, signal.SIGKILL)
+            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
+            assert all(alive(pid) for pid in left)
+        finally:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
 
 
 async def test_a_viewer_outlives_a_crash(server: RunningServer) -> None:
