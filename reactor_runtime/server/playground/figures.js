@@ -47,6 +47,7 @@ export class Figures {
       this.#cells[key] = el("dd", { "data-figure": key }, "–");
       list.append(el("div", { title }, el("dt", {}, label), this.#cells[key]));
     }
+    this.#cells.sound.parentElement.hidden = true; // until a model has some
     setInterval(() => document.hidden || this.#refresh(performance.now(), delay, sound, rttMs()), REFRESH_MS);
   }
 
