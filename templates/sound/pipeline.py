@@ -66,8 +66,8 @@ class MyModel(ReactorPipeline):
     fps = 30  # a rate of our own: without one it would follow how fast frames are made, and sound has only one speed
 
     def load(self, config: dict[str, Any]) -> None:
-        self.width = config.get("width", 640)
-        self.height = config.get("height", 360)
+        self.width = whole_number(config, "width", 640, least=16, most=4096)
+        self.height = whole_number(config, "height", 360, least=16, most=4096)
 
     @connected
     def switch_on(self) -> None:
@@ -100,6 +100,15 @@ class MyModel(ReactorPipeline):
                     synth.play(note, velocity, wave=state.wave, attack_s=state.attack, at=at)
             sound = synth.samples(count, volume=state.volume, echo=state.echo)
             yield MyOutput(main_video=scope.draw(sound, state.sky), main_audio=to_int16(sound))
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value
 
 
 def samples_in(frame_idx: int, fps: int) -> int:

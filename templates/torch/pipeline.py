@@ -60,10 +60,12 @@ class MyModel(ReactorPipeline):
             wanted = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(wanted)
         # PyTorch takes every core otherwise, and its threads wait for each other: on a busy machine that is slower.
-        torch.set_num_threads(config.get("threads", 1))
-        self.width, self.height = config.get("width", 768), config.get("height", 512)
-        self.rows, self.columns = self.height // config.get("scale", 2), self.width // config.get("scale", 2)
-        self.seed = config.get("seed", 1)
+        torch.set_num_threads(whole_number(config, "threads", 1, least=1, most=256))
+        self.width = whole_number(config, "width", 768, least=64, most=4096)
+        self.height = whole_number(config, "height", 512, least=64, most=4096)
+        scale = whole_number(config, "scale", 2, least=1, most=min(self.width, self.height) // 32)
+        self.rows, self.columns = self.height // scale, self.width // scale
+        self.seed = whole_number(config, "seed", 1, least=0, most=999_999)
         self.species = {name: Life(number, self.rows, self.columns).to(self.device) for name, number in SPECIES.items()}
         self.palettes = {name: torch.tensor(colours, device=self.device) for name, colours in PALETTES.items()}
         warm = self.new_dish()
@@ -112,3 +114,12 @@ class MyModel(ReactorPipeline):
             if frame_idx % LOOK_AGAIN == 0 and state.speed and not state._emptied and not dish.alive():
                 dish.sow()
             yield MyOutput(main_video=dish.picture(self.palettes[state.palette], self.height, self.width))
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value

@@ -47,8 +47,8 @@ class MyModel(ReactorPipeline):
     fps = 30
 
     def load(self, config: dict[str, Any]) -> None:
-        self.width = config.get("width", 640)
-        self.height = config.get("height", 480)
+        self.width = whole_number(config, "width", 640, least=16, most=4096)
+        self.height = whole_number(config, "height", 480, least=16, most=4096)
 
     # Started for each client. What the camera sent and what a filter remembers stay in here, and go with the client.
     def inference(self) -> Iterator[MyOutput]:
@@ -72,6 +72,15 @@ class MyModel(ReactorPipeline):
             if camera is None:
                 write(shown, ["waiting for a camera", "python send_frames.py"])
             yield MyOutput(main_video=shown)
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value
 
 
 def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:

@@ -73,8 +73,10 @@ class MyModel(ReactorPipeline):
 
     # Called once, before anyone can connect. The land never changes, so all clients wander through the same.
     def load(self, config: dict[str, Any]) -> None:
-        self.land = Landscape(config.get("seed", 7))
-        self.view = View(self.land, config.get("width", 640), config.get("height", 360))
+        self.land = Landscape(whole_number(config, "seed", 7, least=0, most=999_999))
+        width = whole_number(config, "width", 640, least=16, most=4096)
+        height = whole_number(config, "height", 360, least=16, most=4096)
+        self.view = View(self.land, width, height)
 
     # Called for each client, with a fresh state: what a session changes belongs there.
     @connected
@@ -145,3 +147,12 @@ class MyModel(ReactorPipeline):
             self.state._lights = left
         if len(left) == 0:
             self.scatter_lights()
+
+
+# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
+def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
+    """Read a value of config.yml and see that it makes sense."""
+    value = config.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
+    return value

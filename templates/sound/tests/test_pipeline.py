@@ -174,3 +174,10 @@ def test_sound_moves_the_picture_and_each_sky_has_its_colours():
         assert moved.mean() > still.mean()
         pictures.add(moved.tobytes())
     assert len(pictures) == len(SKIES)
+
+
+@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
+@pytest.mark.parametrize("key", ["width", "height"])
+def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
+        MyModel().load({key: value})

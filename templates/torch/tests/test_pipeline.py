@@ -154,3 +154,10 @@ def test_on_a_gpu_the_picture_stays_there():
     there.sow()
     there.grow(model.species["slugs"], 2)
     assert there.picture(model.palettes["ember"], 128, 192).device.type == "cuda"
+
+
+@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
+@pytest.mark.parametrize("key", ["width", "height", "scale", "threads", "seed"])
+def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
+        MyModel().load({key: value})

@@ -104,3 +104,10 @@ def test_the_sender_cuts_what_ffmpeg_writes(tmp_path):
     (tmp_path / "pipe").write_bytes(b"".join(sent))
     with (tmp_path / "pipe").open("rb") as pipe:
         assert list(piped(pipe.fileno())) == sent
+
+
+@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
+@pytest.mark.parametrize("key", ["width", "height"])
+def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
+        MyModel().load({key: value})

@@ -150,3 +150,10 @@ def test_the_world_has_no_seam(land):
 
 def test_another_seed_is_another_land(land):
     assert not np.array_equal(Landscape(8).height, land.height)
+
+
+@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
+@pytest.mark.parametrize("key", ["width", "height", "seed"])
+def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
+        MyModel().load({key: value})
