@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -15,7 +14,7 @@ import typer
 
 from reactor_cli import console, misuse
 from reactor_cli.commands import check, init, run, schema
-from reactor_cli.errors import render
+from reactor_cli.errors import bug, render
 from reactor_runtime.errors import ReactorError
 
 EPILOG = """
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 130
     except Exception as error:  # noqa: BLE001 (the outermost boundary: what gets here is a bug, and is shown)
-        return _failed(_bug(error), settings)
+        return _failed(bug(error), settings)
     return code if isinstance(code, int) else 0
 
 
@@ -77,12 +76,3 @@ def _failed(error: ReactorError, settings: console.Settings) -> int:
     text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
     console.err(text)
     return error.exit_code
-
-
-def _bug(error: Exception) -> ReactorError:
-    cause = "".join(traceback.format_exception_only(error)).strip()
-    return ReactorError(
-        f"this is a bug in reactor: {cause}",
-        hint="please report it together with the traceback and what led to it",
-        details="".join(traceback.format_exception(error)),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,16 @@ def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
     elif error.details:
         lines.append(paint("      --verbose shows the whole traceback", "dim"))
     return "\n".join(lines)
+
+
+def bug(error: Exception) -> ReactorError:
+    """Say that an exception which should not have come this far is our fault."""
+    cause = "".join(traceback.format_exception_only(error)).strip()
+    return ReactorError(
+        f"this is a bug in reactor: {cause}",
+        hint="please report it together with the traceback and what led to it",
+        details="".join(traceback.format_exception(error)),
+    )
 
 
 def _excerpt(where: Location, paint: Paint) -> list[str]:

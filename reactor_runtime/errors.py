@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import linecache
 import logging
+import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -235,3 +236,23 @@ def from_json(values: dict[str, Any]) -> ReactorError:
         details=values["details"],
         trail=[Location(*place) for place in values["trail"]],
     )
+
+
+def describe_exit(status: int) -> str:
+    """Say in words how a process ended, from the status `subprocess` gives."""
+    if status >= 0:
+        return f"exited with code {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    reasons = {
+        "SIGKILL": "was killed (SIGKILL); if nobody did it, the machine ran out of memory",
+        "SIGSEGV": "crashed in native code (SIGSEGV, segmentation fault)",
+        "SIGABRT": "was aborted in native code (SIGABRT)",
+        "SIGBUS": "crashed in native code (SIGBUS)",
+        "SIGFPE": "crashed in native code (SIGFPE)",
+        "SIGILL": "crashed on an instruction this processor lacks (SIGILL)",
+        "SIGTERM": "was terminated (SIGTERM)",
+    }
+    return reasons.get(name, f"was ended by {name}")

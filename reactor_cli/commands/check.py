@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.guest import make_room
+from reactor_cli.guest import with_guests
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
 from reactor_cli.outline import lines
 from reactor_runtime.errors import ReactorError
@@ -23,7 +23,8 @@ Examples:
 
 \b
 Exit codes: 0 it can be served, as far as can be told without load();
-2 the manifest, the config or the class has to be corrected.
+2 the manifest, the config or the class has to be corrected; 4 the process ended
+while the class was imported.
 """
 
 
@@ -40,17 +41,17 @@ def check(
     Manifest, config, class, tracks, events and state, with the messages of `reactor run`.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    with make_room() as results:
-        try:
-            outline = _outline(project_directory(directory, path), overrides or [])
-        except ReactorError as error:
-            if as_json:
-                _print_json({"ok": False, "error": _fault(error)}, results)
-            raise
+    project = project_directory(directory, path)
+    try:
+        outline = with_guests(lambda: _outline(project, overrides or []))
+    except ReactorError as error:
         if as_json:
-            _print_json({"ok": True, **outline}, results)
-        else:
-            _print_lines(outline, results)
+            _print_json({"ok": False, "error": _fault(error)})
+        raise
+    if as_json:
+        _print_json({"ok": True, **outline})
+    else:
+        _print_lines(outline)
 
 
 def _outline(directory: Path, overrides: list[str]) -> dict[str, Any]:
@@ -72,11 +73,11 @@ def _fault(error: ReactorError) -> dict[str, Any]:
     return {"kind": type(error).__name__, "message": error.message, "hint": error.hint or None, "where": place}
 
 
-def _print_json(value: dict[str, Any], results: TextIO) -> None:
-    console.out(json.dumps(value, indent=2), stream=results)
+def _print_json(value: dict[str, Any]) -> None:
+    console.out(json.dumps(value, indent=2))
 
 
-def _print_lines(outline: dict[str, Any], results: TextIO) -> None:
-    console.out(f"{console.paint(outline['name'], 'bold', results)}  {outline['class']}", stream=results)
+def _print_lines(outline: dict[str, Any]) -> None:
+    console.out(f"{console.paint(outline['name'], 'bold')}  {outline['class']}")
     for line in lines(outline):
-        console.out(line, stream=results)
+        console.out(line)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.guest import make_room
+from reactor_cli.guest import with_guests
 from reactor_cli.options import Directory, PathOption, Verbose, project_directory
 from reactor_runtime.errors import UsageError
 
@@ -33,12 +33,12 @@ def schema(
     Imports the class and does not call load(). What the model prints meanwhile goes to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    with make_room() as results:
-        described = json.dumps(_document(project_directory(directory, path)), indent=2)
-        if out is None:
-            console.out(described, stream=results)
-        else:
-            _write(out, f"{described}\n")
+    project = project_directory(directory, path)
+    described = json.dumps(with_guests(lambda: _document(project)), indent=2)
+    if out is None:
+        console.out(described)
+    else:
+        _write(out, f"{described}\n")
 
 
 def _document(directory: Path) -> dict[str, Any]:

@@ -81,8 +81,6 @@ def _import_module(project: Path, name: str) -> ModuleType:
         raise author_error(
             ClassError, f"importing {name} failed", error, project, hint=_importing(str(error))
         ) from error
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # whatever the author's code, or a library's of another language, raises
         raise _declaration(error, project) or author_error(
             ClassError, f"importing {name} failed", error, project

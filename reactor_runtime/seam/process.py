@@ -75,23 +75,3 @@ def _interrupt_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-
-
-def describe_exit(status: int) -> str:
-    """Say in words how a process ended, from the status `subprocess` gives."""
-    if status >= 0:
-        return f"exited with code {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    reasons = {
-        "SIGKILL": "was killed (SIGKILL); if nobody did it, the machine ran out of memory",
-        "SIGSEGV": "crashed in native code (SIGSEGV, segmentation fault)",
-        "SIGABRT": "was aborted in native code (SIGABRT)",
-        "SIGBUS": "crashed in native code (SIGBUS)",
-        "SIGFPE": "crashed in native code (SIGFPE)",
-        "SIGILL": "crashed on an instruction this processor lacks (SIGILL)",
-        "SIGTERM": "was terminated (SIGTERM)",
-    }
-    return reasons.get(name, f"was ended by {name}")

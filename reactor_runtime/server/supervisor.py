@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from reactor_runtime import errors
-from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
+from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, describe_exit
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.link import Link
-from reactor_runtime.seam.process import EngineProcess, describe_exit
+from reactor_runtime.seam.process import EngineProcess
 from reactor_runtime.seam.ring import RingReader
 
 logger = logging.getLogger(__name__)

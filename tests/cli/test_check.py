@@ -79,6 +79,7 @@ FAULTS = [
     Broken("missing package", source("from reactor_runtime", "import no_such_package\nfrom reactor_runtime")),
     Broken("import raises", source("class MyOutput", "open('weights.pt')\n\nclass MyOutput")),
     Broken("import exits", source("class MyOutput", "raise SystemExit('set MODEL_HOME')\n\nclass MyOutput")),
+    Broken("import is interrupted", source("class MyOutput", "raise KeyboardInterrupt\n\nclass MyOutput")),
     Broken("track", source("main_video: Video", "main_video: Video | None")),
     Broken("default out of range", source("default=1.0", "default=3.0")),
     Broken("type of a field", source(STATE, "brightness: complex = 1j")),
@@ -116,6 +117,16 @@ def test_check_says_of_a_fault_what_run_says(project: Path, fault: Broken) -> No
     assert run.code == 2
     assert checked.err == run.err
     assert checked.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("last_words", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_process_that_ends_while_importing_is_a_fault(project: Path, last_words: str) -> None:
+    write(project, source("class MyOutput", f"import os\n{last_words}\nclass MyOutput"))
+    checked, run = (reactor(*command, cwd=project) for command in (["check"], ["run", "--port", "0"]))
+    assert (checked.code, checked.out, checked.err) == (4, "", run.err)
+    assert "while the model was loading" in checked.err
+    said = json.loads(reactor("check", "--json", cwd=project).out)
+    assert (said["ok"], said["error"]["kind"]) == (False, "LoadError")
 
 
 @pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])

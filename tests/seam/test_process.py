@@ -11,7 +11,7 @@ import pytest
 
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
-from reactor_runtime.seam.process import EngineProcess, describe_exit
+from reactor_runtime.seam.process import EngineProcess
 from tests.processes import alive, gone
 from tests.timeouts import TIMEOUT_S
 
@@ -103,19 +103,3 @@ def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
     engine.kill()
     assert engine.wait(TIMEOUT_S) == -signal.SIGKILL
     engine.kill()
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (0, "exited with code 0"),
-        (3, "exited with code 3"),
-        (-signal.SIGKILL, "ran out of memory"),
-        (-signal.SIGSEGV, "segmentation fault"),
-        (-signal.SIGTERM, "terminated (SIGTERM)"),
-        (-signal.SIGUSR1, "ended by SIGUSR1"),
-        (-250, "signal 250"),
-    ],
-)
-def test_how_a_process_ended_is_said_in_words(status: int, words: str) -> None:
-    assert words in describe_exit(status)
