@@ -10,10 +10,20 @@ import typer
 
 from reactor_runtime.errors import UsageError
 
+
+def _directory(given: str | Path) -> Path:
+    if not str(given):  # what is left of a shell variable that isn't set
+        raise typer.BadParameter('"" is no directory; `.` is the current one')
+    return Path(given)
+
+
 Directory: TypeAlias = Annotated[
-    Path | None, typer.Argument(metavar="DIR", help="The project: the directory that holds reactor.yaml.")
+    Path | None,
+    typer.Argument(parser=_directory, metavar="DIR", help="The project: the directory that holds reactor.yaml."),
 ]
-PathOption: TypeAlias = Annotated[Path | None, typer.Option("--path", metavar="DIR", help="The same, as an option.")]
+PathOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--path", parser=_directory, metavar="DIR", help="The same, as an option.")
+]
 Overrides: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated.")
 ]
@@ -22,7 +32,7 @@ Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole 
 
 def project_directory(directory: Path | None, path: Path | None) -> Path:
     """Return the project named by argument or option, the current directory without; UsageError when by both."""
-    if directory and path:
+    if directory is not None and path is not None:
         raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
 

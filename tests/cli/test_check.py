@@ -129,6 +129,13 @@ def test_a_process_that_ends_while_importing_is_a_fault(project: Path, last_word
     assert (said["ok"], said["error"]["kind"]) == (False, "LoadError")
 
 
+@pytest.mark.parametrize("arguments", [("check", ""), ("run", ""), ("schema", "--path", "")], ids=" ".join)
+def test_an_empty_name_is_not_the_current_directory(project: Path, arguments: tuple[str, ...]) -> None:
+    outcome = reactor(*arguments, cwd=project)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert ': "" is no directory; `.` is the current one' in outcome.err
+
+
 @pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])
 def test_the_whole_traceback_is_the_same_too(project: Path, name: str) -> None:
     (fault,) = [each for each in FAULTS if each.name == name]
