@@ -11,6 +11,7 @@ from types import ModuleType
 
 from reactor_runtime.authoring.discovery import is_ours_module
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.records import Record, refuse_order
 from reactor_runtime.authoring.source import locate, place_of
 from reactor_runtime.errors import ClassError, Location, author_error, author_trail
 
@@ -89,12 +90,27 @@ def _import_module(project: Path, name: str) -> ModuleType:
 
 def _declaration(error: BaseException, project: Path) -> ClassError | None:
     """Say what is wrong with a declaration, which is what a TypeError or ValueError raised by our own code means."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    if not isinstance(error, TypeError | ValueError) or not is_ours_module(frames[-1][0].f_globals.get("__name__", "")):
+    said = _with_class(error)
+    last, _ = list(traceback.walk_tb(said.__traceback__))[-1]
+    if not isinstance(said, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
         return None
     trail = author_trail(error.__traceback__, project)
     details = "".join(traceback.format_exception(error))
-    return ClassError(str(error), where=place_of(error) or (trail[-1] if trail else None), details=details)
+    return ClassError(str(said), where=place_of(said) or (trail[-1] if trail else None), details=details)
+
+
+def _with_class(error: BaseException) -> BaseException:
+    """Say of what an author's own `@dataclass` raised about the order of fields which class it is about."""
+    if not isinstance(error, TypeError) or "follows default argument" not in str(error):
+        return error
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        decorated = frame.f_locals.get("cls") if frame.f_globals.get("__name__") == "dataclasses" else None
+        if isinstance(decorated, type) and issubclass(decorated, Record):
+            try:
+                refuse_order(decorated, error)
+            except TypeError as named:
+                return named
+    return error
 
 
 def _missing(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, MISSING
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from reactor_runtime.authoring.annotations import own_annotations
 from reactor_runtime.authoring.source import declared_at
@@ -55,8 +55,13 @@ def settle(cls: type) -> None:
             refuse_mutable(cls, name, vars(cls).get(name))
         raise
     except TypeError as error:
-        with declared_at(cls, _out_of_order(cls)):
-            raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
+        refuse_order(cls, error)
+
+
+def refuse_order(cls: type, error: TypeError) -> NoReturn:
+    """Raise what dataclass says of fields in the wrong order, with the class and at the field it is about."""
+    with declared_at(cls, _out_of_order(cls)):
+        raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
 
 
 def refuse_mutable(cls: type, name: str, default: object) -> None:

@@ -62,6 +62,7 @@ def source(old: str, new: str) -> dict[str, str | None]:
 STATE = 'brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")'
 TWIN = "class progress(ModelMessage):\n    pass\n\n"
 HOOKS = "".join(f"    @connected\n    def {name}(self): ...\n\n" for name in "ab")
+ORDER = "import dataclasses\n\n@dataclasses.dataclass\nclass Said(ModelMessage):\n    a: int = 1\n    b: int\n\n"
 FAULTS = [
     Broken("no manifest", {"reactor.yaml": None}),
     Broken("unknown key", {"reactor.yaml": MANIFEST + "prot: 3\n"}),
@@ -80,6 +81,7 @@ FAULTS = [
     Broken("import raises", source("class MyOutput", "open('weights.pt')\n\nclass MyOutput")),
     Broken("import exits", source("class MyOutput", "raise SystemExit('set MODEL_HOME')\n\nclass MyOutput")),
     Broken("import is interrupted", source("class MyOutput", "raise KeyboardInterrupt\n\nclass MyOutput")),
+    Broken("order of fields", source("class MyOutput(Output):", f"{ORDER}class MyOutput(Output):")),
     Broken("track", source("main_video: Video", "main_video: Video | None")),
     Broken("default out of range", source("default=1.0", "default=3.0")),
     Broken("type of a field", source(STATE, "brightness: complex = 1j")),
@@ -134,6 +136,13 @@ def test_an_empty_name_is_not_the_current_directory(project: Path, arguments: tu
     outcome = reactor(*arguments, cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert ': "" is no directory; `.` is the current one' in outcome.err
+
+
+def test_fields_in_the_wrong_order_are_told_with_their_class(project: Path) -> None:
+    write(project, source("class MyOutput(Output):", f"{ORDER}class MyOutput(Output):"))
+    outcome = reactor("check", cwd=project)
+    assert outcome.err.startswith("error: Said: non-default argument 'b' follows default argument")
+    assert "put it first, or give it a default\n  --> pipeline.py:5:2\n" in outcome.err
 
 
 @pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])
