@@ -103,6 +103,15 @@ class Contract:
         return {"tracks": tracks, "schema": {"events": events, "messages": messages}}
 
 
+def check_finished(model: type[Model]) -> None:
+    """See that a pipeline has an `inference`, or code of the author's that may assign one; ClassError otherwise."""
+    if not issubclass(model, ReactorPipeline) or model.inference is not ReactorPipeline.inference:
+        return
+    if model.load is Model.load and model.__init__ is object.__init__:
+        hint = "define `def inference(self)` that yields frames, or assign self.inference in load()"
+        raise ClassError(f"{model.__name__} has no inference()", hint=hint, where=_location(model))
+
+
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
     """Join generated events, first, and written ones; a written `set_<field>` takes the generated one's place."""
     events = {f"set_{field.name}": _setter(field) for field in (state.fields if state else ())}

@@ -18,7 +18,7 @@ import yaml
 from reactor_runtime import errors, logs
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.block import VideoModel
-from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.contract import Contract, check_finished
 from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
@@ -62,6 +62,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
         with watch_output(lambda line: channel.send(seam.Loading(line))):
             model_class = importing.import_class(project, load.module, load.class_name)
             contract = reader.contract = Contract.of(model_class)
+            check_finished(model_class)
             channel.send(seam.Described(contract.to_json()))
             config = author.config_of(model_class, yaml.safe_load(load.config), project)
             model = author.make_model(model_class, config, project)

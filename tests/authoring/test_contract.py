@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime import Audio, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, event
-from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.contract import Contract, check_finished
 from reactor_runtime.errors import ClassError
 
 
@@ -162,3 +162,18 @@ def test_output_that_is_no_dataclass_in_the_end_is_a_class_error() -> None:
 
     with pytest.raises(ClassError, match="non-default argument 'main' follows default argument"):
         Contract.of(Model)
+
+
+class Unfinished(ReactorPipeline):
+    state: MyState
+
+
+class AssignedInLoad(Unfinished):
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002  (the signature authors write)
+        self.inference = lambda: iter(())  # type: ignore[method-assign]
+
+
+def test_pipeline_that_can_never_have_an_inference_is_refused() -> None:
+    with pytest.raises(ClassError, match=r"Unfinished has no inference\(\)"):
+        check_finished(Unfinished)
+    check_finished(AssignedInLoad)

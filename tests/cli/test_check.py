@@ -87,6 +87,7 @@ FAULTS = [
     Broken("type of a field", source(STATE, "brightness: complex = 1j")),
     Broken("field without default", source(STATE, "brightness: float")),
     Broken("no state", source("    state: MyState\n", "")),
+    Broken("no inference", source("    def inference(self):\n        yield None\n", "")),
     Broken("event without annotation", source("def reset(self)", "def reset(self, hard)")),
     Broken("event name", source('name="reset"', 'name="reactor.reset"')),
     Broken("two messages of one name", source("class MyState", f"{TWIN}class MyState")),
