@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import socket
 import struct
 import time
 from asyncio.transports import BaseTransport
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.responses import PlainTextResponse
+from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -36,6 +38,7 @@ UNSENT_BYTES = 16 * 1024
 PING_S = 5.0
 NO_PONG_S = 20.0
 ABORT_S = 2.0
+MOST_A_TURN = 50
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
@@ -157,12 +160,20 @@ def _role(value: str) -> Role:
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown role {value[:40]!r}: controller or viewer") from None
 
 
+async def incoming(receive: Callable[[], Awaitable[Message]]) -> AsyncIterator[Message]:
+    """Yield what a client sends until it goes; however fast that comes, everybody else has a turn after 50 messages."""
+    for count in itertools.count(1):
+        message = await receive()  # doesn't give way while something waits
+        if message["type"] == "websocket.disconnect":
+            return
+        yield message
+        if count % MOST_A_TURN == 0:
+            await asyncio.sleep(0)
+
+
 async def _receive(websocket: WebSocket, connection: Connection, house: House) -> None:
     try:
-        while True:
-            message = await websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                return
+        async for message in incoming(websocket.receive):
             text = message.get("text")
             if text is None:
                 house.intake.media(connection, message["bytes"])
