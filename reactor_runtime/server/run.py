@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import ipaddress
 import itertools
 import logging
 import os
@@ -23,10 +21,11 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from reactor_runtime.clock import SystemClock
-from reactor_runtime.errors import BindError, ReactorError, UsageError
+from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.seam.messages import Load
 from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.binding import bind, is_loopback
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.http import http_routes
@@ -39,7 +38,6 @@ from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 128
 FAREWELL_S = 0.5
 TICK_S = 0.5
 TELL_OPERATOR_S = 5.0
@@ -85,7 +83,7 @@ def serve(options: ServeOptions) -> None:
     Returns after SIGINT or SIGTERM; a second one kills the engine and raises SystemExit(130). Raises BindError when the
     address can't be had, ClassError, LoadError or ModelFailed when the model can't be served.
     """
-    with _bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(Service(options).run(sock))
 
 
@@ -118,7 +116,7 @@ class Service:
             playout=self._playout,
             most_waiting=options.max_waiting,
             most_viewers=options.max_viewers,
-            expose_errors=_is_loopback(options.host),
+            expose_errors=is_loopback(options.host),
             on_ready=options.on_ready,
         )
 
@@ -188,7 +186,7 @@ class Service:
             self._lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
         else:
             message = "the model can't be served; the log says why"
-            if isinstance(failure, ReactorError) and _is_loopback(self._options.host):
+            if isinstance(failure, ReactorError) and is_loopback(self._options.host):
                 message = failure.message
             self._lobby.close("failed", message, CloseCode.MODEL_FAILED)
         with contextlib.suppress(TimeoutError):
@@ -226,48 +224,6 @@ class _HttpServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the service decides what signals mean
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-    except (socket.gaierror, UnicodeError) as error:
-        raise UsageError(
-            f'the host "{host}" is not an address',
-            hint="--host 127.0.0.1 is for this machine alone, --host 0.0.0.0 lets other machines in",
-        ) from error
-    except (OSError, OverflowError) as error:
-        raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise _bind_error(host, port, error) from error
-    return sock
-
-
-def _bind_error(host: str, port: int, error: OSError) -> BindError:
-    if error.errno == errno.EADDRINUSE:
-        return BindError(
-            f"port {port} on {host} is in use", hint=f"stop what holds it, or take another: --port {port + 1}"
-        )
-    if error.errno == errno.EACCES:
-        return BindError(
-            f"no permission to listen on port {port}", hint="ports below 1024 are for root: take --port 8080"
-        )
-    return BindError(f"can't listen on {host}:{port}: {error.strerror}", hint="--host takes an address of this machine")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,0 +1,55 @@
+"""The listening socket: bound before anything of the model's is started, and why that can't be."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+from reactor_runtime.errors import BindError, UsageError
+
+BACKLOG = 128
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listen on an address; raises UsageError for what is none, BindError when it can't be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(
+            f'the host "{host}" is not an address',
+            hint="--host 127.0.0.1 is for this machine alone, --host 0.0.0.0 lets other machines in",
+        ) from error
+    except (OSError, OverflowError) as error:
+        raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise _bind_error(host, port, error) from error
+    return sock
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only programs on this machine reach a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bind_error(host: str, port: int, error: OSError) -> BindError:
+    if error.errno == errno.EADDRINUSE:
+        return BindError(
+            f"port {port} on {host} is in use", hint=f"stop what holds it, or take another: --port {port + 1}"
+        )
+    if error.errno == errno.EACCES:
+        return BindError(
+            f"no permission to listen on port {port}", hint="ports below 1024 are for root: take --port 8080"
+        )
+    return BindError(f"can't listen on {host}:{port}: {error.strerror}", hint="--host takes an address of this machine")
