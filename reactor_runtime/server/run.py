@@ -9,14 +9,14 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 import yaml
-from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -24,8 +24,11 @@ from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.seam.messages import Load
+from reactor_runtime.server.access import Access
+from reactor_runtime.server.app import http_config
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.binding import bind, is_loopback
+from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.http import http_routes
@@ -33,8 +36,8 @@ from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, loading_phase
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
-from reactor_runtime.server.websocket import NO_PONG_S, PING_S, House, SocketProtocol, serve_socket
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
+from reactor_runtime.server.websocket import House, serve_socket
+from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ class ServeOptions:
     config: dict[str, Any]
     host: str = "127.0.0.1"
     port: int = 8080
+    access: Access = field(default_factory=Access)
     max_waiting: int = 16
     max_viewers: int = 100
     log_level: str = "info"
@@ -76,22 +80,36 @@ class ServeOptions:
     on_loading: Callable[[Loading], None]
     on_ready: Callable[[float], None]
 
+    @property
+    def exposes_errors(self) -> bool:
+        """Tell whether clients are told what exceptions say: where asked for, and where all are this machine's own.
+
+        Who names hosts or proxies has a loopback address that others reach.
+        """
+        access = self.access
+        led_here = access.hosts or access.proxies or access.root_path
+        return access.expose_errors or (is_loopback(self.host) and not led_here)
+
 
 def serve(options: ServeOptions) -> None:
     """Serve the model until told to stop; takes over the thread and its signals.
 
-    Returns after SIGINT or SIGTERM; a second one kills the engine and raises SystemExit(130). Raises BindError when the
-    address can't be had, ClassError, LoadError or ModelFailed when the model can't be served.
+    Returns after SIGINT or SIGTERM; a second one kills the engine and raises SystemExit(130). Raises UsageError when
+    the certificate can't be used, BindError when the address can't be had, ClassError, LoadError or ModelFailed when
+    the model can't be served.
     """
+    access = options.access
+    tls = None if access.certificate is None else tls_context(access.certificate, access.key)
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(Service(options).run(sock))
+        runner.run(Service(options, tls).run(sock))
 
 
 class Service:
     """Hold the parts of a running server together, from the first socket to the last farewell."""
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, tls: ssl.SSLContext | None = None) -> None:
         self._options = options
+        self._tls = tls
         self._clock = SystemClock()
         self._encoder = Encoder()
         self._stop = asyncio.Event()
@@ -116,15 +134,15 @@ class Service:
             playout=self._playout,
             most_waiting=options.max_waiting,
             most_viewers=options.max_viewers,
-            expose_errors=is_loopback(options.host),
+            expose_errors=options.exposes_errors,
             on_ready=options.on_ready,
         )
 
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
-        server = _HttpServer(self._uvicorn_config())
+        address = sock.getsockname()
+        server = _HttpServer(self._http_config())
         with self._signals():
-            address = sock.getsockname()
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[sock]))
             engine = asyncio.create_task(self._supervisor.run(self._lobby))
@@ -142,26 +160,17 @@ class Service:
             if isinstance(result, Exception):
                 raise result
 
-    def _uvicorn_config(self) -> uvicorn.Config:
+    def _http_config(self) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby, self._supervisor), self._clock, self._connections)
 
         async def socket_endpoint(websocket: WebSocket) -> None:
             await serve_socket(websocket, house)
 
-        routes = http_routes(self._lobby, self._supervisor, time.monotonic())
-        return uvicorn.Config(
-            Starlette(routes=[*routes, WebSocketRoute("/ws", socket_endpoint)]),
-            ws=SocketProtocol,
-            ws_max_size=MAX_MEDIA_BYTES,
-            ws_ping_interval=PING_S,
-            ws_ping_timeout=NO_PONG_S,
-            ws_per_message_deflate=False,  # deflate on JPEG: 2.6 times fewer frames, 2 to 16 ms added each
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
+        routes = [
+            *http_routes(self._lobby, self._supervisor, time.monotonic()),
+            WebSocketRoute("/ws", socket_endpoint),
+        ]
+        return http_config(routes, self._options.access, tls=self._tls)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""
@@ -186,7 +195,7 @@ class Service:
             self._lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
         else:
             message = "the model can't be served; the log says why"
-            if isinstance(failure, ReactorError) and is_loopback(self._options.host):
+            if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
             self._lobby.close("failed", message, CloseCode.MODEL_FAILED)
         with contextlib.suppress(TimeoutError):

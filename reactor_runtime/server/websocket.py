@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import socket
@@ -17,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.protocols.utils import is_ssl
 from websockets.frames import Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
@@ -25,7 +26,15 @@ from websockets.protocol import OPEN
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.edge import LimitedSocket
 from reactor_runtime.server.intake import Intake
+from reactor_runtime.server.limits import (
+    MESSAGES_AT_ONCE,
+    MESSAGES_PER_S,
+    OVER_S,
+    TEXT_BYTES_A_MESSAGE,
+    Rate,
+)
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.wire.codec import decode_text
@@ -37,13 +46,12 @@ logger = logging.getLogger(__name__)
 UNSENT_BYTES = 16 * 1024
 PING_S = 5.0
 NO_PONG_S = 20.0
-ABORT_S = 2.0
 MOST_A_TURN = 50
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
 
-class SocketProtocol(WebSocketsSansIOProtocol):
+class SocketProtocol(LimitedSocket):
     """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away.
 
     A frame waits in its client's slot, where a newer one can replace it, and not in buffers of library and kernel.
@@ -53,7 +61,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
-        self.transport.set_write_buffer_limits(high=0)
+        # TLS reports full when what it holds has reached the mark, other transports when that is above it.
+        self.transport.set_write_buffer_limits(high=1 if is_ssl(self.transport) else 0, low=0)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -86,21 +95,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not self.close_sent and not self.transport.is_closing():
             self.conn.send_close(CloseCode.NO_PONG, f"no pong for {NO_PONG_S:.0f} s")
         super().keepalive_timeout()
-        self._abort_soon()
+        self.abort_soon()
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
-        self._abort_soon()
+        self.abort_soon()
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete = True  # refused, but answered: uvicorn would log that it wasn't
-
-    def _abort_soon(self) -> None:
-        """Closing waits until everything unsent is sent, which a peer that doesn't read can put off for ever."""
-        if not self.disconnected:
-            self.loop.call_later(ABORT_S, self.transport.abort)
 
 
 def _binary_header(size: int) -> bytes:
@@ -172,10 +176,14 @@ async def incoming(receive: Callable[[], Awaitable[Message]]) -> AsyncIterator[M
 
 
 async def _receive(websocket: WebSocket, connection: Connection, house: House) -> None:
+    rate = Rate(MESSAGES_PER_S, MESSAGES_AT_ONCE)
     try:
         async for message in incoming(websocket.receive):
-            text = message.get("text")
-            if text is None:
+            text: str | None = message.get("text")
+            if not rate.take(house.clock.now(), 1 + len(text or "") // TEXT_BYTES_A_MESSAGE):
+                _refuse_hurry(text, connection, rate)
+                await asyncio.sleep(1 / MESSAGES_PER_S)  # meanwhile the client's own buffers fill up
+            elif text is None:
                 house.intake.media(connection, message["bytes"])
             elif len(text) > MAX_TEXT_BYTES or not (text.isascii() or len(text.encode()) <= MAX_TEXT_BYTES):
                 connection.close(CloseCode.TOO_BIG, f"a text message may have {MAX_TEXT_BYTES} bytes")
@@ -183,6 +191,19 @@ async def _receive(websocket: WebSocket, connection: Connection, house: House) -
                 _take(text, connection, house)
     except WebSocketDisconnect:
         return
+
+
+def _refuse_hurry(text: str | None, connection: Connection, rate: Rate) -> None:
+    """Answer a message above the rate, under its id where that is cheap to read."""
+    message_id = None
+    if text is not None and len(text) <= TEXT_BYTES_A_MESSAGE:
+        with contextlib.suppress(WireError):
+            message = decode_text(text)
+            message_id = message.id if isinstance(message, Event) else None
+    why = f"more than {MESSAGES_PER_S:.0f} messages a second"
+    connection.error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
+    if rate.over_s >= OVER_S:
+        connection.close(CloseCode.RATE_LIMITED, f"{why} for {OVER_S:.0f} s")
 
 
 def _take(text: str, connection: Connection, house: House) -> None:

@@ -66,7 +66,7 @@ class RunningServer:
 
     @property
     def port(self) -> int:
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log)
+        found = re.search(r"https?://127\.0\.0\.1:(\d+)", self.log)
         assert found is not None, f"it doesn't listen: {self.log}"
         return int(found[1])
 

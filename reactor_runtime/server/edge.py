@@ -1,0 +1,159 @@
+"""A connection below the application: how many of an address, how long until a request, how much that is no message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import Frame
+
+from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, Crowd, Rate
+from reactor_runtime.wire.protocol import CloseCode
+
+REQUEST_S = 10.0
+REFUSED_S = 2.0
+ABORT_S = 2.0
+MOST_PIECES = 65_536
+_TOO_MANY = "too many connections from this address\n"
+_TOO_SLOW = "the request took too long to come\n"
+
+
+class EdgeConfig(uvicorn.Config):
+    """Uvicorn's settings, and who is connected; its protocols are made with nothing else."""
+
+    def __init__(self, app: Any, crowd: Crowd, **settings: Any) -> None:
+        super().__init__(app, http=HttpProtocol, **settings)
+        self.crowd = crowd
+
+
+class HttpProtocol(H11Protocol):
+    """Uvicorn's HTTP, for connections that an address may have and requests that come within 10 s.
+
+    One that is refused is answered once it has asked, since an answer to what was not read yet may get lost.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        assert isinstance(config, EdgeConfig), "the server is made with one"
+        self._crowd = config.crowd
+        self._refused = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the library
+        super().connection_made(transport)
+        self._refused = self.client is not None and not self._crowd.enter(self.client[0], transport)
+        self._expect_within(REFUSED_S if self._refused else REQUEST_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        if self.client is not None:
+            self._crowd.leave(self.client[0], self.transport)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            self._answer(429, "Too Many Requests", _TOO_MANY)
+            return
+        super().data_received(data)
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering or self.transport.is_closing():
+            self._expect_nothing()
+        elif self._deadline is None and self.transport.get_protocol() is self:
+            self._expect_within(REQUEST_S)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._expect_nothing()
+        super().handle_websocket_upgrade(event)
+
+    def _expect_within(self, seconds: float) -> None:
+        self._deadline = self.loop.call_later(seconds, self._too_late)
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if self._refused:
+            self.transport.abort()
+        else:
+            self._answer(408, "Request Timeout", _TOO_SLOW)
+
+    def _answer(self, status: int, phrase: str, text: str) -> None:
+        """Answer without a request and be done with it."""
+        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(f"{head}Connection: close\r\n\r\n{text}".encode())
+        self.transport.close()
+
+
+class LimitedSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket, with limits on what is no message: the application never sees pings, pongs and pieces."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        assert isinstance(config, EdgeConfig), "the server is made with one"
+        self._crowd = config.crowd
+        self._pieces = Rate(PIECES_PER_S, PIECES_AT_ONCE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.client is not None:
+            self._crowd.leave(self.client[0], self.transport)
+        super().connection_lost(exc)
+
+    def handle_ping(self) -> None:
+        """Answer with a pong, unless the client reads none: those that wait would be held for it."""
+        pong = b"".join(self.conn.data_to_send())
+        if self._takes_piece() and self.writable.is_set():
+            self.transport.write(pong)
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._takes_piece():
+            super().handle_pong(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) >= MOST_PIECES:
+            self._end(CloseCode.TOO_BIG, f"a message may come in {MOST_PIECES} pieces")
+        elif self._takes_piece():
+            super().handle_cont(event)
+
+    def _takes_piece(self) -> bool:
+        """Count what is no message; a client that sends far too much of it is not worth warning."""
+        taken = self._pieces.take(self.loop.time())
+        if not taken:
+            self._end(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")
+        return taken
+
+    def _end(self, code: CloseCode, reason: str) -> None:
+        """Close the socket from below the application, which is told."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.conn.send_close(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.transport.close()
+        self.abort_soon()
+
+    def abort_soon(self) -> None:
+        """Closing waits until everything unsent is sent, which a peer that doesn't read can put off for ever."""
+        if not self.disconnected:
+            self.loop.call_later(ABORT_S, self.transport.abort)

@@ -1,0 +1,162 @@
+"""A real server and clients that send too much, too slowly, or too many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests.server.bare import MODEL, bare, handshake
+from tests.server.client import Client, client
+from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+PER_ADDRESS = 244
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL), "--log-level", "error") as server:
+        yield server
+
+
+async def test_a_thousand_connections_of_one_address_leave_room_for_as_many_as_it_may_have(
+    open_server: RunningServer,
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        pairs = [await stack.enter_async_context(bare(open_server)) for _ in range(1000)]
+        answers: list[str] = []
+        for reader, writer in pairs:
+            writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                answers.append((await asyncio.wait_for(reader.readline(), TIMEOUT_S)).decode().strip())
+    assert answers.count("HTTP/1.1 200 OK") == PER_ADDRESS
+    assert set(answers) <= {"HTTP/1.1 200 OK", "HTTP/1.1 429 Too Many Requests", ""}
+    open_server.until(lambda: _lives(open_server), "room again")
+
+
+def _lives(server: RunningServer) -> bool:
+    return server.get("/live")[0] == 200
+
+
+async def test_a_request_that_does_not_come_is_not_waited_for(open_server: RunningServer) -> None:
+    halves = [b"", b"GET /live HT", b"GET /ws HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n"]
+    answers = await asyncio.gather(*(_answer_to_half(open_server, half) for half in halves))
+    assert [answer.split(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 408 Request Timeout"] * 3
+
+
+async def _answer_to_half(server: RunningServer, half: bytes) -> bytes:
+    async with bare(server) as (reader, writer):
+        writer.write(half)
+        dripping = asyncio.create_task(_drip(writer, b"X-A: b\r\n" if half.endswith(b"\n") else half[-1:]))
+        answer = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+        dripping.cancel()
+        return answer
+
+
+async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    """Send a little every second, as a client does that wants to be waited for."""
+    while True:
+        await asyncio.sleep(1)
+        writer.write(piece)
+
+
+async def test_more_messages_than_allowed_are_answered_then_closed(open_server: RunningServer) -> None:
+    async with connect(f"{open_server.url}?role=viewer", max_queue=None) as socket:
+        flood = asyncio.create_task(_flood(socket))
+        viewer = Client(socket)
+        error = await viewer.data("reactor.error", code="rate_limited")
+        assert error["message"] == "more than 1000 messages a second: this one changed nothing"
+        async with client(open_server.url) as controller:
+            await controller.frame()  # others are served meanwhile
+        code, reason = await viewer.closed()
+        flood.cancel()
+    assert (code, reason) == (4429, "more than 1000 messages a second for 10 s")
+    assert any(message.get("id") == "flood" for message in viewer.texts)
+
+
+async def _flood(socket: ClientConnection) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            await socket.send('{"type": "reactor.ping", "data": {"t": 1}}')
+            await socket.send('{"type": "anything", "id": "flood"}')
+            await asyncio.sleep(0.0005)  # 4,000 a second at most, so that this side finds time to read
+
+
+async def test_a_burst_is_no_flood(open_server: RunningServer) -> None:
+    async with client(open_server.url, role="viewer") as viewer:
+        for number in range(2000):
+            await viewer.send("reactor.ping", {"t": number})
+        pong = await viewer.data("reactor.pong", t=1999)
+        assert pong["t"] == 1999
+        assert not [text for text in viewer.texts if text["type"] == "reactor.error"]
+
+
+async def test_a_flood_of_pings_ends_the_connection(open_server: RunningServer) -> None:
+    async with bare(open_server) as (reader, writer):
+        writer.write(handshake(open_server))
+        await reader.readuntil(b"\r\n\r\n")
+        ping = b"\x89\xfd" + b"\0\0\0\0" + b"x" * 125
+        with contextlib.suppress(ConnectionError):
+            for _ in range(300):
+                writer.write(ping * 100)
+                await asyncio.wait_for(writer.drain(), TIMEOUT_S)
+        with contextlib.suppress(ConnectionError):
+            said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+            assert not said or struct.pack(">H", 4429) in said
+
+
+async def test_pings_of_a_client_that_reads_nothing_cost_no_memory(open_server: RunningServer) -> None:
+    before = resident_kib(open_server)
+    async with bare(open_server) as (reader, writer):
+        writer.write(handshake(open_server))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # a reading transport has it
+        for _ in range(150):
+            writer.write((b"\x89\xfd" + b"\0\0\0\0" + b"x" * 125) * 100)
+            await asyncio.wait_for(writer.drain(), TIMEOUT_S)
+        assert resident_kib(open_server) - before < 8 * 1024
+    open_server.until(lambda: _lives(open_server), "an answer")
+
+
+def resident_kib(server: RunningServer) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
+
+
+async def test_deep_json_is_an_error_and_no_end(open_server: RunningServer) -> None:
+    async with client(open_server.url, role="viewer") as viewer:
+        for opening, closing in (("[", "]"), ('{"a":', "}")):
+            await viewer.socket.send(opening * 20_000 + closing * 20_000)
+            assert "deep" in (await viewer.data("reactor.error", code="invalid_json"))["message"]
+        await viewer.send("reactor.ping", {"t": 1})
+        await viewer.data("reactor.pong")
+
+
+@pytest.mark.parametrize(("payload", "limit"), [("x" * (256 * 1024 + 1), 1009), (b"x" * (16 * 1024 * 1024 + 1), 1009)])
+async def test_a_message_that_is_too_long_ends_the_connection(
+    open_server: RunningServer, payload: str | bytes, limit: int
+) -> None:
+    async with client(open_server.url, role="viewer") as viewer:
+        with contextlib.suppress(ConnectionClosed):
+            await viewer.socket.send(payload)
+        assert (await viewer.closed())[0] == limit
+
+
+async def test_a_message_in_endless_pieces_ends_the_connection(open_server: RunningServer) -> None:
+    async with bare(open_server) as (reader, writer):
+        writer.write(handshake(open_server))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x01\x80\0\0\0\0")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(300):
+                writer.write(b"\x00\x80\0\0\0\0" * 100)
+                await asyncio.wait_for(writer.drain(), TIMEOUT_S)
+            said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+            assert not said or struct.pack(">H", 4429) in said
