@@ -19,21 +19,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def local_url(host: str, port: int) -> str:
+def local_url(host: str, port: int, *, scheme: str = "http") -> str:
     """Write the URL for a browser on this machine; a wildcard host is reached through loopback."""
-    return _url({"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host), port)
+    return _url({"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host), port, scheme)
 
 
-def lan_url(host: str, port: int) -> str | None:
+def lan_url(host: str, port: int, *, scheme: str = "http") -> str | None:
     """Write the URL for other machines, None where there is no network to be reached from."""
     if host not in ("0.0.0.0", "::", ""):
-        return None if is_loopback(host) else _url(host, port)
+        return None if is_loopback(host) else _url(host, port, scheme)
     address = _lan_address()
-    return _url(address, port) if address else None
+    return _url(address, port, scheme) if address else None
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, scheme: str) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _lan_address() -> str | None:

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reactor_cli import access as strangers
 from reactor_cli import console
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, one_of, project_directory, whole_number
 from reactor_runtime.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
+    from reactor_runtime.server.access import Access
     from reactor_runtime.server.run import Listening, Loading
 
+MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
+OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
 EPILOG = """
 \b
 Examples:
@@ -22,7 +26,7 @@ Examples:
   reactor run my-model --port 9000     serve another one, elsewhere
   reactor run --set width=1280         override a value of config.yml
   reactor run --set train.lr=1.0e-3    a value inside a mapping; values are YAML
-  reactor run --host 0.0.0.0           let other machines in
+  reactor run --host 0.0.0.0 --token auto    let other machines in, with a token
 
 \b
 Exit codes: 0 stopped; 1 the model failed while serving; 2 the command, the
@@ -48,6 +52,15 @@ def run(
         int, typer.Option(parser=whole_number(0), metavar="N", help="How many may wait in line for the model.")
     ] = 16,
     max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="How many may watch.")] = 100,
+    token: strangers.TokenOption = None,
+    allow_host: strangers.Hosts = None,
+    allow_origin: strangers.Origins = None,
+    per_address: strangers.PerAddress = None,
+    certificate: strangers.Certificate = None,
+    key: strangers.Key = None,
+    root_path: strangers.RootPath = "",
+    proxies: strangers.Proxies = "",
+    dev: strangers.Dev = False,
     log_level: Annotated[
         str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
     ] = "info",
@@ -66,17 +79,29 @@ def run(
     context.ensure_object(console.Settings).verbose = verbose
     checked = manifest.load(project_directory(directory, path))
     values = config.load(checked.config_path, overrides or [])
+    access = strangers.parse_access(
+        token=token,
+        hosts=allow_host or [],
+        origins=allow_origin or [],
+        per_address=per_address or max_waiting + max_viewers + MORE_CONNECTIONS,
+        certificate=certificate,
+        key=key,
+        root_path=root_path,
+        proxies=proxies,
+        dev=dev,
+    )
 
     from reactor_runtime import logs
     from reactor_runtime.server.run import ServeOptions, serve
 
     logs.configure(log_level, "json" if log_format == "json" else "text")
-    announcer = Announcer(manifest=checked, open_page=open_page)
+    announcer = Announcer(manifest=checked, access=access, open_page=open_page)
     options = ServeOptions(
         manifest=checked,
         config=values,
         host=host,
         port=port,
+        access=access,
         max_waiting=max_waiting,
         max_viewers=max_viewers,
         log_level=log_level,
@@ -94,22 +119,31 @@ class Announcer:
     """Tell the operator what the server is up to; all of it returns at once, since the server's loop calls it."""
 
     manifest: Manifest
+    access: Access
     open_page: bool
 
     def listening(self, listening: Listening) -> None:
         """Print the model and the URLs, and open the page if asked to."""
         from reactor_cli import addresses
 
-        url = addresses.local_url(listening.host, listening.port)
+        scheme = "http" if self.access.certificate is None else "https"
+        url = addresses.local_url(listening.host, listening.port, scheme=scheme)
         console.out(f"{console.paint(self.manifest.name, 'bold')}  {self.manifest.model}")
-        console.out(f"  {console.paint(url, 'cyan')}")
+        console.out(f"  {console.paint(self._open(url), 'cyan')}")
         if not addresses.is_loopback(listening.host):
-            elsewhere = addresses.lan_url(listening.host, listening.port)
+            elsewhere = addresses.lan_url(listening.host, listening.port, scheme=scheme)
             if elsewhere and elsewhere != url:
-                console.out(f"  {console.paint(elsewhere, 'cyan')}  for other machines")
-            console.warn("anyone on the network can watch and control this model; nothing asks for a token")
+                console.out(f"  {console.paint(self._open(elsewhere), 'cyan')}  for other machines")
+            if self.access.token is None:
+                console.warn(OPEN_TO_ALL)
         if self.open_page:
-            _open_browser(url)
+            _open_browser(self._open(url))
+
+    def _open(self, url: str) -> str:
+        """Add to a URL what opens the page to whoever has it."""
+        from urllib.parse import quote
+
+        return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
 
     def loading(self, loading: Loading) -> None:
         """Print that load() is still at it."""

@@ -6,21 +6,29 @@ import ssl
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from reactor_runtime.server.access import Access
 from reactor_runtime.server.edge import EdgeConfig
+from reactor_runtime.server.guard import Guard
+from reactor_runtime.server.hosts import Hosts
 from reactor_runtime.server.limits import Crowd
+from reactor_runtime.server.origins import Origins
 from reactor_runtime.server.proxies import Proxies
+from reactor_runtime.server.token import HEADER, Token
 from reactor_runtime.server.websocket import NO_PONG_S, PING_S, SocketProtocol
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 
-def http_config(routes: Sequence[BaseRoute], access: Access, *, tls: ssl.SSLContext | None) -> EdgeConfig:
-    """Make what Uvicorn serves: the routes, with the limits that `access` names."""
+def http_config(
+    routes: Sequence[BaseRoute], access: Access, *, host: str, port: int, tls: ssl.SSLContext | None
+) -> EdgeConfig:
+    """Make what Uvicorn serves: the routes behind the guard, with the limits that `access` names."""
     proxies = Proxies(access.proxies)
     return EdgeConfig(
-        Starlette(routes=routes),
+        _guarded(Starlette(routes=routes), access, host=host, port=port),
         Crowd(access.per_address, exempt=proxies),
         ws=SocketProtocol,
         ws_max_size=MAX_MEDIA_BYTES,
@@ -35,4 +43,21 @@ def http_config(routes: Sequence[BaseRoute], access: Access, *, tls: ssl.SSLCont
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=1,
+    )
+
+
+def _guarded(app: ASGIApp, access: Access, *, host: str, port: int) -> ASGIApp:
+    guard = Guard(
+        app,
+        hosts=Hosts(host, access.hosts),
+        origins=Origins(access.origins),
+        token=None if access.token is None else Token(access.token, port),
+        sockets=Crowd(access.per_address) if access.proxies else None,
+        root_path=access.root_path,
+    )
+    if not access.origins:
+        return guard
+    headers = ("Authorization", HEADER, "Content-Type")
+    return CORSMiddleware(
+        guard, allow_origins=access.origins, allow_methods=("GET", "POST"), allow_headers=headers, max_age=600
     )

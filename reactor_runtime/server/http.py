@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reactor_runtime.server.lobby import FAILED_SESSIONS, Lobby
@@ -17,52 +17,59 @@ from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
 
 PLAYGROUND = Path(__file__).parent / "playground"
-PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' blob: data:; connect-src 'self' ws: wss:; "
-        "frame-ancestors 'self'; base-uri 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
+DOOR = Path(__file__).parent / "door"  # the page that asks for the token
+DOOR_SCRIPT = '  <script type="module" src="static/door.js"></script>\n'  # what a page does about a token
+NO_CACHE = {"Cache-Control": "no-cache"}
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list[BaseRoute]:
     """Make the routes; they only look, they change nothing."""
-    files = {path.relative_to(PLAYGROUND).as_posix(): path for path in PLAYGROUND.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for folder in (PLAYGROUND, DOOR)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
-    async def page(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        return FileResponse(PLAYGROUND / "index.html", headers=PAGE_HEADERS)
+    guarded_page = (PLAYGROUND / "index.html").read_text(encoding="utf-8").replace("</head>", f"{DOOR_SCRIPT}</head>")
+
+    async def page(request: Request) -> Response:
+        if request.state.guarded:
+            return HTMLResponse(guarded_page, headers=NO_STORE)
+        return FileResponse(PLAYGROUND / "index.html", headers=NO_CACHE)
 
     async def static(request: Request) -> Response:
         path = files.get(request.path_params["name"])
         if path is None:
             return PlainTextResponse("no such file\n", status_code=404)
-        return FileResponse(path, headers=PAGE_HEADERS)
+        return FileResponse(path, headers=NO_CACHE)
 
-    async def health(request: Request) -> Response:  # noqa: ARG001
+    async def health(request: Request) -> Response:
         status = health_status(lobby, supervisor)
+        stranger = {"status": status}
         body = {
-            "status": status,
+            **stranger,
             "model": lobby.name,
             "session": None if lobby.session is None else lobby.session.id,
             "viewers": len(lobby.viewers),
             "waiting": len(lobby.line.waiting),
             "uptime_s": round(time.monotonic() - started_at, 1),
         }
-        return JSONResponse(body, status_code=200 if status in ("ready", "busy") else 503, headers=NO_STORE)
+        status_code = 200 if status in ("ready", "busy") else 503
+        return JSONResponse(body if request.state.known else stranger, status_code=status_code, headers=NO_STORE)
 
-    async def live(request: Request) -> Response:  # noqa: ARG001
+    async def live(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return PlainTextResponse("ok\n", headers=NO_STORE)
 
-    async def schema(request: Request) -> Response:  # noqa: ARG001
+    async def schema(request: Request) -> Response:
         contract = supervisor.contract
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
-        text = json.dumps(document(lobby.name, version(), contract))
+        root_path = request.scope.get("root_path", "")
+        servers = {"servers": [{"url": root_path}]} if root_path else {}
+        text = json.dumps({**document(lobby.name, version(), contract), **servers})
         return Response(text, media_type="application/json", headers=NO_STORE)
 
     return [

@@ -141,7 +141,7 @@ class Service:
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
         address = sock.getsockname()
-        server = _HttpServer(self._http_config())
+        server = _HttpServer(self._http_config(address[1]))
         with self._signals():
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[sock]))
@@ -160,7 +160,7 @@ class Service:
             if isinstance(result, Exception):
                 raise result
 
-    def _http_config(self) -> uvicorn.Config:
+    def _http_config(self, port: int) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby, self._supervisor), self._clock, self._connections)
 
         async def socket_endpoint(websocket: WebSocket) -> None:
@@ -170,7 +170,7 @@ class Service:
             *http_routes(self._lobby, self._supervisor, time.monotonic()),
             WebSocketRoute("/ws", socket_endpoint),
         ]
-        return http_config(routes, self._options.access, tls=self._tls)
+        return http_config(routes, self._options.access, host=self._options.host, port=port, tls=self._tls)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""

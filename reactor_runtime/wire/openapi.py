@@ -127,6 +127,12 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": "A controller has the model to itself when its turn comes; viewers watch",
         "schema": {"type": "string", "enum": ["controller", "viewer"], "default": "controller"},
     }
+    token = {
+        "name": "token",
+        "in": "query",
+        "description": "Where the server wants one; it may come as a header too, for every route",
+        "schema": {"type": "string"},
+    }
     subprotocol = {
         "name": "Sec-WebSocket-Protocol",
         "in": "header",
@@ -136,12 +142,14 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     answers = {
         "101": _answer("A WebSocket, over which messages come", {**_json(ref("ServerMessage")), **streams}),
         "400": _answer("Unknown role, or only unknown subprotocols", {"text/plain": {}}),
+        "401": _answer("No or wrong token, where one is wanted", {"text/plain": {}}),
+        "403": _answer("A page of another site", {"text/plain": {}}),
     }
     text = "Send `ClientMessage` as text messages, and take each message that comes as one of the contents of 101."
     if taken:
         text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, subprotocol]}
+    return {**socket, "description": text, "parameters": [role, token, subprotocol]}
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:

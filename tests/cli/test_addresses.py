@@ -34,3 +34,8 @@ def test_the_url_for_other_machines() -> None:
     assert lan_url("10.0.0.7", 80) == "http://10.0.0.7:80"
     found = lan_url("0.0.0.0", 80)
     assert found is None or (found.endswith(":80") and "127.0.0.1" not in found and "0.0.0.0" not in found)
+
+
+def test_a_url_says_how_it_is_served() -> None:
+    assert local_url("0.0.0.0", 80, scheme="https") == "https://127.0.0.1:80"
+    assert lan_url("10.0.0.7", 80, scheme="https") == "https://10.0.0.7:80"

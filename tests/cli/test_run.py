@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from reactor_cli.commands.run import Announcer
 from reactor_runtime.manifest import Manifest
+from reactor_runtime.server.access import Access
 from tests.cli.command import reactor
 
 
@@ -149,7 +150,7 @@ class Loading:
 @pytest.fixture
 def announcer(tmp_path: Path) -> Announcer:
     manifest = Manifest(tmp_path, "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
-    return Announcer(manifest=manifest, open_page=False)
+    return Announcer(manifest=manifest, access=Access(), open_page=False)
 
 
 def test_a_start_on_this_machine_is_three_lines(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,7 +166,19 @@ def test_a_start_for_the_network_warns(announcer: Announcer, capsys: pytest.Capt
     announcer.listening(Listening("10.1.2.3", 9000))  # type: ignore[arg-type]  # has what is read of it
     out, err = capsys.readouterr()
     assert out.endswith("  http://10.1.2.3:9000\n")
-    assert err == "warning: anyone on the network can watch and control this model; nothing asks for a token\n"
+    assert (
+        err == "warning: anyone on the network can watch and control this model; --token auto asks them for a token\n"
+    )
+
+
+def test_a_token_is_part_of_each_url_and_takes_the_place_of_the_warning(
+    announcer: Announcer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guarded = replace(announcer, access=Access(token="a/b&c+d-e", certificate=Path("own.pem")))
+    guarded.listening(Listening("10.1.2.3", 9000))  # type: ignore[arg-type]  # has what is read of it
+    out, err = capsys.readouterr()
+    assert out.endswith("  https://10.1.2.3:9000/?token=a%2Fb%26c%2Bd-e\n")
+    assert err == ""
 
 
 def test_long_loading_is_told(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,184 @@
+"""The door: every request passes here first, and strangers are told what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from reactor_runtime.server import token
+from reactor_runtime.server.headers import security_headers
+from reactor_runtime.server.hosts import Hosts, name_in
+from reactor_runtime.server.limits import Crowd
+from reactor_runtime.server.origins import Origins
+from reactor_runtime.server.token import Token
+from reactor_runtime.wire.protocol import CloseCode
+
+HARMLESS = ("GET", "HEAD", "OPTIONS")
+HEALTH = "/health"  # which says less to strangers; /live is asked by whatever name
+FILES = "/static/"
+NO_STORE = {"Cache-Control": "no-store"}
+DOOR_PAGE = Path(__file__).parent / "door" / "token.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is refused, as HTTP and as a socket says it."""
+
+    status: int
+    code: CloseCode
+    message: str
+
+
+class Guard:
+    """Pass on to `app` what comes by a name of ours, from a page that may, with the token; answer the rest.
+
+    What passes finds in `state` whether it is `guarded` by a token and the client `known`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Hosts,
+        origins: Origins,
+        token: Token | None = None,
+        sockets: Crowd | None = None,
+        root_path: str = "",
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+        self._token = token
+        self._sockets = sockets
+        self._root_path = root_path
+        self._door_page = DOOR_PAGE.read_text(encoding="utf-8")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or socket."""
+        self._enter_root(scope)
+        request = HTTPConnection(scope)
+        secure = scope["scheme"] in ("https", "wss")
+        headers = security_headers(request.headers, secure=secure, embedders=self._origins.allowed)
+        send = _adding(headers, send)
+        refusal = self._refusal(request)
+        if refusal is not None:
+            await self._refuse(refusal, request, scope, receive, send)
+        elif scope["path"] == self._root_path != "":
+            await RedirectResponse(f"{self._root_path}/")(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send)
+        else:
+            await self._app(scope, receive, self._remembering(request, send))
+
+    def _enter_root(self, scope: Scope) -> None:
+        """Say in the scope where we are mounted, whether or not the proxy left that in the path."""
+        root, path = self._root_path, scope["path"]
+        if root:
+            inside = path == root or path.startswith(f"{root}/")
+            scope["root_path"], scope["path"] = root, path if inside else root + path
+
+    def _refusal(self, request: HTTPConnection) -> Refusal | None:
+        scope = request.scope
+        path = scope["path"].removeprefix(self._root_path)
+        host, origin = request.headers.get("host"), request.headers.get("origin")
+        known = self._token is None or self._token.admits(request)
+        scope.setdefault("state", {}).update(known=known, guarded=self._token is not None)
+        if path == "/live":
+            return None
+        if not self._hosts.allows(host):
+            return _not_our_name(host or "")
+        causes_something = scope["type"] == "websocket" or scope["method"] not in HARMLESS
+        if causes_something and not self._origins.allows(origin, host):
+            return _not_our_page(origin or "")
+        if known or path == HEALTH or path.startswith(FILES):
+            return None
+        said = "the token is wrong" if token.was_given(request) else "this server wants a token"
+        return Refusal(401, CloseCode.BAD_TOKEN, said)
+
+    async def _refuse(
+        self, refusal: Refusal, request: HTTPConnection, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if scope["type"] == "websocket":
+            await _refuse_socket(refusal, WebSocket(scope, receive, send))
+            return
+        await self._answer(refusal, request)(scope, receive, send)
+
+    def _answer(self, refusal: Refusal, request: HTTPConnection) -> Response:
+        page = refusal.status == 401 and request.scope["path"] == f"{self._root_path}/"
+        if page and "text/html" in request.headers.get("accept", ""):
+            words = refusal.message[0].upper() + refusal.message[1:]
+            text = self._door_page.replace("{{words}}", words).replace("{{kept}}", _kept(request))
+            return HTMLResponse(text, 401, headers=NO_STORE)
+        return _plain(refusal)
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count a socket by its client's address, which for those that come through a proxy is known only here."""
+        address = scope["client"][0] if scope.get("client") else ""
+        who = object()
+        if self._sockets is not None and not self._sockets.enter(address, who):
+            refusal = Refusal(429, CloseCode.FULL, "too many connections from this address")
+            await _refuse_socket(refusal, WebSocket(scope, receive, send))
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if self._sockets is not None:
+                self._sockets.leave(address, who)
+
+    def _remembering(self, request: HTTPConnection, send: Send) -> Send:
+        """Have the answer to a page that was opened with the token carry the cookie."""
+        if self._token is None or token.QUERY not in request.query_params or not request.scope["state"]["known"]:
+            return send
+        cookie = Response()
+        self._token.remember(cookie, request)
+        return _adding({"Set-Cookie": cookie.headers["set-cookie"]}, send)
+
+
+def _not_our_name(host: str) -> Refusal:
+    name = name_in(host) or "NAME"
+    message = f'"{host:.100}" is not a name of this server; reactor run --allow-host {name:.100} makes it one'
+    return Refusal(421, CloseCode.ORIGIN_NOT_ALLOWED, message)
+
+
+def _not_our_page(origin: str) -> Refusal:
+    message = f'pages of "{origin:.100}" may not use this server; reactor run --allow-origin {origin:.100} lets them'
+    return Refusal(403, CloseCode.ORIGIN_NOT_ALLOWED, message)
+
+
+def _kept(request: HTTPConnection) -> str:
+    """Write what else the address asked for as fields of the form, such as the role."""
+    others = [(name, value) for name, value in request.query_params.multi_items() if name != token.QUERY]
+    return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in others)
+
+
+def _plain(refusal: Refusal) -> Response:
+    challenge = {"WWW-Authenticate": 'Bearer realm="reactor"'} if refusal.status == 401 else {}
+    return PlainTextResponse(f"{refusal.message}\n", refusal.status, headers={**NO_STORE, **challenge})
+
+
+async def _refuse_socket(refusal: Refusal, websocket: WebSocket) -> None:
+    """Answer with HTTP where the server can, otherwise with a socket that closes at once."""
+    if "websocket.http.response" in websocket.scope.get("extensions", {}):
+        await websocket.send_denial_response(_plain(refusal))
+    else:
+        await websocket.accept()
+        await websocket.close(refusal.code, refusal.message[:120])
+
+
+def _adding(headers: Mapping[str, str], send: Send) -> Send:
+    async def add(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            present = MutableHeaders(scope=message)
+            for name, value in headers.items():
+                present.setdefault(name, value)
+        await send(message)
+
+    return add

@@ -1,0 +1,74 @@
+"""The page of a server that wants a token: asked for in words, kept by the browser, gone from the address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server.bare import MODEL, SECRET
+from tests.server.running import RunningServer, serving, started, write_project
+
+CONNECTED = "html[data-phase=connected]"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("guarded"), MODEL), "--token", SECRET) as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Open a page of its own browser context: no cookie of another test, and 401 in the console is what is meant."""
+    with browser.new_context() as context:
+        yield context.new_page()
+
+
+def test_the_printed_address_opens_the_page_and_hides_the_token(page: Page, guarded: RunningServer) -> None:
+    page.goto(f"http://127.0.0.1:{guarded.port}/?token={SECRET}&role=controller#top")
+    expect(page.locator(CONNECTED)).to_be_attached()
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    assert page.url == f"http://127.0.0.1:{guarded.port}/?role=controller#top"
+    page.reload()
+    expect(page.locator(CONNECTED)).to_be_attached()
+
+
+def test_without_it_the_page_asks(page: Page, guarded: RunningServer) -> None:
+    page.goto(f"http://127.0.0.1:{guarded.port}/?role=viewer")
+    expect(page.get_by_role("alert")).to_have_text("This server wants a token")
+    page.get_by_label("Token").fill("wrong-horse")
+    page.get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_have_text("The token is wrong")
+    page.get_by_label("Token").fill(SECRET)
+    page.get_by_role("button").click()
+    expect(page.locator("html[data-phase=watching]")).to_be_attached()
+    assert page.url == f"http://127.0.0.1:{guarded.port}/?role=viewer"
+
+
+def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = write_project(tmp_path_factory.mktemp("renewed"), MODEL)
+    with serving(project, "--token", SECRET) as server:
+        port = server.port
+        page.goto(f"http://127.0.0.1:{port}/?token={SECRET}")
+        expect(page.locator(CONNECTED)).to_be_attached()
+    with started(project, "--token", "another-horse", "--port", str(port)) as server:
+        server.wait_for("ready in")
+        expect(page.get_by_role("alert")).to_have_text("This server wants a token")
+        server.stop()
+
+
+def test_the_policy_stops_what_is_written_into_the_page(page: Page, guarded: RunningServer) -> None:
+    page.goto(f"http://127.0.0.1:{guarded.port}/?token={SECRET}")
+    expect(page.locator(CONNECTED)).to_be_attached()
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.written = true";
+        document.body.append(script);
+    }""")
+    assert page.evaluate("window.written === undefined")
+    with pytest.raises(Exception, match=r"Content Security Policy|Failed to fetch"):
+        page.evaluate("fetch('http://192.0.2.1/')")
