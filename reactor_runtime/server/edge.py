@@ -12,13 +12,15 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import Frame
 
-from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, Crowd, Rate
+from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Crowd, Rate
 from reactor_runtime.wire.protocol import CloseCode
 
 REQUEST_S = 10.0
 REFUSED_S = 2.0
 ABORT_S = 2.0
 MOST_PIECES = 65_536
+READ_BYTES = 8192
+TURN_S = 0.002
 _TOO_MANY = "too many connections from this address\n"
 _TOO_SLOW = "the request took too long to come\n"
 
@@ -100,7 +102,11 @@ class HttpProtocol(H11Protocol):
 
 
 class LimitedSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket, with limits on what is no message: the application never sees pings, pongs and pieces."""
+    """Uvicorn's WebSocket, with limits on what is no message: the application never sees pings, pongs and pieces.
+
+    What comes at once is read a little at a time, and after 2 ms the loop's others have their turn: a read may bring
+    40,000 empty messages, which would take 0.1 s and more.
+    """
 
     def __init__(
         self,
@@ -112,32 +118,51 @@ class LimitedSocket(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, EdgeConfig), "the server is made with one"
         self._crowd = config.crowd
+        self._pings = Rate(PINGS_PER_S, PINGS_AT_ONCE)
         self._pieces = Rate(PIECES_PER_S, PIECES_AT_ONCE)
+        self._unread = bytearray()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.client is not None:
             self._crowd.leave(self.client[0], self.transport)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        waiting = bool(self._unread)
+        self._unread += data
+        if not waiting:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        until = self.loop.time() + TURN_S
+        while self._unread and not self.transport.is_closing():
+            if self.loop.time() > until:
+                self.loop.call_soon(self._read_on)
+                return
+            data = bytes(self._unread[:READ_BYTES])
+            del self._unread[:READ_BYTES]
+            super().data_received(data)
+        self._unread.clear()
+
     def handle_ping(self) -> None:
         """Answer with a pong, unless the client reads none: those that wait would be held for it."""
         pong = b"".join(self.conn.data_to_send())
-        if self._takes_piece() and self.writable.is_set():
+        if self._takes(self._pings) and self.writable.is_set():
             self.transport.write(pong)
 
     def handle_pong(self, event: Frame) -> None:
-        if self._takes_piece():
+        if self._takes(self._pings):
             super().handle_pong(event)
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MOST_PIECES:
             self._end(CloseCode.TOO_BIG, f"a message may come in {MOST_PIECES} pieces")
-        elif self._takes_piece():
+        elif self._takes(self._pieces):
             super().handle_cont(event)
 
-    def _takes_piece(self) -> bool:
+    def _takes(self, rate: Rate) -> bool:
         """Count what is no message; a client that sends far too much of it is not worth warning."""
-        taken = self._pieces.take(self.loop.time())
+        taken = rate.take(self.loop.time())
         if not taken:
             self._end(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")
         return taken
