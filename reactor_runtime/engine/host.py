@@ -31,7 +31,7 @@ from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.loop import LoopDriver
-from reactor_runtime.engine.output import Emitter
+from reactor_runtime.engine.output import Emitter, is_sound_alone
 from reactor_runtime.engine.pipeline import PipelineDriver
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.progress import watch_output
@@ -128,7 +128,7 @@ class Host:
         self._emitter = Emitter(contract, self._clock, sink)
         self.hold_steps = self._emitter.hold
         self.output_buffer = OutputBuffer(self._emitter)
-        self._emitting = asyncio.Lock()
+        self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media)
         self._driver = self._make_driver(model, contract, turns or FreeTurns())
@@ -147,16 +147,19 @@ class Host:
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         """Hand over what a model emits, one batch after the other however many tasks emit.
 
-        What a task made for a client that left meanwhile is not for the one that came after.
+        Sound alone and frames don't wait for each other. What a task made for a client that left meanwhile is not for
+        the one that came after.
         """
         if self.connected.seen_another():
             await asyncio.sleep(0)
             return
-        if drop and self._emitting.locked():
-            self._emitter.skip(output)
+        moments = self._emitter.unpack(output)
+        emitting = self._emitting_sound if is_sound_alone(moments) else self._emitting
+        if drop and emitting.locked():
+            self._emitter.skip(moments)
             return
-        async with self._emitting:
-            await self._emitter.emit(output, compute_time=compute_time, drop=drop)
+        async with emitting:
+            await self._emitter.emit_moments(moments, compute_time=compute_time, drop=drop)
         await asyncio.sleep(0)  # a loop that emits to nobody leaves room for everything else all the same
 
     async def serve(self) -> None:

@@ -20,6 +20,8 @@ from reactor_runtime.engine.session import Session
 from reactor_runtime.engine.sink import Black, Outgoing, Piece, Sink
 from reactor_runtime.seam.messages import Credit, Flush
 
+Moments = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
+
 
 class Emitter:
     """Hand the model's output over, never more than `buffer_size` moments ahead; belongs to the model's thread."""
@@ -70,7 +72,7 @@ class Emitter:
 
     def step_at(self) -> float | None:
         """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
-        if self._held or self._full():
+        if self._held or self._full(alone=False) or self._full(alone=True):
             return None
         return self.pace.step_at(self._clock.now())
 
@@ -89,7 +91,7 @@ class Emitter:
 
     async def emit_moments(
         self,
-        moments: Sequence[Mapping[TrackSpec, NDArray[np.generic]]],
+        moments: Moments,
         *,
         compute_time: float | None = None,
         applied: int | None = None,
@@ -107,16 +109,17 @@ class Emitter:
         session = self._session
         if session is None:
             return
-        if compute_time is not None and adapt and _shows(moments):
+        alone = is_sound_alone(moments)
+        if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(moments), compute_time)
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, session.applied if applied is None else applied
         for index, moment in enumerate(moments):
-            while not whole and self._full():
+            while not whole and self._full(alone=alone):
                 if drop:
                     self._skip(moments[index:])
                     return
-                await session.room.wait()
+                await (session.sound_room if alone else session.room).wait()
                 if meanwhile is not None:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:
@@ -124,9 +127,8 @@ class Emitter:
                     return
             self._hand_over(session, moment, applied, compute_s, first=index == 0)
 
-    def skip(self, output: object) -> None:
-        """Discard a frame or a batch as `drop` does with a full queue; raises what `emit` would."""
-        moments = self.unpack(output)
+    def skip(self, moments: Moments) -> None:
+        """Discard what has been unpacked as `drop` does with a full queue."""
         if self._session is not None:
             self._skip(moments)
 
@@ -155,7 +157,7 @@ class Emitter:
         number = self._numbers
         self._numbers += 1
         due = self.pace.next(now, moment)
-        self.outstanding.add(number, Handed(due, now, compute_s if first else None))
+        self.outstanding.add(number, Handed(due, now, compute_s if first else None, is_sound_alone([moment])))
         pieces = tuple(self._piece(track, payload, due) for track, payload in moment.items())
         self._sink.show(
             Outgoing(
@@ -180,8 +182,8 @@ class Emitter:
         self._sizes[track] = Black(*payload.shape[:2])
         return Piece(track, seq, payload, due)
 
-    def _full(self) -> bool:
-        return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps)
+    def _full(self, *, alone: bool) -> bool:
+        return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps, alone=alone)
 
     def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:
         for moment in moments:
@@ -194,6 +196,6 @@ class Emitter:
         return seq
 
 
-def _shows(moments: Sequence[Mapping[TrackSpec, object]]) -> bool:
-    """Tell whether there are pictures: sound alone says nothing of how fast these are made."""
-    return any(track.kind == "video" for moment in moments[:1] for track in moment)
+def is_sound_alone(moments: Sequence[Mapping[TrackSpec, object]]) -> bool:
+    """Tell whether there are no pictures: such sound waits for no frame, and says nothing of how fast they come."""
+    return not any(track.kind == "video" for moment in moments[:1] for track in moment)

@@ -9,15 +9,19 @@ ENCODING = 2
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone."""
+    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone.
+
+    `alone` says that it is sound without a picture.
+    """
 
     due: float
     handed_over: float
     compute_s: float | None
+    alone: bool = False
 
 
 class Outstanding:
-    """Count moments against `buffer_size`; belongs to the model's thread."""
+    """Count moments against `buffer_size`, frames and sound alone apart; belongs to the model's thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -36,10 +40,11 @@ class Outstanding:
     def clear(self) -> None:
         self._moments.clear()
 
-    def full(self, now: float, interval_s: float) -> bool:
+    def full(self, now: float, interval_s: float, *, alone: bool = False) -> bool:
         """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two of them may be."""
-        spare = len(self._moments) - self._most
+        dues = [moment.due for moment in self._moments.values() if moment.alone == alone]
+        spare = len(dues) - self._most
         if spare < 0 or spare >= ENCODING:
             return spare >= 0
         late = now - interval_s
-        return sum(moment.due >= late for moment in self._moments.values()) >= self._most
+        return sum(due >= late for due in dues) >= self._most

@@ -35,7 +35,7 @@ class Session:
         self.id = session_id
         self.client = client
         self.alarm = Alarm(clock)
-        self.room = Alarm(clock)
+        self.room, self.sound_room = Alarm(clock), Alarm(clock)  # for frames, and for sound alone
         self.started_at = clock.now()
         self.stopping = False
         self.nudged = False
@@ -68,6 +68,7 @@ class Session:
         """Have everybody look again who waits for something of this session."""
         self.alarm.ring()
         self.room.ring()
+        self.sound_room.ring()
 
     def wall_us(self, now: float) -> int:
         """Turn monotonic seconds into microseconds since the epoch."""

@@ -281,3 +281,36 @@ def test_a_loop_of_sound_alone_waits_while_the_queue_is_full() -> None:
         studio.run(5)
         assert [piece.due_s for piece in studio.frames[:3]] == pytest.approx([0, 0.1, 0.2])
         assert 50 <= len(studio.frames) <= 56
+
+
+class Seen(Output):
+    picture: Video
+
+
+class Duet(Singer):
+    """Sing in one task and paint in another; what sounds is queued for much longer than what is seen."""
+
+    output: Spoken | Seen  # type: ignore[assignment]  # what it may emit, not what it is
+    fps = 20
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self.paint())
+
+    async def paint(self) -> None:
+        while True:
+            await self.connected.wait()
+            await self.emit(Seen(picture=ONE_FRAME))
+
+
+def test_tasks_that_emit_frames_and_sound_alone_do_not_wait_for_each_other() -> None:
+    with Studio(Duet) as studio:
+        studio.connect()
+        studio.run(5)
+        frames = [frame.due_s for frame in studio.frames if frame.track == "picture"]
+        sounds = [piece.due_s for piece in studio.frames if piece.track == "voice"]
+        assert frames == pytest.approx([number / 20 for number in range(len(frames))])
+        assert sounds == pytest.approx([number / 10 for number in range(len(sounds))])
+        assert 100 <= len(frames) <= 106
+        assert 50 <= len(sounds) <= 56
