@@ -24,6 +24,7 @@ from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.outstanding import ENCODING
+from reactor_runtime.engine.overdue import REPORT_S
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.session import Session, SessionStopped
 from reactor_runtime.engine.sink import Sink
@@ -32,7 +33,6 @@ from reactor_runtime.seam.messages import ModelSaid, Started
 
 logger = logging.getLogger(__name__)
 
-REPORT_S = 10.0
 MOST_BLOCKS = 2
 
 

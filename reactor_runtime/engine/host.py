@@ -32,6 +32,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter, is_sound_alone
+from reactor_runtime.engine.overdue import Overdue
 from reactor_runtime.engine.pipeline import PipelineDriver
 from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.progress import watch_output
@@ -75,6 +76,8 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     load_s = time.monotonic() - began
 
     async def serve() -> None:
+        if not isinstance(model, VideoModel):  # its driver knows better where it is: in threads of its own
+            reader.on_stop = host.overdue.stopping
         reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push)
         channel.send(seam.Ready(load_s))
         await host.serve()
@@ -121,6 +124,7 @@ class Host:
         turns: Turns | None = None,
     ) -> None:
         self.connected = Presence()
+        self.overdue = Overdue(type(model).__name__)
         self._project = project
         self._clock = clock
         self._sink = sink
@@ -205,6 +209,7 @@ class Host:
         if start.session in self._stopped:
             session.stop()
         error = None
+        self.overdue.begin(session.id)
         try:
             await self._driver.serve(session, dispatcher, self.connected)
         except BaseException as raised:  # whatever the author's code, or a library's of another language, raises
@@ -213,6 +218,7 @@ class Host:
             self._failed(raised)
             logger.error("the session failed id=%s", session.id, exc_info=errors.from_author(raised))
             error = errors.to_json(author.session_failure(raised, self._project))
+        self.overdue.end()
         self._current = None
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))

@@ -24,6 +24,7 @@ class Reader:
 
     def __init__(self, channel: Channel) -> None:
         self.contract: Contract | None = None
+        self.on_stop: Callable[[str], None] = lambda _: None  # on this thread, whatever the model's does
         self._channel = channel
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
@@ -53,6 +54,8 @@ class Reader:
                     self._push(message.session, message.track, message.file)
                 elif self._post is not None:
                     self._post(functools.partial(self._receive, message))
+                    if isinstance(message, seam.StopSession):
+                        self.on_stop(message.session)
                 elif isinstance(message, seam.Shutdown):
                     return
         finally:
