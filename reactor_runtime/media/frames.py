@@ -115,7 +115,7 @@ def _is_float(media: Any) -> bool:
 
 def _video_fix(shape: tuple[int, ...]) -> str:
     if 0 in shape:
-        return "it is empty: leave the track out or yield Idle when there is nothing to show"
+        return "it is empty: yield Idle, or emit nothing, when there is nothing to show"
     if len(shape) in (3, 4) and shape[-1] == 3:
         return f"a frame is at most {MAX_SIDE}x{MAX_SIDE}: scale it down"
     if len(shape) in (3, 4) and shape[-1] == 4 and shape[-3] not in (1, 3):
@@ -130,7 +130,7 @@ def _video_fix(shape: tuple[int, ...]) -> str:
 
 def _audio_fix(shape: tuple[int, ...]) -> str:
     if 0 in shape:
-        return "it is empty: leave the track out when there is nothing to hear"
+        return "it is empty: give it silence, as in np.zeros(1600, np.int16), when there is nothing to hear"
     if len(shape) == 2 and shape[1] in (1, 2):
         return f"{_AUDIO}: the channels come first: use x.T"
     return f"{_AUDIO} with 1 or 2 channels"
