@@ -170,6 +170,7 @@ class Emitter:
                 applied=applied,
                 step_s=compute_s,
                 pieces=pieces,
+                first=first,
             )
         )
 

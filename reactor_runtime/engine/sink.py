@@ -52,6 +52,7 @@ class Outgoing:
     applied: int
     step_s: float
     pieces: tuple[Piece, ...]
+    first: bool = True
 
 
 class Sink(Protocol):
@@ -99,6 +100,7 @@ class SeamSink:
                 moment.step_s,
                 tuple(pictures),
                 tuple(sounds),
+                moment.first,
             )
         )
 

@@ -55,14 +55,14 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _moment_fields(moment: Moment) -> tuple[Any, ...]:
-    *plain, pictures, sounds = _moment_plain(moment)
-    return (*plain, [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds])
+    *plain, pictures, sounds, first = _moment_plain(moment)
+    return (*plain, [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds], first)
 
 
 def _make_moment(*values: Any) -> Moment:
-    *plain, pictures, sounds = values
+    *plain, pictures, sounds, first = values
     make: Callable[..., Moment] = Moment
-    return make(*plain, tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds))
+    return make(*plain, tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds), first)
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -151,7 +151,10 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then."""
+    """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then.
+
+    `first` of those that one step made: `step_s` is how long that took.
+    """
 
     session: str
     number: int
@@ -163,6 +166,7 @@ class Moment:
     step_s: float
     pictures: tuple[Picture, ...]
     sounds: tuple[Sound, ...] = ()
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)

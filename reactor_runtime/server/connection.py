@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import View
@@ -43,12 +44,13 @@ class Connection:
     more.
     """
 
-    def __init__(self, role: Role, address: str, clock: Clock) -> None:
+    def __init__(self, role: Role, address: str, clock: Clock, figures: Figures | None = None) -> None:
+        self.figures = figures or Figures()
         self.id = f"c-{secrets.token_hex(4)}"
         self.role = role
         self.address = address
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(clock)
+        self.outbox = Outbox(clock, self.figures)
         self.view = View()
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
@@ -77,6 +79,7 @@ class Connection:
         event: str | None = None,
     ) -> None:
         """Queue a `reactor.error`."""
+        self.figures.errors.add(code)
         data: dict[str, Any] = {"code": code, "message": message}
         if fields:
             data["fields"] = fields
@@ -89,6 +92,11 @@ class Connection:
         if self.closing is None:
             self.closing = Closing(code, _shortened(reason))
             self.outbox.finish()
+
+    def sent(self, item: str | bytes, send_s: float) -> None:
+        """Take note of what the socket took, and how long until it was ready for more."""
+        self.send_times.append(send_s)
+        self.figures.sent(item, send_s)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """Give this client's part of `reactor.stats`; rates are those since the last call."""

@@ -14,6 +14,7 @@ from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.admission import Line
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
@@ -54,12 +55,14 @@ class Lobby:
         most_viewers: int,
         expose_errors: bool,
         on_ready: Callable[[float], None],
+        figures: Figures | None = None,
     ) -> None:
         self.name = name
         self.line: Line[Connection] = Line(most_waiting)
         self.viewers: set[Connection] = set()
         self.session: Session | None = None
         self.failed_in_a_row = 0
+        self.figures = figures or Figures()
         self._engine = engine
         self.audience = audience
         self._playout = playout
@@ -116,6 +119,7 @@ class Lobby:
     def engine_lost(self, how: str) -> None:
         """End the session that died with the engine's process; those who wait go on waiting for the next."""
         self._playout.clear()
+        self.figures.restarts += 1
         session = self.session
         if session is not None:
             self.failed_in_a_row += 1
@@ -181,9 +185,11 @@ class Lobby:
     def _end(self, session: Session, reason: str, message: str) -> None:
         logger.info("session ended id=%s reason=%s", session.id, reason)
         self.session = None
+        self.figures.sessions.add(reason)
         controller = session.controller
         failed = reason not in ("left", "finished")
         if failed:
+            self.figures.errors.add(ErrorCode.MODEL_ERROR)
             self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
         self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message})
         self.audience.leave(controller)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.window import Window
 from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 from reactor_runtime.wire.messages import View
@@ -103,7 +104,8 @@ class Outbox:
     unless those wait for an acknowledgement: a message never does.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, figures: Figures | None = None) -> None:
+        self._figures = figures or Figures()
         self.counters = Counters()
         self.news: Callable[[], object] = lambda: None
         self.finished = False
@@ -137,6 +139,7 @@ class Outbox:
         if frame.track in self._slots:
             self.counters.skipped += 1
             window.skipped()
+            self._figures.skipped.add(self._why_skipped(frame.track))
         self._slots[frame.track] = (self._next_order(), frame)
         self.news()
 
@@ -204,12 +207,20 @@ class Outbox:
         _, frame = self._slots.pop(track)
         self._windows[track].sent(frame.seq, now, frame.interval_s)
         self.counters.sent += 1
+        self._figures.frames.sent[track] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
         if self._view.max_fps is not None:
             # on a grid of its own, or a frame that is a hair early would halve the rate
             grid = self._not_before.get(track, 0.0) + 1 / self._view.max_fps
             self._not_before[track] = grid if grid > now else now + 1 / self._view.max_fps
         return frame.data
+
+    def _why_skipped(self, track: str) -> str:
+        """Tell what the frame in the track's slot was waiting for."""
+        now = self._clock.now()
+        if now < self._not_before.get(track, 0.0):
+            return "rate"
+        return "socket" if self._windows[track].is_open(now) else "window"
 
     def _unwanted(self, track: str) -> bool:
         tracks = self._view.tracks

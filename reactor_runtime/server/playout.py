@@ -18,6 +18,7 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
@@ -60,7 +61,14 @@ class Playout:
     Bounded by the engine: it hands over no more moments than it has credits for.
     """
 
-    def __init__(self, clock: Clock, encoder: Encoder, stage: Stage, credit: Callable[[Credit], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        encoder: Encoder,
+        stage: Stage,
+        credit: Callable[[Credit], None],
+        figures: Figures | None = None,
+    ) -> None:
         self._clock = clock
         self._encoder = encoder
         self._stage = stage
@@ -71,12 +79,14 @@ class Playout:
         self._flushed = False
         self._begun: set[str] = set()
         self.times = Times()
+        self._figures = figures or Figures()
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, moment: Moment, ring: RingReader, started_at: float) -> None:
         """Queue a moment and start encoding it; `started_at` is the session's start."""
+        self._figures.arrived(moment)
         first = self._first_of(moment)
         queued = _Queued(moment, self._clock.now())
         self._encoder.submit(
@@ -118,6 +128,7 @@ class Playout:
             if not isinstance(item, _Queued):
                 item() if not kept else kept.append(item)
             elif item.moment.number < before:
+                self._figures.lost(item.moment, "flushed")
                 self._drop(item)
             else:
                 kept.append(item)
@@ -132,6 +143,7 @@ class Playout:
         for item in self._queue:
             if isinstance(item, _Queued):
                 item.dropped = True
+                self._figures.lost(item.moment, "engine_lost")
         self._queue.clear()
 
     async def run(self) -> None:
@@ -161,6 +173,8 @@ class Playout:
     def _encoded(self, item: _Queued, encoding: Future[Encoded]) -> None:
         item.encoding = encoding
         item.ready_at = self._clock.now()
+        if encoding.exception() is None:
+            self._figures.encoded(item.moment, encoding.result().ended - encoding.result().began)
         if item.dropped:
             self._drop(item)
         self._show_due()  # at once: waking the task that waits would take another turn of the loop
@@ -181,8 +195,10 @@ class Playout:
         error = item.encoding.exception()
         if error is not None:
             logger.error("a moment could not be encoded and is skipped", exc_info=error)
+            self._figures.lost(moment, "failed")
         else:
             encoded = item.encoding.result()
+            self._figures.shown(moment)
             for frame in encoded.frames:
                 self._stage.show(frame)
             for sound in encoded.sounds:

@@ -31,9 +31,11 @@ from reactor_runtime.server.binding import bind, is_loopback
 from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, loading_phase
+from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 from reactor_runtime.server.websocket import House, serve_socket
@@ -125,8 +127,8 @@ class Service:
                 options.log_format,
             )
         )
-        audience = Audience()
-        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send)
+        audience, figures = Audience(), Figures()
+        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, figures)
         self._lobby = Lobby(
             manifest.name,
             engine=self._supervisor,
@@ -136,6 +138,7 @@ class Service:
             most_viewers=options.max_viewers,
             expose_errors=options.exposes_errors,
             on_ready=options.on_ready,
+            figures=figures,
         )
 
     async def run(self, sock: socket.socket) -> None:
@@ -168,6 +171,7 @@ class Service:
 
         routes = [
             *http_routes(self._lobby, self._supervisor, time.monotonic()),
+            metrics_route(self._lobby, self._supervisor),
             WebSocketRoute("/ws", socket_endpoint),
         ]
         return http_config(routes, self._options.access, host=self._options.host, port=port, tls=self._tls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -24,17 +23,19 @@ class Socket(Protocol):
 class Sender:
     """Post what the outbox holds whenever the socket is ready; belongs to the server's loop.
 
-    `times_s` gets how long each item took until the socket was ready for the next.
+    `sent` is told of each item how many seconds it took until the socket was ready for the next.
     """
 
-    def __init__(self, outbox: Outbox, socket: Socket, clock: Clock, times_s: deque[float]) -> None:
+    def __init__(
+        self, outbox: Outbox, socket: Socket, clock: Clock, sent: Callable[[str | bytes, float], object]
+    ) -> None:
         self._outbox = outbox
         self._socket = socket
         self._clock = clock
-        self._times_s = times_s
+        self._sent = sent
         self._alarm = Alarm(clock)
         self._retry_at: float | None = None
-        self._posted_at: float | None = None
+        self._posted: tuple[str | bytes, float] | None = None
 
     async def run(self) -> None:
         """Send until the outbox is finished and what was left in it is sent."""
@@ -51,12 +52,13 @@ class Sender:
         """Post what may be posted now; True when nothing will ever follow."""
         self._retry_at = None
         while self._socket.ready:
-            if self._posted_at is not None:
-                self._times_s.append(self._clock.now() - self._posted_at)
-                self._posted_at = None
+            if self._posted is not None:
+                posted, at = self._posted
+                self._sent(posted, self._clock.now() - at)
+                self._posted = None
             item, self._retry_at = self._outbox.take()
             if item is None:
                 return self._outbox.finished
-            self._posted_at = self._clock.now()
+            self._posted = item, self._clock.now()
             self._socket.post(item)
         return False

@@ -135,7 +135,7 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
         return
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
-    connection = Connection(role, address, house.clock)
+    connection = Connection(role, address, house.clock, house.lobby.figures)
     house.connections.add(connection)
     house.lobby.attach(connection)
     tasks = [
@@ -180,6 +180,7 @@ async def _receive(websocket: WebSocket, connection: Connection, house: House) -
     try:
         async for message in incoming(websocket.receive):
             text: str | None = message.get("text")
+            connection.figures.received(message["bytes"] if text is None else text)
             if not rate.take(house.clock.now(), 1 + len(text or "") // TEXT_BYTES_A_MESSAGE):
                 _refuse_hurry(text, connection, rate)
                 await asyncio.sleep(1 / MESSAGES_PER_S)  # meanwhile the client's own buffers fill up
@@ -210,8 +211,10 @@ def _take(text: str, connection: Connection, house: House) -> None:
     try:
         message = decode_text(text)
     except WireError as error:
+        connection.figures.traffic.received_messages.add("invalid")
         connection.error(error.code, error.message, message_id=error.id)
         return
+    connection.figures.traffic.received_messages.add(type(message).__name__.lower())
     match message:
         case Event():
             house.intake.event(connection, message)
@@ -226,7 +229,7 @@ def _take(text: str, connection: Connection, house: House) -> None:
 async def _send(websocket: WebSocket, connection: Connection, house: House) -> None:
     socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
     try:
-        await Sender(connection.outbox, socket_of_client, house.clock, connection.send_times).run()
+        await Sender(connection.outbox, socket_of_client, house.clock, connection.sent).run()
         closing = connection.closing
         assert closing is not None, "an outbox is finished by closing its connection"
         await websocket.close(closing.code, closing.reason)

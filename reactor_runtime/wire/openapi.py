@@ -101,6 +101,9 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             )
         },
         "/live": {"get": _get("live", "Does the process answer", {"200": _answer("It does", {"text/plain": {}})})},
+        "/metrics": {
+            "get": _get("metrics", "Figures for Prometheus", {"200": _answer("Its text format", {"text/plain": {}})})
+        },
         "/schema": {
             "get": _get(
                 "schema",

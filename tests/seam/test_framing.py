@@ -25,6 +25,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(),
     "bytes": st.binary(max_size=200),
     "float": st.floats(allow_nan=False),
+    "bool": st.booleans(),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
     "str | None": st.none() | texts,

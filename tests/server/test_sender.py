@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -37,8 +36,9 @@ class Post:
         self.clock = FakeClock()
         self.outbox = Outbox(self.clock)
         self.socket = Slot()
-        self.times_s: deque[float] = deque()
-        self.running = asyncio.create_task(Sender(self.outbox, self.socket, self.clock, self.times_s).run())
+        self.sent: list[tuple[str | bytes, float]] = []
+        sender = Sender(self.outbox, self.socket, self.clock, lambda item, send_s: self.sent.append((item, send_s)))
+        self.running = asyncio.create_task(sender.run())
 
 
 @pytest.fixture
@@ -81,7 +81,8 @@ async def test_the_time_an_item_took_is_kept(post: Post) -> None:
     post.outbox.put_message("slow")
     post.clock.spend(0.25)
     post.socket.drain()
-    assert list(post.times_s) == [pytest.approx(0.25)]
+    ((item, send_s),) = post.sent
+    assert (item, round(send_s, 6)) == ("slow", 0.25)
 
 
 async def test_what_waits_for_its_time_is_sent_then(post: Post) -> None:

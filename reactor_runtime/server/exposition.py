@@ -1,0 +1,94 @@
+"""The figures in the words of Prometheus; imported by the first who asks for them, off the loop.
+
+Names follow its conventions: seconds and bytes, `_total` for what only grows.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from reactor_runtime.server.figures import Histogram
+from reactor_runtime.server.report import Report
+from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.version import version
+
+
+def write(report: Report, accept: str) -> tuple[bytes, str]:
+    """Write a report, and what any process has, in the format that `accept` asks for; returns its content type too.
+
+    The registry is made anew: servers in one process know nothing of each other.
+    """
+    registry = CollectorRegistry()
+    registry.register(_Reported(report))
+    ProcessCollector(registry=registry)
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Reported(Collector):
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def collect(self) -> Iterator[Metric]:
+        report, figures = self._report, self._report.figures
+        yield _build(report.model)
+        states = {phase.value: int(phase is report.phase) for phase in EnginePhase}
+        yield _gauges("reactor_engine_state", "1 for the state the model's process is in", "state", states)
+        yield GaugeMetricFamily("reactor_sessions_active", "Sessions that run", report.active)
+        yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers that wait in line", report.waiting)
+        yield GaugeMetricFamily("reactor_viewers", "Viewers that are connected", report.viewers)
+        yield _counts("reactor_sessions", "Sessions that ended, and why", "reason", figures.sessions.counts)
+        yield CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", figures.restarts)
+        yield _counts("reactor_errors", "Errors that clients were told of", "code", figures.errors.counts)
+        yield from self._frames()
+        yield from self._traffic()
+        yield _times("reactor_step", "Time the model took for a step", figures.step_s)
+        yield _times("reactor_encode", "Time it took to encode what is shown at once", figures.encode_s)
+        yield _times("reactor_send", "Time until a socket was ready again after a frame or sound", figures.send_s)
+
+    def _frames(self) -> Iterator[Metric]:
+        figures, frames = self._report.figures, self._report.figures.frames
+        yield _counts("reactor_frames_emitted", "Frames the model made", "track", frames.emitted)
+        yield _counts("reactor_frames_encoded", "Frames encoded", "track", frames.encoded)
+        yield _counts("reactor_frames_sent", "Frames sent, each client counted", "track", frames.sent)
+        about = "Frames a client was spared for a newer one, and what they had waited for"
+        yield _counts("reactor_frames_skipped", about, "reason", figures.skipped.counts)
+        yield _counts("reactor_frames_dropped", "Frames shown to nobody, and why", "reason", figures.dropped.counts)
+
+    def _traffic(self) -> Iterator[Metric]:
+        traffic = self._report.figures.traffic
+        yield _counts("reactor_sent_bytes", "Payload sent to clients", "kind", traffic.sent_bytes.counts)
+        yield _counts("reactor_received_bytes", "Payload received from clients", "kind", traffic.received_bytes.counts)
+        yield CounterMetricFamily("reactor_messages_sent", "Text messages sent to clients", traffic.sent_messages)
+        about = "Messages received from clients"
+        yield _counts("reactor_messages_received", about, "kind", traffic.received_messages.counts)
+
+
+def _build(model: str) -> Metric:
+    family = GaugeMetricFamily("reactor_build_info", "Always 1: what runs", labels=["version", "python", "model"])
+    family.add_metric([version(), platform.python_version(), model], 1)
+    return family
+
+
+def _gauges(name: str, about: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family
+
+
+def _counts(name: str, about: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _times(name: str, about: str, histogram: Histogram) -> Metric:
+    return HistogramMetricFamily(f"{name}_seconds", about, histogram.buckets(), histogram.sum, unit="seconds")

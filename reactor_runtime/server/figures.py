@@ -1,0 +1,149 @@
+"""What the server counts and measures, for operators: plain numbers, cheap to add to, copied when somebody asks."""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from reactor_runtime.seam.messages import Moment
+
+MOST_VALUES = 64
+MOST_UNSEEN = 1000
+OTHER = "other"
+
+STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.016, 0.025, 0.033, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+ENCODE_S = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.008, 0.012, 0.016, 0.025, 0.05, 0.1, 0.25)
+SEND_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+INPUT_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2.5, 5, 10)
+
+
+class Histogram:
+    """Count values by size: one search among a few bounds and two additions a value."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Give how many values were at most each bound, as Prometheus wants them; the last bound is `+Inf`."""
+        names = [str(float(bound)) for bound in self._bounds]
+        return list(zip([*names, "+Inf"], map(float, accumulate(self._counts)), strict=True))
+
+
+class Tally:
+    """Count by a name; once there are 64 names, further ones are counted as `other`: an author may make any number."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self, *names: str) -> None:
+        self.counts = dict.fromkeys(names, 0)
+
+    def add(self, name: str, count: int = 1) -> None:
+        if name not in self.counts and len(self.counts) >= MOST_VALUES:
+            name = OTHER
+        self.counts[name] = self.counts.get(name, 0) + count
+
+
+def _by_track() -> defaultdict[str, int]:
+    return defaultdict(int)
+
+
+@dataclass(slots=True)
+class Frames:
+    """How many frames of each track were handed over by the model, encoded, and sent to a client."""
+
+    emitted: defaultdict[str, int] = field(default_factory=_by_track)
+    encoded: defaultdict[str, int] = field(default_factory=_by_track)
+    sent: defaultdict[str, int] = field(default_factory=_by_track)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes and messages to and from clients, without what WebSocket and TCP add."""
+
+    sent_bytes: Tally = field(default_factory=lambda: Tally("video", "audio", "text"))
+    received_bytes: Tally = field(default_factory=lambda: Tally("media", "text"))
+    sent_messages: int = 0
+    received_messages: Tally = field(default_factory=lambda: Tally("event", "ack", "ping", "view", "media", "invalid"))
+
+
+class Figures:
+    """Everything one server counts since its start; belongs to its loop."""
+
+    def __init__(self) -> None:
+        self.sessions = Tally("left", "finished", "model_error", "model_died")
+        self.frames = Frames()
+        self.skipped = Tally("socket", "window", "rate")
+        self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")
+        self.traffic = Traffic()
+        self.errors = Tally()
+        self.restarts = 0
+        self.step_s = Histogram(STEP_S)
+        self.encode_s = Histogram(ENCODE_S)
+        self.send_s = Histogram(SEND_S)
+        self._session = ""
+        self._next_seqs: dict[str, int] = {}
+
+    def copied(self) -> Figures:
+        """Give the figures of this moment, for another thread to read."""
+        return copy.deepcopy(self)
+
+    def arrived(self, moment: Moment) -> None:
+        """Count what the model handed over; a gap in the numbers is what it discarded before."""
+        if moment.session != self._session:
+            self._session = moment.session
+            self._next_seqs.clear()
+        for picture in moment.pictures:
+            self.frames.emitted[picture.track] += 1
+            gap = picture.seq - self._next_seqs.get(picture.track, 0)
+            self._next_seqs[picture.track] = picture.seq + 1
+            if gap > 0:
+                self.frames.emitted[picture.track] += gap
+                self.dropped.add("discarded", gap)
+
+    def encoded(self, moment: Moment, encode_s: float) -> None:
+        self.encode_s.observe(encode_s)
+        for picture in moment.pictures:
+            self.frames.encoded[picture.track] += 1
+
+    def lost(self, moment: Moment, reason: str) -> None:
+        """Count frames that nobody is shown."""
+        if moment.pictures:
+            self.dropped.add(reason, len(moment.pictures))
+
+    def shown(self, moment: Moment) -> None:
+        if moment.first and moment.step_s:
+            self.step_s.observe(moment.step_s)
+
+    def sent(self, item: str | bytes, send_s: float) -> None:
+        """Count what a socket took, and how long it took."""
+        traffic = self.traffic
+        if isinstance(item, str):
+            traffic.sent_messages += 1
+            traffic.sent_bytes.add("text", _size(item))
+            return
+        traffic.sent_bytes.add("video" if item[:2] == b"\xff\xd8" else "audio", len(item))
+        self.send_s.observe(send_s)
+
+    def received(self, item: str | bytes) -> None:
+        """Count a client's message, as far as it can be told without reading it."""
+        if isinstance(item, str):
+            self.traffic.received_bytes.add("text", _size(item))
+        else:
+            self.traffic.received_bytes.add("media", len(item))
+            self.traffic.received_messages.add("media")
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.seam.messages import Moment, Picture
+from reactor_runtime.server.figures import MOST_VALUES, OTHER, Figures, Histogram, Tally
+from reactor_runtime.server.outbox import EncodedFrame, Outbox
+from reactor_runtime.wire.messages import View
+from tests.fakes import FakeClock
+
+
+def moment(seq: int, *, session: str = "s", first: bool = True) -> Moment:
+    return Moment(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, (Picture("video", seq, 0, 2, 2),), first=first)
+
+
+def test_a_value_on_a_bound_is_within_it() -> None:
+    histogram = Histogram((1, 2))
+    for value in (0.5, 1.0, 1.5, 2.5):
+        histogram.observe(value)
+    assert histogram.buckets() == [("1.0", 2), ("2.0", 3), ("+Inf", 4)]
+    assert histogram.sum == 5.5
+
+
+def test_a_tally_of_any_number_of_names_stays_small() -> None:
+    tally = Tally("known")
+    for number in range(1000):
+        tally.add(f"made up {number}")
+    tally.add("known")
+    assert len(tally.counts) == MOST_VALUES + 1
+    assert tally.counts["known"] == 1
+    assert tally.counts[OTHER] == 1000 - (MOST_VALUES - 1)
+
+
+def test_a_gap_in_the_numbers_was_made_and_discarded() -> None:
+    figures = Figures()
+    for seq in (2, 3, 7):
+        figures.arrived(moment(seq))
+    assert figures.frames.emitted == {"video": 8}
+    assert figures.dropped.counts["discarded"] == 5
+
+
+def test_another_session_numbers_from_zero() -> None:
+    figures = Figures()
+    for session in ("s-1", "s-2"):
+        figures.arrived(moment(0, session=session))
+    assert figures.frames.emitted == {"video": 2}
+    assert figures.dropped.counts["discarded"] == 0
+
+
+def test_a_step_counts_once_however_many_frames_it_made() -> None:
+    figures = Figures()
+    for seq in range(4):
+        figures.shown(moment(seq, first=seq == 0))
+    assert figures.step_s.buckets()[-1] == ("+Inf", 1)
+
+
+def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:
+    figures = Figures()
+    for item in ("häuser", b"\xff\xd8 picture", b"RIFF"):
+        figures.sent(item, 0.001)
+    assert figures.traffic.sent_bytes.counts == {"video": 10, "audio": 4, "text": 7}
+    assert figures.traffic.sent_messages == 1
+    assert figures.send_s.buckets()[-1] == ("+Inf", 2)
+
+
+def test_a_copy_stays_as_it_is() -> None:
+    figures = Figures()
+    figures.arrived(moment(0))
+    copied = figures.copied()
+    figures.arrived(moment(1))
+    assert copied.frames.emitted == {"video": 1}
+
+
+@pytest.mark.parametrize("reason", ["socket", "window", "rate"])
+def test_a_frame_is_skipped_for_a_reason(reason: str) -> None:
+    clock, figures = FakeClock(), Figures()
+    outbox = Outbox(clock, figures)
+    if reason == "rate":
+        outbox.set_view(View(max_fps=1.0))
+    for seq in range(20):
+        outbox.offer(EncodedFrame("video", seq, b"", 0.1))
+        if reason != "socket":
+            outbox.take()
+        if reason == "window" and seq == 0:
+            outbox.acknowledge("video", 0)
+    assert {name for name, count in figures.skipped.counts.items() if count} == {reason}
