@@ -107,7 +107,7 @@ class Dispatcher:
                 answer: Answer | Refusal | None = self._answer(waiting, None)
             else:
                 answer = await self._handle(waiting)
-            self._session.applied = waiting.n
+            self._session.has_applied(waiting.n, waiting.checked.event.arrived_at)
             if answer is not None:
                 self._send(answer)
 

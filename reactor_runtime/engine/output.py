@@ -171,6 +171,7 @@ class Emitter:
                 step_s=compute_s,
                 pieces=pieces,
                 first=first,
+                inputs=session.shown_by(applied) if _shows([moment]) else (),
             )
         )
 

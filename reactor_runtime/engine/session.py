@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
 
 T = TypeVar("T")
+
+MOST_UNSHOWN = 1000
 
 
 class SessionStopped(Exception):
@@ -41,6 +44,7 @@ class Session:
         self.nudged = False
         self._clock = clock
         self.applied = 0
+        self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
         self.failed = failed
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
@@ -58,6 +62,19 @@ class Session:
             else:
                 running.cancel()
         self.wake()
+
+    def has_applied(self, n: int, arrived_at: float) -> None:
+        """Take note that event `n` is applied, and when it came to the server, 0 where nobody knows."""
+        self.applied = n
+        if arrived_at:
+            self._unshown.append((n, arrived_at))
+
+    def shown_by(self, applied: int) -> tuple[float, ...]:
+        """Say when the events came that a frame is the first to show which shows those up to `applied`."""
+        first = []
+        while self._unshown and self._unshown[0][0] <= applied:
+            first.append(self._unshown.popleft()[1])
+        return tuple(first)
 
     def nudge(self) -> None:
         """Let a model that idles go on: there is something to read."""

@@ -53,6 +53,7 @@ class Outgoing:
     step_s: float
     pieces: tuple[Piece, ...]
     first: bool = True
+    inputs: tuple[float, ...] = ()
 
 
 class Sink(Protocol):
@@ -101,6 +102,7 @@ class SeamSink:
                 tuple(pictures),
                 tuple(sounds),
                 moment.first,
+                moment.inputs,
             )
         )
 

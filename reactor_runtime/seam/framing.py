@@ -55,14 +55,16 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _moment_fields(moment: Moment) -> tuple[Any, ...]:
-    *plain, pictures, sounds, first = _moment_plain(moment)
-    return (*plain, [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds], first)
+    *plain, pictures, sounds, first, inputs = _moment_plain(moment)
+    shown, played = [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds]
+    return (*plain, shown, played, first, inputs)
 
 
 def _make_moment(*values: Any) -> Moment:
-    *plain, pictures, sounds, first = values
+    *plain, pictures, sounds, first, inputs = values
     make: Callable[..., Moment] = Moment
-    return make(*plain, tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds), first)
+    shown, played = tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds)
+    return make(*plain, shown, played, first, tuple(inputs))
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -42,13 +42,17 @@ class StopSession:
 
 @dataclass(frozen=True, slots=True)
 class ClientEvent:
-    """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer."""
+    """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer.
+
+    `arrived_at` is when the server read it, 0 if nobody wants to know how long it takes to show.
+    """
 
     session: str
     client: str
     ticket: str | int | None
     name: str
     data_json: str
+    arrived_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,8 @@ class Sound:
 class Moment:
     """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then.
 
-    `first` of those that one step made: `step_s` is how long that took.
+    `first` of those that one step made: `step_s` is how long that took. `inputs` holds `arrived_at` of the events
+    that no moment before this one could show.
     """
 
     session: str
@@ -167,6 +172,7 @@ class Moment:
     pictures: tuple[Picture, ...]
     sounds: tuple[Sound, ...] = ()
     first: bool = True
+    inputs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class Connection:
         self.id = f"c-{secrets.token_hex(4)}"
         self.role = role
         self.address = address
+        self.clock = clock
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.figures)
         self.view = View()

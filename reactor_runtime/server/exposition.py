@@ -50,6 +50,8 @@ class _Reported(Collector):
         yield from self._traffic()
         yield _times("reactor_step", "Time the model took for a step", figures.step_s)
         yield _times("reactor_encode", "Time it took to encode what is shown at once", figures.encode_s)
+        about = "Time from an input's arrival until the first frame that shows it was shown"
+        yield _times("reactor_input_to_picture", about, figures.input_s)
         yield _times("reactor_send", "Time until a socket was ready again after a frame or sound", figures.send_s)
 
     def _frames(self) -> Iterator[Metric]:

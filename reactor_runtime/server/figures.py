@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -92,6 +92,8 @@ class Figures:
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)
         self.send_s = Histogram(SEND_S)
+        self.input_s = Histogram(INPUT_S)
+        self._unseen: deque[float] = deque(maxlen=MOST_UNSEEN)
         self._session = ""
         self._next_seqs: dict[str, int] = {}
 
@@ -104,6 +106,7 @@ class Figures:
         if moment.session != self._session:
             self._session = moment.session
             self._next_seqs.clear()
+            self._unseen.clear()
         for picture in moment.pictures:
             self.frames.emitted[picture.track] += 1
             gap = picture.seq - self._next_seqs.get(picture.track, 0)
@@ -119,12 +122,18 @@ class Figures:
 
     def lost(self, moment: Moment, reason: str) -> None:
         """Count frames that nobody is shown."""
+        self._unseen.extend(moment.inputs)
         if moment.pictures:
             self.dropped.add(reason, len(moment.pictures))
 
-    def shown(self, moment: Moment) -> None:
+    def shown(self, moment: Moment, now: float) -> None:
+        """Take the time of the step, and of every input that is seen for the first time."""
         if moment.first and moment.step_s:
             self.step_s.observe(moment.step_s)
+        if moment.inputs or (self._unseen and moment.pictures):
+            for arrived_at in (*self._unseen, *moment.inputs):
+                self.input_s.observe(now - arrived_at)
+            self._unseen.clear()
 
     def sent(self, item: str | bytes, send_s: float) -> None:
         """Count what a socket took, and how long it took."""

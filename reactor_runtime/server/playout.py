@@ -198,7 +198,7 @@ class Playout:
             self._figures.lost(moment, "failed")
         else:
             encoded = item.encoding.result()
-            self._figures.shown(moment)
+            self._figures.shown(moment, now)
             for frame in encoded.frames:
                 self._stage.show(frame)
             for sound in encoded.sounds:

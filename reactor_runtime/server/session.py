@@ -66,7 +66,11 @@ class Session:
 
     def send_event(self, event: Event) -> bool:
         """Pass an event on, or keep it until the session has begun; False when too many are kept already."""
-        return self._pass_on(seam.ClientEvent(self.id, self.controller.id, event.id, event.type, event.data_json))
+        controller = self.controller
+        arrived_at = controller.clock.now()
+        return self._pass_on(
+            seam.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at)
+        )
 
     def send_media(self, track: str, file: bytes) -> bool:
         """Pass a picture or sound on; until the session has begun the newest of its track is kept."""

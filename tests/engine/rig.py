@@ -123,7 +123,7 @@ class Rig:
 
     def event(self, name: str, ticket: int | None = None, **data: Any) -> None:
         """Do what a client's event does, checks included."""
-        event = seam.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data))
+        event = seam.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now())
         checked = check_event(self.contract.events, event)
         if isinstance(checked, CheckedEvent):
             self.dispatcher.accept(checked)

@@ -111,6 +111,22 @@ async def test_events_reach_the_state_between_steps_and_the_frame_says_so() -> N
     assert applied == {0: 10, 1: 20}
 
 
+async def test_the_first_frame_that_shows_an_event_says_when_that_came() -> None:
+    class Still(Plain):
+        def inference(self) -> Iterator[Any]:
+            yield from iter_frames(1)
+
+    rig = rig_of(Still)
+    async with rig.running():
+        await rig.play(0.5)
+        came_at = rig.clock.now()
+        rig.event("set_brightness", brightness=2)
+        await rig.play(1.0)
+    first = next(shown.moment for shown in rig.sink.shown if shown.moment.applied == 1)
+    assert first.inputs == (came_at,)
+    assert [shown.moment.number for shown in rig.sink.shown if shown.moment.inputs] == [first.number]
+
+
 async def test_an_event_within_a_sync_step_is_seen_only_after_it() -> None:
     class Reading(Plain):
         def inference(self) -> Iterator[Any]:

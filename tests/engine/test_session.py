@@ -70,3 +70,12 @@ def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
     session = Session("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
     clock.spend(0.5)
     assert session.wall_us(clock.now()) == 1_000_000_000_500_000
+
+
+def test_a_frame_is_the_first_to_show_what_was_applied_since_the_one_before(session: Session) -> None:
+    for n, arrived_at in ((1, 10.0), (2, 0.0), (3, 11.0), (4, 12.0)):
+        session.has_applied(n, arrived_at)
+    assert session.applied == 4
+    assert session.shown_by(3) == (10.0, 11.0)
+    assert session.shown_by(3) == ()
+    assert session.shown_by(4) == (12.0,)

@@ -9,8 +9,9 @@ from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock
 
 
-def moment(seq: int, *, session: str = "s", first: bool = True) -> Moment:
-    return Moment(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, (Picture("video", seq, 0, 2, 2),), first=first)
+def moment(seq: int, *, session: str = "s", first: bool = True, inputs: tuple[float, ...] = ()) -> Moment:
+    pictures = (Picture("video", seq, 0, 2, 2),)
+    return Moment(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, pictures, first=first, inputs=inputs)
 
 
 def test_a_value_on_a_bound_is_within_it() -> None:
@@ -50,8 +51,33 @@ def test_another_session_numbers_from_zero() -> None:
 def test_a_step_counts_once_however_many_frames_it_made() -> None:
     figures = Figures()
     for seq in range(4):
-        figures.shown(moment(seq, first=seq == 0))
+        figures.shown(moment(seq, first=seq == 0), 0.0)
     assert figures.step_s.buckets()[-1] == ("+Inf", 1)
+
+
+def test_an_input_takes_until_the_first_frame_that_shows_it() -> None:
+    figures = Figures()
+    figures.shown(moment(0, inputs=(1.0, 1.5)), now=2.0)
+    figures.shown(moment(1), now=3.0)
+    assert figures.input_s.buckets()[-1] == ("+Inf", 2)
+    assert figures.input_s.sum == 1.5
+
+
+def test_an_input_whose_frame_was_flushed_waits_for_the_next_one() -> None:
+    figures = Figures()
+    figures.arrived(moment(0))
+    figures.lost(moment(0, inputs=(1.0,)), "flushed")
+    figures.arrived(moment(1))
+    figures.shown(moment(1, inputs=(1.5,)), now=2.0)
+    assert figures.input_s.sum == 1.5
+
+
+def test_an_input_of_a_session_that_is_over_is_never_seen() -> None:
+    figures = Figures()
+    figures.lost(moment(0, inputs=(1.0,)), "flushed")
+    figures.arrived(moment(0, session="another"))
+    figures.shown(moment(0, session="another"), now=2.0)
+    assert figures.input_s.sum == 0
 
 
 def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:

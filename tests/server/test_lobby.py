@@ -168,7 +168,7 @@ async def test_an_event_goes_to_the_model_and_its_answer_comes_back(house: House
     session = house.begin()
     house.intake.event(controller, Event("set_level", '{"level":1}', 5))
     assert house.engine.of(seam.ClientEvent) == [
-        seam.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}')
+        seam.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}', house.clock.now())
     ]
     house.say(seam.Answer(session, controller.id, 5, 1))
     house.say(seam.Refusal(session, controller.id, 6, "x", "too_late", "no", [{"path": "x", "message": "no"}]))

@@ -62,6 +62,7 @@ async def test_a_session_shows_in_the_figures(server: RunningServer) -> None:
     before = samples(server)
     async with controlling(server.url) as controller, client(server.url, role="viewer"):
         await controller.ask("set_level", {"level": 9})
+        await controller.frame(applied=1)
         await controller.ask("refuse")
         await controller.ask("paint")
         await controller.socket.send("{")
@@ -83,8 +84,11 @@ async def test_a_session_shows_in_the_figures(server: RunningServer) -> None:
         assert during[f"reactor_frames_{what}_total", "main_video"] >= 5
     assert during["reactor_sent_bytes_total", "video"] > 5 * 500
     assert during["reactor_messages_received_total", "event"] >= 3
-    for what in ("step", "encode", "send"):
-        assert during[f"reactor_{what}_seconds_count", ""] >= 5
+    assert (
+        during["reactor_input_to_picture_seconds_count", ""] == before["reactor_input_to_picture_seconds_count", ""] + 2
+    )
+    for what in ("step", "encode", "send", "input_to_picture"):
+        assert during[f"reactor_{what}_seconds_count", ""] >= 2
         assert 0 < during[f"reactor_{what}_seconds_sum", ""] < TIMEOUT_S
 
 
