@@ -62,4 +62,8 @@ class _NoteHandler(logging.Handler):
         self._note = note
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._note(f"\n{record.getMessage()}\n")
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001  (the log's own handler says what is wrong with it; load() isn't to fail for it)
+            text = str(record.msg)
+        self._note(f"\n{text}\n")

@@ -54,3 +54,12 @@ def test_what_asks_about_the_stream_gets_its_answer() -> None:
     with watch_output(lambda line: None):  # noqa: ARG005
         assert sys.stdout.isatty() in (True, False)
         assert sys.stdout.encoding
+
+
+def test_a_log_line_with_the_wrong_arguments_is_no_reason_for_load_to_fail() -> None:
+    told: list[str] = []
+    before = list(logging.getLogger().handlers)
+    with watch_output(told.append):
+        (watching,) = [each for each in logging.getLogger().handlers if each not in before]
+        watching.handle(logging.makeLogRecord({"msg": "%d layers", "args": ("six",)}))
+    assert told == ["%d layers"]
