@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,6 +17,8 @@ from reactor_cli import console, misuse
 from reactor_cli.commands import check, init, run, schema
 from reactor_cli.errors import bug, render
 from reactor_runtime.errors import ReactorError
+
+logger = logging.getLogger(__name__)
 
 EPILOG = """
 \b
@@ -73,6 +76,10 @@ def root(
 
 
 def _failed(error: ReactorError, settings: console.Settings) -> int:
+    if settings.json_logs:
+        facts = {"exit_code": error.exit_code, "hint": error.hint, "where": error.where, "details": error.details}
+        logger.error("%s", error.message, extra={name: value for name, value in facts.items() if value})
+        return error.exit_code
     text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
     console.err(text)
     return error.exit_code

@@ -22,6 +22,7 @@ class Settings:
     """Carry what a command's options say about printing to the place that prints errors."""
 
     verbose: bool = False
+    json_logs: bool = False
 
 
 def out(text: str = "", *, stream: TextIO | None = None) -> None:

@@ -11,7 +11,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal, TextIO
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -20,14 +22,23 @@ FORMATS = ("text", "json")
 _CHATTY = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio")
 _SHORT = {"WARNING": "warn", "CRITICAL": "fatal"}
 _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
-def configure(level: str, format: Literal["text", "json"] = "text", *, stream: TextIO | None = None) -> None:
+def configure(
+    level: str,
+    format: Literal["text", "json"] = "text",
+    *,
+    stream: TextIO | None = None,
+    ids: Mapping[str, str] = _NOBODY,
+) -> None:
     """Send every logger's lines of at least `level` to `stream` (stderr); calling it again replaces what it set up.
 
-    Web server and socket libraries stay at `warning`. Raises ValueError for an unknown level or format.
+    In JSON every line has the fields that `ids` holds at that time: whose session it is. Web server and
+    socket libraries stay at `warning`. Raises ValueError for an unknown level or format.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: one of {', '.join(LEVELS)}")
@@ -35,7 +46,7 @@ def configure(level: str, format: Literal["text", "json"] = "text", *, stream: T
         raise ValueError(f"unknown log format {format!r}: one of {', '.join(FORMATS)}")
     stream = sys.stderr if stream is None else stream
     handler = _Handler(stream)
-    handler.setFormatter(_Json() if format == "json" else _Text(colour=_has_colour(stream)))
+    handler.setFormatter(_Json(ids) if format == "json" else _Text(colour=_has_colour(stream)))
     root = logging.getLogger()
     for previous in [each for each in root.handlers if isinstance(each, _Handler)]:
         root.removeHandler(previous)
@@ -45,6 +56,13 @@ def configure(level: str, format: Literal["text", "json"] = "text", *, stream: T
         logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
 
 
+def write_line(line: str) -> None:
+    """Write a line that is formatted already to where the lines go."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            handler.write_line(line)
+
+
 def _has_colour(stream: TextIO) -> bool:
     """Tell whether colours may be written: a terminal that isn't dumb, and NO_COLOR unset or empty."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -52,6 +70,14 @@ def _has_colour(stream: TextIO) -> bool:
 
 class _Handler(logging.StreamHandler[TextIO]):
     """Ours, so that configuring again finds it and leaves other people's handlers alone."""
+
+    def write_line(self, line: str) -> None:
+        self.acquire()
+        try:
+            self.stream.write(line + self.terminator)
+            self.flush()
+        finally:
+            self.release()
 
 
 class _Text(logging.Formatter):
@@ -72,22 +98,54 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
+    """One object a line, whatever is logged: what JSON can't say is written as text."""
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        super().__init__()
+        self._ids = ids
+
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="milliseconds")
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _said(record.getMessage, record),
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
-        extra = {key: value for key, value in vars(record).items() if key not in _OWN_FIELDS and key not in line}
-        return json.dumps(line | extra, default=str)
+        line |= self._ids
+        extra = {str(key): value for key, value in vars(record).items() if key not in _OWN_FIELDS and key not in line}
+        return "{" + ", ".join(f"{_json(key)}: {_json(value)}" for key, value in (line | extra).items()) + "}"
 
 
 def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
     """List the traceback and the stack that a record carries."""
     trouble = [formatter.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
     return [*trouble, formatter.formatStack(record.stack_info)] if record.stack_info else trouble
+
+
+def _said(say: Callable[[], str], record: logging.LogRecord) -> str:
+    try:
+        return say()
+    except Exception as error:  # noqa: BLE001  (a line with the wrong arguments is still a line)
+        text = record.msg if isinstance(record.msg, str) else _described(record.msg)
+        return f"{text} (can't be formatted: {type(error).__name__})"
+
+
+def _json(value: object) -> str:
+    """Write a value as JSON of ASCII characters only, what has no place in JSON as text; never raises."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except Exception:  # noqa: BLE001  (authors log what they like, and their __str__ does what it likes)
+        text = json.dumps(_described(value), ensure_ascii=False)
+    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is nothing that others read
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _described(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (see above)
+        return f"<{type(value).__name__}>"

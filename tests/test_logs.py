@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,70 @@ def test_configuring_again_replaces_and_keeps_other_handlers(logger: logging.Log
 def test_unknown_settings_are_refused(level: str, format: str) -> None:
     with pytest.raises(ValueError, match="unknown log"):
         configure(level, format)  # type: ignore[arg-type]  # what a caller without types may pass
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def circle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def deep() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(100_000):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        Odd(),
+        {(1, 2): 3},
+        {"a": Odd()},
+        circle(),
+        deep(),
+        10**5000,
+        "\ud800",
+        "\u2028\x00é😀",
+    ],
+    ids=["nan", "inf", "no repr", "tuple key", "no repr inside", "circle", "deep", "huge", "half a pair", "odd text"],
+)
+def test_a_json_line_is_valid_whatever_is_logged(logger: logging.Logger, value: object) -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream=stream)
+    logger.info("%s", "fine", extra={"value": value})
+    text = stream.getvalue()
+    assert text.isascii()
+    assert text.count("\n") == 1
+    line = json.loads(text, parse_constant=pytest.fail)
+    assert line["message"] == "fine"
+    assert "\ud800" not in str(line["value"])
+
+
+@pytest.mark.parametrize(("message", "arguments"), [("%d layers", ("six",)), (Odd(), ()), ("%s", (Odd(),))])
+def test_a_json_line_with_a_message_that_can_t_be_made_says_so(message: object, arguments: tuple[object, ...]) -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream=stream)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is stream:  # pytest's own would raise
+            handler.handle(logging.makeLogRecord({"msg": message, "args": arguments}))
+    assert "can't be formatted" in json.loads(stream.getvalue())["message"]
+
+
+def test_json_lines_say_whose_they_are_and_nobody_else_does(logger: logging.Logger) -> None:
+    stream, ids = io.StringIO(), {"session": "s-1"}
+    configure("info", "json", stream=stream, ids=ids)
+    logger.info("one", extra={"session": "forged", 5: "five"})  # type: ignore[dict-item]  # what an author may write
+    ids.clear()
+    logger.info("two")
+    one, two = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (one["session"], one["5"]) == ("s-1", "five")
+    assert "session" not in two

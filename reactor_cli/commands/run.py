@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,8 @@ def run(
     """
     from reactor_runtime import config, manifest
 
-    context.ensure_object(console.Settings).verbose = verbose
+    settings = context.ensure_object(console.Settings)
+    settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))
     values = config.load(checked.config_path, overrides or [])
     access = strangers.parse_access(
@@ -91,9 +93,10 @@ def run(
         dev=dev,
     )
 
-    from reactor_runtime import logs
+    from reactor_runtime import logs, prints
     from reactor_runtime.server.run import ServeOptions, serve
 
+    settings.json_logs = log_format == "json"
     logs.configure(log_level, "json" if log_format == "json" else "text")
     announcer = Announcer(manifest=checked, access=access, open_page=open_page)
     options = ServeOptions(
@@ -110,7 +113,9 @@ def run(
         on_loading=announcer.loading,
         on_ready=announcer.ready,
     )
-    with manifest.pointing_at(checked):
+    with manifest.pointing_at(checked), contextlib.ExitStack() as stack:
+        if log_format == "json":
+            stack.callback(prints.log_prints())
         serve(options)
 
 

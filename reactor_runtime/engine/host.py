@@ -15,7 +15,7 @@ from typing import Protocol
 
 import yaml
 
-from reactor_runtime import errors, logs
+from reactor_runtime import errors, logs, prints
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract, check_finished
@@ -53,7 +53,10 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     load = next(incoming, None)
     if not isinstance(load, seam.Load):
         return 1
-    logs.configure(load.log_level, "json" if load.log_format == "json" else "text")
+    ids: dict[str, str] = {}
+    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids)
+    if load.log_format == "json":
+        prints.log_prints()
     project = Path(load.project)
     clock = SystemClock()
     reader = Reader(channel)
@@ -67,7 +70,8 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
             channel.send(seam.Described(contract.to_json()))
             config = author.config_of(model_class, yaml.safe_load(load.config), project)
             model = author.make_model(model_class, config, project)
-            host = Host(model, contract, clock=clock, sink=SeamSink(channel, RingWriter(memory_fd)), project=project)
+            sink = SeamSink(channel, RingWriter(memory_fd))
+            host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids)
             author.call_load(model, config, project)
             author.check_inference(model)
     except errors.ReactorError as error:
@@ -109,7 +113,7 @@ class Host:
 
     It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
     `failed` gets what the author's code raised in a session, as it was raised; `turns` hears which of the author's
-    threads run.
+    threads run; `ids` is given the fields of log lines that belong to the session there is.
     """
 
     def __init__(
@@ -122,9 +126,11 @@ class Host:
         project: Path,
         failed: Callable[[BaseException], object] = lambda _: None,
         turns: Turns | None = None,
+        ids: dict[str, str] | None = None,
     ) -> None:
         self.connected = Presence()
         self.overdue = Overdue(type(model).__name__)
+        self._ids = {} if ids is None else ids
         self._project = project
         self._clock = clock
         self._sink = sink
@@ -205,6 +211,7 @@ class Host:
         )
         session = Session(start.session, client, self._clock, time.time(), failed=self._failed)
         dispatcher = self._driver.dispatcher(session)
+        self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
         if start.session in self._stopped:
             session.stop()
@@ -220,6 +227,7 @@ class Host:
             error = errors.to_json(author.session_failure(raised, self._project))
         self.overdue.end()
         self._current = None
+        self._ids.clear()
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))
 

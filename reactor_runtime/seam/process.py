@@ -19,11 +19,12 @@ SOCKET_BUFFER_BYTES = 1 << 20
 class EngineProcess:
     """Start `python -m reactor_runtime.engine` with one end of a new seam; keep the other as `socket` and `memory_fd`.
 
-    The child inherits stdin, stdout, stderr and the process group, so that `breakpoint()` works in a model. Start it
+    The child inherits stdin, the process group, and without `output_fd` stdout and stderr, so that `breakpoint()` works
+    in a model. Start it
     from the thread that lives longest: the kernel ends the child when that thread ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, output_fd: int | None = None) -> None:
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
@@ -33,6 +34,8 @@ class EngineProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
                 pass_fds=(theirs.fileno(), self.memory_fd),
+                stdout=output_fd,
+                stderr=output_fd,
             )
         ours.setblocking(False)
         self.socket = ours

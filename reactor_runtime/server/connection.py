@@ -47,6 +47,7 @@ class Connection:
     def __init__(self, role: Role, address: str, clock: Clock, figures: Figures | None = None) -> None:
         self.figures = figures or Figures()
         self.id = f"c-{secrets.token_hex(4)}"
+        self.ids = {"client": self.id}  # fields of every log line that concerns it
         self.role = role
         self.address = address
         self.clock = clock

@@ -80,7 +80,8 @@ class Lobby:
         elif not self.line.join(connection, slot_free=self.session is None):
             connection.close(CloseCode.FULL, f"{len(self.line.waiting)} are waiting already; try again later")
             return
-        logger.info("client attached id=%s role=%s from=%s", connection.id, connection.role, connection.address)
+        whose = connection.id, connection.role, connection.address
+        logger.info("client attached id=%s role=%s from=%s", *whose, extra=connection.ids)
         if connection.role is Role.VIEWER:
             self._welcome(connection)
         else:
@@ -162,7 +163,8 @@ class Lobby:
         session.began(started)
         if session.phase is not SessionPhase.RUNNING:
             return
-        logger.info("session started id=%s client=%s", session.id, session.controller.id)
+        controller = session.controller
+        logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
         self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
         self.audience.clear_screen()
         self._welcome(session.controller)
@@ -183,7 +185,7 @@ class Lobby:
         self._end(session, "model_error", error.message if self._expose_errors else "the model failed in this session")
 
     def _end(self, session: Session, reason: str, message: str) -> None:
-        logger.info("session ended id=%s reason=%s", session.id, reason)
+        logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
         self.session = None
         self.figures.sessions.add(reason)
         controller = session.controller

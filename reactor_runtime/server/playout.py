@@ -194,7 +194,8 @@ class Playout:
         assert item.encoding is not None, "only what is encoded is shown"
         error = item.encoding.exception()
         if error is not None:
-            logger.error("a moment could not be encoded and is skipped", exc_info=error)
+            whose = {"session": moment.session}
+            logger.error("a moment could not be encoded and is skipped", exc_info=error, extra=whose)
             self._figures.lost(moment, "failed")
         else:
             encoded = item.encoding.result()

@@ -37,6 +37,7 @@ from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, loading_phase
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.relay import Relay
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 from reactor_runtime.server.websocket import House, serve_socket
 from reactor_runtime.wire.protocol import CloseCode
@@ -117,6 +118,7 @@ class Service:
         self._stop = asyncio.Event()
         self._connections: set[Connection] = set()
         manifest = options.manifest
+        self._relay = Relay(self._ids) if options.log_format == "json" else None
         self._supervisor = Supervisor(
             Load(
                 str(manifest.project),
@@ -125,7 +127,8 @@ class Service:
                 yaml.safe_dump(options.config),
                 options.log_level,
                 options.log_format,
-            )
+            ),
+            None if self._relay is None else self._relay.fd,
         )
         audience, figures = Audience(), Figures()
         self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, figures)
@@ -159,9 +162,16 @@ class Service:
             ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
         self._encoder.close()
         self._clock.close()
+        if self._relay is not None:
+            await asyncio.to_thread(self._relay.close)
         for result in (failure, *ended):
             if isinstance(result, Exception):
                 raise result
+
+    def _ids(self) -> dict[str, str]:
+        """Say whose session it is; any thread."""
+        session = self._lobby.session
+        return {} if session is None else session.controller.ids
 
     def _http_config(self, port: int) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby, self._supervisor), self._clock, self._connections)

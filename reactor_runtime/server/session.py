@@ -37,6 +37,7 @@ class Session:
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.controller = controller
+        controller.ids["session"] = self.id
         self.phase = SessionPhase.STARTING
         self.state: dict[str, Any] = {}
         self._audience = audience
@@ -110,7 +111,9 @@ class Session:
                     event=message.event or None,
                 )
             case _:
-                logger.error("the engine said something unexpected: %s", type(message).__name__)
+                logger.error(
+                    "the engine said something unexpected: %s", type(message).__name__, extra=self.controller.ids
+                )
 
     def _answer(self, answer: seam.Answer) -> None:
         if answer.ticket is None:

@@ -44,12 +44,13 @@ class Listener(Protocol):
 class Supervisor:
     """Keep one engine running; `run` ends only with the reason why the model can't be served."""
 
-    def __init__(self, load: seam.Load) -> None:
+    def __init__(self, load: seam.Load, output_fd: int | None = None) -> None:
         self.phase = EnginePhase.LOADING
         self.detail = ""
         self.contract: dict[str, Any] | None = None
         self.stopping = False  # set it as soon as the server is to stop: from then on an end of the process is expected
         self._load = load
+        self._output_fd = output_fd
         self._link: Link | None = None
         self._process: EngineProcess | None = None
         self._loading_since = time.monotonic()
@@ -107,7 +108,7 @@ class Supervisor:
     async def _live(self, listener: Listener) -> int:
         """Run one process from start to end; returns its exit status."""
         self._failure, self._ready_at = None, None
-        process = self._process = EngineProcess()
+        process = self._process = EngineProcess(self._output_fd)
         ring = RingReader(process.memory_fd)
         link = self._link = await Link.open(process.socket, lambda message: self._receive(message, ring, listener))
         try:

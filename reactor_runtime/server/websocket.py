@@ -151,10 +151,10 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, Exception):
-                logger.error("a client's socket failed id=%s", connection.id, exc_info=result)
+                logger.error("a client's socket failed id=%s", connection.id, exc_info=result, extra=connection.ids)
         house.connections.discard(connection)
         connection.gone.set()
-        logger.info("client gone id=%s", connection.id)
+        logger.info("client gone id=%s", connection.id, extra=connection.ids)
 
 
 def _role(value: str) -> Role:
