@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,6 +70,9 @@ def run(
         str,
         typer.Option(parser=one_of(FORMATS), metavar="|".join(FORMATS), help="Log lines for people or for programs."),
     ] = "text",
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write when each frame and event was where; Perfetto opens it.")
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve a project: the model, its page and its controls.
@@ -109,6 +113,7 @@ def run(
         max_viewers=max_viewers,
         log_level=log_level,
         log_format=log_format,
+        trace=trace,
         on_listening=announcer.listening,
         on_loading=announcer.loading,
         on_ready=announcer.ready,

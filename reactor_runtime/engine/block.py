@@ -164,6 +164,7 @@ class BlockDriver:
             if isinstance(item, ModelSaid):
                 self._sink.send(item)
             elif item is not None and self._fits(playing, item.frames):
+                self._trace(session, item)
                 await self._hand_over(item)
                 playing.append(item.frames)
             elif item is None and over.done() and not len(self._emitter.outstanding):
@@ -182,6 +183,11 @@ class BlockDriver:
             adapt=self._emitter.pace.adaptive,
             whole=True,
         )
+
+    def _trace(self, session: Session, block: Block) -> None:
+        if session.trace is not None and block.made_in_s is not None:
+            now = session.trace.now()
+            session.trace.span(session.id, "session", "block", now - block.made_in_s, now, frames=block.frames)
 
     def _settle(self, playing: deque[int]) -> None:
         """Forget blocks of which no more is to be shown than may be in encoding."""

@@ -102,14 +102,26 @@ class Dispatcher:
         """Run the handlers of all events that wait, in order; SessionStopped leaves the rest unrun."""
         while self._waiting:
             waiting = self._waiting.popleft()
+            began = self._began()
             spec = waiting.checked.spec
             if spec.dedupe and self._newest[spec.name] != waiting.n:
                 answer: Answer | Refusal | None = self._answer(waiting, None)
             else:
                 answer = await self._handle(waiting)
             self._session.has_applied(waiting.n, waiting.checked.event.arrived_at)
+            self._traced(waiting, began)
             if answer is not None:
                 self._send(answer)
+
+    def _began(self) -> float:
+        return 0.0 if self._session.trace is None else self._session.trace.now()
+
+    def _traced(self, waiting: _Numbered, began: float) -> None:
+        """Note how long an event waited for the step before it, and its handler took."""
+        trace, event = self._session.trace, waiting.checked.event
+        if trace is not None:
+            trace.span(self._session.id, "events", f"{event.name} waits", event.arrived_at or began, began, n=waiting.n)
+            trace.span(self._session.id, "model", f"handler {event.name}", began, n=waiting.n)
 
     async def _handle(self, waiting: _Numbered) -> Answer | Refusal | None:
         event = waiting.checked.event

@@ -40,6 +40,7 @@ from reactor_runtime.engine.reader import Reader
 from reactor_runtime.engine.session import Session, must_pass
 from reactor_runtime.engine.sink import SeamSink, Sink
 from reactor_runtime.engine.threads import FreeTurns, Turns
+from reactor_runtime.engine.trace import Recorder
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.ring import RingWriter
@@ -71,7 +72,8 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
             config = author.config_of(model_class, yaml.safe_load(load.config), project)
             model = author.make_model(model_class, config, project)
             sink = SeamSink(channel, RingWriter(memory_fd))
-            host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids)
+            trace = Recorder(clock, channel.send) if load.trace else None
+            host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids, trace=trace)
             author.call_load(model, config, project)
             author.check_inference(model)
     except errors.ReactorError as error:
@@ -127,9 +129,11 @@ class Host:
         failed: Callable[[BaseException], object] = lambda _: None,
         turns: Turns | None = None,
         ids: dict[str, str] | None = None,
+        trace: Recorder | None = None,
     ) -> None:
         self.connected = Presence()
         self.overdue = Overdue(type(model).__name__)
+        self._trace = trace
         self._ids = {} if ids is None else ids
         self._project = project
         self._clock = clock
@@ -209,7 +213,7 @@ class Host:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.send(message, start.client)
         )
-        session = Session(start.session, client, self._clock, time.time(), failed=self._failed)
+        session = Session(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
         dispatcher = self._driver.dispatcher(session)
         self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
@@ -228,6 +232,8 @@ class Host:
         self.overdue.end()
         self._current = None
         self._ids.clear()
+        if self._trace is not None:
+            self._trace.flush(session.id)
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))
 

@@ -157,7 +157,8 @@ class Emitter:
         number = self._numbers
         self._numbers += 1
         due = self.pace.next(now, moment)
-        self.outstanding.add(number, Handed(due, now, compute_s if first else None, is_sound_alone([moment])))
+        alone = is_sound_alone([moment])
+        self.outstanding.add(number, Handed(due, now, compute_s if first else None, alone))
         pieces = tuple(self._piece(track, payload, due) for track, payload in moment.items())
         self._sink.show(
             Outgoing(
@@ -171,9 +172,11 @@ class Emitter:
                 step_s=compute_s,
                 pieces=pieces,
                 first=first,
-                inputs=session.shown_by(applied) if _shows([moment]) else (),
+                inputs=() if alone else session.shown_by(applied),
             )
         )
+        if session.trace is not None:
+            session.trace.span(session.id, "model", "hand over", now, moment=number)
 
     def _piece(self, track: TrackSpec, payload: NDArray[np.generic] | Black, due: float) -> Piece:
         seq = self._next_seq(track)

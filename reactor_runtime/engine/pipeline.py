@@ -141,6 +141,8 @@ class PipelineDriver:
                 # what is still being computed on a GPU is waited for in here, and belongs to the step
                 moments = None if is_idle(item) else self._emitter.unpack(item)
                 compute_s = self._clock.now() - began - (self._inputs.waited_s - waited_s)
+                if session.trace is not None:
+                    session.trace.span(session.id, "model", "step", began)
                 self._tell_state(session)
                 if moments is None:
                     return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.engine.trace import Recorder
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class Session:
         started_at_unix: float,
         *,
         failed: Callable[[BaseException], object] = lambda _: None,
+        trace: Recorder | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -46,6 +48,7 @@ class Session:
         self.applied = 0
         self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
         self.failed = failed
+        self.trace = trace
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 

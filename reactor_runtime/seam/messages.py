@@ -22,6 +22,7 @@ class Load:
     config: str
     log_level: str
     log_format: str
+    trace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,15 @@ class Refusal:
     fields: list[dict[str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """engine → server, when asked for in Load: what the process did in this session; see `engine.trace`."""
+
+    session: str
+    process: int
+    spans: list[dict[str, Any]]
+
+
 ToEngine = Load | StartSession | StopSession | ClientEvent | Media | Credit | Shutdown
 ToServer = (
     Loading
@@ -242,5 +252,6 @@ ToServer = (
     | StateChanged
     | Answer
     | Refusal
+    | Traced
 )
 Message = ToEngine | ToServer

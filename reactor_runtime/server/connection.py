@@ -99,6 +99,8 @@ class Connection:
         """Take note of what the socket took, and how long until it was ready for more."""
         self.send_times.append(send_s)
         self.figures.sent(item, send_s)
+        if self.figures.trace is not None:
+            self.figures.trace.sent(self.id, item, self.clock.now() - send_s, send_s)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """Give this client's part of `reactor.stats`; rates are those since the last call."""

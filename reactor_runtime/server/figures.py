@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from reactor_runtime.seam.messages import Moment
+from reactor_runtime.server.trace import Trace
 
 MOST_VALUES = 64
 MOST_UNSEEN = 1000
@@ -79,9 +80,13 @@ class Traffic:
 
 
 class Figures:
-    """Everything one server counts since its start; belongs to its loop."""
+    """Everything one server counts since its start; belongs to its loop.
 
-    def __init__(self) -> None:
+    With `trace` those who count also say when each thing happened.
+    """
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        self.trace = trace
         self.sessions = Tally("left", "finished", "model_error", "model_died")
         self.frames = Frames()
         self.skipped = Tally("socket", "window", "rate")
@@ -99,7 +104,7 @@ class Figures:
 
     def copied(self) -> Figures:
         """Give the figures of this moment, for another thread to read."""
-        return copy.deepcopy(self)
+        return copy.deepcopy(self, {id(self.trace): None})
 
     def arrived(self, moment: Moment) -> None:
         """Count what the model handed over; a gap in the numbers is what it discarded before."""

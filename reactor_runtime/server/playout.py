@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -20,6 +21,7 @@ from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.server.trace_events import Stages
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class Encoded:
     sounds: tuple[EncodedSound, ...]
     began: float
     ended: float
+    thread: int
 
 
 @dataclass(slots=True)
@@ -128,7 +131,7 @@ class Playout:
             if not isinstance(item, _Queued):
                 item() if not kept else kept.append(item)
             elif item.moment.number < before:
-                self._figures.lost(item.moment, "flushed")
+                self._lost(item.moment, "flushed")
                 self._drop(item)
             else:
                 kept.append(item)
@@ -143,7 +146,7 @@ class Playout:
         for item in self._queue:
             if isinstance(item, _Queued):
                 item.dropped = True
-                self._figures.lost(item.moment, "engine_lost")
+                self._lost(item.moment, "engine_lost")
         self._queue.clear()
 
     async def run(self) -> None:
@@ -180,6 +183,11 @@ class Playout:
         self._show_due()  # at once: waking the task that waits would take another turn of the loop
         self._alarm.ring()
 
+    def _lost(self, moment: Moment, reason: str) -> None:
+        self._figures.lost(moment, reason)
+        if self._figures.trace is not None:
+            self._figures.trace.dropped(moment, self._clock.now(), reason)
+
     def _drop(self, item: _Queued) -> None:
         """Give the credit back, once nothing reads the moment's memory any more."""
         item.dropped = True
@@ -196,7 +204,7 @@ class Playout:
         if error is not None:
             whose = {"session": moment.session}
             logger.error("a moment could not be encoded and is skipped", exc_info=error, extra=whose)
-            self._figures.lost(moment, "failed")
+            self._lost(moment, "failed")
         else:
             encoded = item.encoding.result()
             self._figures.shown(moment, now)
@@ -204,6 +212,9 @@ class Playout:
                 self._stage.show(frame)
             for sound in encoded.sounds:
                 self._stage.play(sound)
+            if self._figures.trace is not None:
+                times = item.arrived_at, encoded.began, encoded.ended, encoded.thread, item.ready_at, now
+                self._figures.trace.shown(moment, Stages(*times))
             self.times.add(
                 StageTimes(
                     step=moment.step_s,
@@ -268,7 +279,7 @@ def encode_moment(moment: Moment, ring: RingReader, started_at: float, first: Co
         for picture in moment.pictures
     )
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in moment.sounds)
-    return Encoded(frames, sounds, began, time.monotonic())
+    return Encoded(frames, sounds, began, time.monotonic(), threading.get_native_id())
 
 
 def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:

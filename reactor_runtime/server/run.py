@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -39,6 +40,7 @@ from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.websocket import House, serve_socket
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -79,6 +81,7 @@ class ServeOptions:
     max_viewers: int = 100
     log_level: str = "info"
     log_format: str = "text"
+    trace: Path | None = None
     on_listening: Callable[[Listening], None]
     on_loading: Callable[[Loading], None]
     on_ready: Callable[[float], None]
@@ -127,10 +130,12 @@ class Service:
                 yaml.safe_dump(options.config),
                 options.log_level,
                 options.log_format,
+                options.trace is not None,
             ),
             None if self._relay is None else self._relay.fd,
         )
-        audience, figures = Audience(), Figures()
+        self._trace = None if options.trace is None else Trace(options.trace)
+        audience, figures = Audience(), Figures(self._trace)
         self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, figures)
         self._lobby = Lobby(
             manifest.name,
@@ -162,6 +167,8 @@ class Service:
             ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
         self._encoder.close()
         self._clock.close()
+        if self._trace is not None:
+            await asyncio.to_thread(self._trace.close)
         if self._relay is not None:
             await asyncio.to_thread(self._relay.close)
         for result in (failure, *ended):

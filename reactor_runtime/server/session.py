@@ -100,6 +100,9 @@ class Session:
             case seam.StateChanged():
                 self.state.update(message.changes)
                 self._audience.tell("reactor.state", message.changes)
+            case seam.Traced():
+                if self.controller.figures.trace is not None:
+                    self.controller.figures.trace.spans(message)
             case seam.Answer():
                 self._answer(message)
             case seam.Refusal():

@@ -30,6 +30,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "dict[str, Any] | None": st.none() | objects,
     "str | None": st.none() | texts,
     "str | int | None": st.none() | texts | st.integers(),
+    "list[dict[str, Any]]": st.lists(objects, max_size=3),
     "list[dict[str, str]]": st.lists(st.dictionaries(texts, texts, max_size=2), max_size=3),
     "tuple[str, dict[str, Any]] | None": st.none(),  # a list on the other side, see below
     "tuple[Picture, ...]": st.lists(pictures, max_size=3).map(tuple),

@@ -1,0 +1,37 @@
+"""What the model's process does and when, for `--trace`: collected here, written by the server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from reactor_runtime.clock import Clock
+from reactor_runtime.seam.messages import Traced
+
+MOST_SPANS = 64
+OLDEST_S = 0.25
+
+
+class Recorder:
+    """Collect a session's spans and send them a few at a time; belongs to the model's loop."""
+
+    def __init__(self, clock: Clock, send: Callable[[Traced], None]) -> None:
+        self.now = clock.now
+        self._send = send
+        self._spans: list[dict[str, Any]] = []
+
+    def span(
+        self, session: str, lane: str, name: str, began: float, ended: float | None = None, **args: object
+    ) -> None:
+        """Note what was done from `began` to `ended`, by default now; in a lane one thing follows another."""
+        ended = self.now() if ended is None else ended
+        self._spans.append({"lane": lane, "name": name, "began": began, "ended": ended, "args": args})
+        if len(self._spans) >= MOST_SPANS or ended - self._spans[0]["ended"] >= OLDEST_S:
+            self.flush(session)
+
+    def flush(self, session: str) -> None:
+        """Send what there is."""
+        if self._spans:
+            spans, self._spans = self._spans, []
+            self._send(Traced(session, os.getpid(), spans))

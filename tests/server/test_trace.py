@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_runtime.seam.messages import Moment, Picture, Traced
+from reactor_runtime.server.trace import Trace
+from reactor_runtime.server.trace_events import Stages
+from tests.cli.command import reactor
+from tests.server.client import client, controlling
+from tests.server.running import RunningServer, serving, started, write_project
+
+MODEL = """
+    class MyState(InputState):
+        level: int = InputField(default=0, ge=0, le=255)
+
+
+    class MyModel(ReactorPipeline):
+        state: MyState
+        output: MyOutput
+        fps = 30
+
+        def inference(self):
+            while True:
+                yield MyOutput(main_video=gray(self.state.level))
+"""
+BLOCKS = """
+    class MyModel(VideoModel):
+        output: MyOutput
+
+        def start_session(self):
+            while not get_ctx().should_stop():
+                get_ctx().emit_block(np.zeros((4, 32, 48, 3), np.uint8))
+                time.sleep(0.02)
+"""
+STAGES = Stages(arrived_at=1.1, encode_began=1.2, encode_ended=1.3, thread=7, ready_at=1.4, shown_at=1.6)
+
+Event = dict[str, Any]
+
+
+def moment(number: int) -> Moment:
+    pictures = (Picture("video", number, 0, 2, 2),)
+    return Moment("s", number, 1.5, 0.1, 1.0, 0, 0, 0.02, pictures, inputs=(0.9,))
+
+
+def spans(events: list[Event]) -> Iterator[tuple[str, Event, float]]:
+    """Give what was begun and ended, each with how many µs it took; fails when that doesn't go together."""
+    begun: dict[tuple[object, ...], Event] = {}
+    for event in sorted(events, key=lambda event: float(event.get("ts", 0))):
+        key = tuple(event.get(name) for name in ("cat", "id", "pid", "name"))
+        if event["ph"] == "b":
+            assert key not in begun, f"{key} begins twice"
+            begun[key] = event
+        elif event["ph"] == "e":
+            began = begun.pop(key)
+            yield event["name"], began, event["ts"] - began["ts"]
+        elif event["ph"] == "X":
+            yield event["name"], event, event["dur"]
+    assert not begun, "what begins ends"
+
+
+def lanes(events: list[Event]) -> dict[tuple[int, int], str]:
+    return {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+
+
+def closed(path: Path) -> list[Event]:
+    found: list[Event] = json.loads(path.read_bytes())
+    return found
+
+
+def cut_off(path: Path) -> list[Event]:
+    found: list[Event] = json.loads(path.read_bytes() + b"]")
+    return found
+
+
+async def play(server: RunningServer) -> None:
+    async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
+        for level in (1, 2, 3):
+            await controller.ask("set_level", {"level": level})
+            await controller.frame(applied=level)
+        await viewer.frame(applied=3)
+
+
+async def test_every_stage_of_a_frame_and_of_an_event_is_there(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
+        processes = server.process.pid, server.engine
+        await play(server)
+    events = closed(tmp_path / "trace.json")
+    found = list(spans(events))
+    wanted = {"step", "hand over", "frame", "arrive", "queue", "encode", "back", "hold", "send", "send message"}
+    wanted |= {"set_level waits", "handler set_level", "input to picture"}
+    assert wanted <= {name for name, _, _ in found} <= wanted | {"late", "frame, dropped"}
+    assert all(0 <= duration < 60e6 for _, _, duration in found)
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert names == ["server", "model"]
+    assert {event["pid"] for event in events} == set(processes)
+    clients = {name for name in lanes(events).values() if name.startswith("client c-")}
+    assert len(clients) == 2
+    assert {"event loop", "model"} <= set(lanes(events).values())
+    assert all((event["pid"], event["tid"]) in lanes(events) for _, event, _ in found)
+    seqs = [event["args"]["seq"] for name, event, _ in found if name == "send"]
+    assert set(seqs) >= {0, 1}
+
+
+async def test_the_lanes_hold_one_thing_after_the_other(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
+        await play(server)
+    whole = [event for event in closed(tmp_path / "trace.json") if event["ph"] == "X"]
+    for lane in {(event["pid"], event["tid"]) for event in whole}:
+        ends = 0.0
+        for event in sorted(
+            (each for each in whole if (each["pid"], each["tid"]) == lane), key=lambda each: each["ts"]
+        ):
+            assert event["ts"] >= ends - 0.2, f"{event} begins before the one before ends"  # times are rounded to 0.1
+            ends = event["ts"] + event["dur"]
+
+
+async def test_blocks_are_in_the_lane_of_their_thread(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, BLOCKS), "--trace", str(tmp_path / "trace.json")) as server:
+        async with controlling(server.url) as controller:
+            for _ in range(12):
+                await controller.frame()
+    events = closed(tmp_path / "trace.json")
+    block = next(event for name, event, _ in spans(events) if name == "block")
+    assert lanes(events)[block["pid"], block["tid"]] == "session"
+    assert block["args"]["frames"] == 4
+
+
+async def test_a_killed_server_leaves_a_file_that_lacks_its_end_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with started(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
+        server.wait_for("ready in")
+        await play(server)
+        server.until(lambda: b"input to picture" in path.read_bytes(), "events in the file")
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+    assert "set_level waits" in {event["name"] for event in cut_off(path)}
+
+
+async def test_a_killed_engine_is_followed_by_another_of_its_own_name(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
+        for _ in range(2):
+            await play(server)
+            os.kill(server.engine, signal.SIGKILL)
+            server.wait_for("(?s)ready in.*ready in")
+            server.wait_for_health("ready")
+    names = [event for event in closed(tmp_path / "trace.json") if event["name"] == "process_name"]
+    assert [event["args"]["name"] for event in names] == ["server", "model", "model"]
+
+
+def test_a_file_that_can_t_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:
+    outcome = reactor("run", "--port", "0", "--trace", "no/such/trace.json", cwd=write_project(tmp_path, MODEL))
+    assert outcome.code == 2
+    assert "can't write the trace to no/such/trace.json: No such file or directory" in outcome.err
+
+
+def test_a_file_that_is_full_becomes_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    trace = Trace(path, most_bytes=2000)
+    for number in range(5):
+        trace.shown(moment(number), STAGES)
+    trace.close()
+    before, after = closed(tmp_path / "trace.json.1"), closed(path)
+    assert [event["id"] for event in before if event["ph"] == "b" and event["name"] == "frame"] == [
+        f"s.{number}" for number in range(5)
+    ]
+    assert lanes(after) == lanes(before)
+
+
+def test_more_than_may_wait_is_lost_and_said(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json", most_waiting=2, write_s=60.0)
+    for number in range(5):
+        trace.dropped(moment(number), 1.0, "flushed")
+    trace.close()
+    assert [event["name"] for event in closed(tmp_path / "trace.json") if event["ph"] == "i"] == ["3 records lost"]
+
+
+def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        trace = Trace(tmp_path / "trace.json")
+        for number in range(50):
+            trace.shown(moment(number), STAGES)
+        trace.close()
+        trace.shown(moment(50), STAGES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert "the trace ends here" in caplog.text
+
+
+def test_what_the_model_does_is_of_its_process(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json")
+    span = {"lane": "model", "name": "step", "began": 1.0, "ended": 1.25, "args": {}}
+    trace.spans(Traced("s", 4711, [span]))
+    trace.close()
+    (step,) = [event for event in closed(tmp_path / "trace.json") if event["ph"] == "X"]
+    assert (step["pid"], step["ts"], step["dur"]) == (4711, 1e6, 250_000.0)
