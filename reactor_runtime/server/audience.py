@@ -61,8 +61,10 @@ class Audience:
             connection.put_text(text)
 
     def clear_screen(self) -> None:
-        """Forget the picture of the session before: the next client must not see it."""
+        """Forget the pictures of the session before, those on their way too: the next client must not see them."""
         self._held.clear()
+        for connection in self._members:
+            connection.outbox.drop_media()
 
 
 def _shows(view: View, track: str) -> bool:

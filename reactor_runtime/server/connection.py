@@ -40,17 +40,21 @@ class Closing:
 class Connection:
     """A client's side of the server; the socket's tasks empty the outbox and end after `closing`.
 
+    With `watches` it sees the sessions of others while it waits for its own; what comes is else of its own alone.
     `given_up` is set when the client reads too little to be told that it is over, `gone` when its socket is served no
     more.
     """
 
-    def __init__(self, role: Role, address: str, clock: Clock, figures: Figures | None = None) -> None:
+    def __init__(
+        self, role: Role, address: str, clock: Clock, figures: Figures | None = None, *, watches: bool = False
+    ) -> None:
         self.figures = figures or Figures()
         self.id = f"c-{secrets.token_hex(4)}"
         self.ids = {"client": self.id}  # fields of every log line that concerns it
         self.role = role
         self.address = address
         self.clock = clock
+        self.watches = watches
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.figures)
         self.view = View()

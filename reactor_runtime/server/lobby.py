@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from reactor_runtime import errors
@@ -15,10 +15,11 @@ from reactor_runtime.server.admission import Line
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.figures import Figures
+from reactor_runtime.server.greeting import Greeter
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
+from reactor_runtime.wire.protocol import CloseCode, ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Engine(Protocol):
 
 
 class Lobby:
-    """Give the model to one controller after the other, and let viewers watch; belongs to the server's loop."""
+    """Give the model to one controller after the other, and let all others watch; belongs to the server's loop."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Lobby:
         self.figures = figures or Figures()
         self._engine = engine
         self.audience = audience
+        self._greeter = Greeter(name, engine, audience)
         self._playout = playout
         self._most_viewers = most_viewers
         self._expose_errors = expose_errors
@@ -83,9 +85,11 @@ class Lobby:
         whose = connection.id, connection.role, connection.address
         logger.info("client attached id=%s role=%s from=%s", *whose, extra=connection.ids)
         if connection.role is Role.VIEWER:
-            self._welcome(connection)
+            self._greeter.greet(connection, self.session)
         else:
             self._seat_next()
+            if connection.watches and connection in self.line.waiting:
+                self._greeter.greet(connection, self.session)
         if self._engine.phase is EnginePhase.LOADING:
             connection.tell("reactor.session", loading_phase(self._engine))
 
@@ -100,8 +104,8 @@ class Lobby:
 
     def engine_ready(self, load_s: float) -> None:
         self._on_ready(load_s)
-        for connection in self.viewers:
-            self._welcome(connection)
+        for connection in self.viewers.difference(self.audience):
+            self._greeter.greet(connection, None)
         self._seat_next()
 
     def engine_said(self, message: seam.Message, ring: RingReader) -> None:
@@ -167,8 +171,11 @@ class Lobby:
         logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
         self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
         self.audience.clear_screen()
-        self._welcome(session.controller)
-        self.audience.tell("reactor.session", {"phase": "started", "session": session.id})
+        self._greeter.greet(session.controller, session)
+        for connection in self.line.waiting:
+            if connection.watches:
+                self._greeter.greet(connection, session)
+        self._tell_those_concerned("reactor.session", {"phase": "started", "session": session.id})
         for viewer in self.viewers:
             viewer.tell("reactor.state", session.state)
 
@@ -192,33 +199,17 @@ class Lobby:
         failed = reason not in ("left", "finished")
         if failed:
             self.figures.errors.add(ErrorCode.MODEL_ERROR)
-            self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
-        self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+            self._tell_those_concerned("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
+        self._tell_those_concerned("reactor.session", {"phase": "ended", "reason": reason, "message": message})
         self.audience.leave(controller)
         controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._seat_next()
 
-    def _welcome(self, connection: Connection) -> None:
-        """Let a client see the session, once there is something to tell of the model; a second time changes nothing."""
-        contract = self._engine.contract
-        if contract is None or self._engine.phase is not EnginePhase.READY or connection in self.audience:
-            return
-        session = self.session
-        connection.tell(
-            "reactor.welcome",
-            {
-                "protocol": SUBPROTOCOL,
-                "session": None if session is None else session.id,
-                "role": connection.role,
-                "model": self.name,
-                "tracks": contract["tracks"],
-                "schema": contract["schema"],
-                "state": {} if session is None else session.state,
-                "resume": None,
-                "limits": {"max_text_bytes": MAX_TEXT_BYTES, "max_media_bytes": MAX_MEDIA_BYTES},
-            },
-        )
-        self.audience.join(connection)
+    def _tell_those_concerned(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell controller and viewers how a session goes; those in line wait for news of their own."""
+        for connection in self.audience:
+            if connection not in self.line.waiting:
+                connection.tell(kind, data)
 
 
 def loading_phase(engine: Engine) -> dict[str, Any]:

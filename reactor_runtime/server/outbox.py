@@ -171,9 +171,13 @@ class Outbox:
     def finish(self) -> None:
         """Take nothing in any more; the messages that are left are still to be sent."""
         self.finished = True
+        self.drop_media()
+        self.news()
+
+    def drop_media(self) -> None:
+        """Drop the frames and the sound that wait: they belong to a session that is over."""
         self._slots.clear()
         self._sounds.drop()
-        self.news()
 
     def take(self) -> tuple[str | bytes | None, float | None]:
         """Take out the oldest of what may be sent; if nothing may be, say when to look again without any news."""

@@ -135,7 +135,8 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
         return
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
-    connection = Connection(role, address, house.clock, house.lobby.figures)
+    watches = websocket.query_params.get("watch") == "1"
+    connection = Connection(role, address, house.clock, house.lobby.figures, watches=watches)
     house.connections.add(connection)
     house.lobby.attach(connection)
     tasks = [

@@ -136,6 +136,12 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": "Where the server wants one; it may come as a header too, for every route",
         "schema": {"type": "string"},
     }
+    watch = {
+        "name": "watch",
+        "in": "query",
+        "description": "1: see the sessions of others while waiting in line",
+        "schema": {"type": "string", "enum": ["1"]},
+    }
     subprotocol = {
         "name": "Sec-WebSocket-Protocol",
         "in": "header",
@@ -152,7 +158,7 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if taken:
         text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, token, subprotocol]}
+    return {**socket, "description": text, "parameters": [role, watch, token, subprotocol]}
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class House:
         )
         self.intake = Intake(self.lobby, self.engine)
 
-    def come(self, role: Role = Role.CONTROLLER) -> Connection:
-        connection = Connection(role, "127.0.0.1", self.clock)
+    def come(self, role: Role = Role.CONTROLLER, *, watches: bool = False) -> Connection:
+        connection = Connection(role, "127.0.0.1", self.clock, watches=watches)
         self.lobby.attach(connection)
         return connection
 
@@ -85,6 +85,10 @@ async def told(connection: Connection) -> list[tuple[str, dict[str, Any]]]:
 
 async def types(connection: Connection) -> list[str]:
     return [kind for kind, _ in await told(connection)]
+
+
+async def places(connection: Connection) -> list[tuple[int, int]]:
+    return [(data["position"], data["length"]) for kind, data in await told(connection) if kind == "reactor.queue"]
 
 
 async def phases(connection: Connection) -> list[str]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,16 +15,9 @@ from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 from tests.engine.rig import frame as pixels
-from tests.server.house import House, phases, told, types
+from tests.server.house import House, phases, places, told, types
 
 FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    os.close(house.memory)
 
 
 async def test_the_first_controller_gets_the_model_and_is_welcomed_with_its_state(house: House) -> None:
@@ -44,13 +36,10 @@ async def test_those_in_line_are_told_their_place_at_once_and_on_each_change(hou
     house.come()
     house.begin()
     second, third = house.come(), house.come()
-    assert await told(second) == [
-        ("reactor.queue", {"position": 1, "length": 1}),
-        ("reactor.queue", {"position": 1, "length": 2}),
-    ]
-    assert await told(third) == [("reactor.queue", {"position": 2, "length": 2})]
+    assert await places(second) == [(1, 1), (1, 2)]
+    assert await places(third) == [(2, 2)]
     house.lobby.detach(second)
-    assert await told(third) == [("reactor.queue", {"position": 1, "length": 1})]
+    assert await places(third) == [(1, 1)]
 
 
 async def test_the_next_in_line_is_served_when_the_model_has_let_go(house: House) -> None:

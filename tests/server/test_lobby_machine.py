@@ -33,10 +33,10 @@ class Lobbies(RuleBasedStateMachine):
     def ready(self) -> bool:
         return self.house.engine.phase is EnginePhase.READY
 
-    @rule()
-    def come(self) -> None:
+    @rule(watches=st.booleans())
+    def come(self, watches: bool) -> None:
         free = self.controller is None and self.house.lobby.session is None and not self.line
-        connection = self.house.come()
+        connection = self.house.come(watches=watches)
         if len(self.line) >= MOST and not free:
             assert connection.closing is not None
         else:
@@ -113,6 +113,16 @@ class Lobbies(RuleBasedStateMachine):
             stopping = lobby.session.phase is SessionPhase.STOPPING
             assert lobby.session.id == starts[-1]
             assert stopping == (self.controller is None) == (lobby.session.id in stops)
+
+    @invariant()
+    def who_sees_a_session_has_asked_for_it_or_has_it(self) -> None:
+        lobby = self.house.lobby
+        running = lobby.session is not None and lobby.session.phase is SessionPhase.RUNNING
+        for connection in self.house.audience:
+            assert connection in lobby.everyone()
+            assert connection.watches or connection is self.controller or connection in self.viewers
+        for connection in [*self.viewers, *(each for each in self.line if each.watches)] if running else ():
+            assert connection in self.house.audience
 
     def seat(self) -> None:
         if self.ready and self.line and len(self.house.engine.of(seam.StartSession)) > self.sessions:

@@ -1,0 +1,50 @@
+"""Taking turns over real sockets: watching from the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.client import client, controlling
+from tests.server.running import RunningServer, serving, write_project
+
+MODEL = """
+class Level(InputState):
+    level: int = InputField(default=100, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: Level
+    fps = 60
+
+    def inference(self):
+        while True:
+            yield MyOutput(main_video=gray(self.state.level))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("turns"), MODEL)
+
+
+@pytest.fixture(scope="module")
+def server(project: Path) -> Iterator[RunningServer]:
+    with serving(project) as server:
+        yield server
+
+
+async def test_who_waits_sees_the_session_that_runs_and_then_its_own_from_the_start(server: RunningServer) -> None:
+    async with controlling(server.url) as first, client(server.url, watch="1") as second:
+        await second.data("reactor.welcome", role="viewer")
+        n = (await first.ask("set_level", {"level": 250}))["data"]["n"]
+        assert abs((await second.frame(applied=n)).level - 250) < 3
+        assert (await second.ask("set_level", {"level": 0}))["data"]["code"] == "not_controller"
+        await first.socket.close()
+        welcome = await second.data("reactor.welcome", role="controller")
+        frame = await second.frame()
+    assert welcome["state"] == {"level": 100}
+    assert (frame.header.seq, frame.header.applied) == (0, 0)
+    assert abs(frame.level - 100) < 3
