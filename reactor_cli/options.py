@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -51,6 +52,19 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str | int], i
         return number
 
     return parse
+
+
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+LONGEST_S = 30 * 24 * 3600
+
+
+def duration(given: str | float) -> float:
+    """Read a time as people write it, 90, 90s, 5m or 1h, in seconds; 0 is none."""
+    number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([smh]?)", str(given).strip().lower())
+    seconds = float(number[1]) * UNITS_S[number[2]] if number else -1.0
+    if not 0 <= seconds <= LONGEST_S:
+        raise typer.BadParameter(f'"{given}" is not a time up to 30 days, such as 90, 90s, 5m or 1h')
+    return seconds
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:

@@ -11,7 +11,16 @@ import typer
 
 from reactor_cli import access as strangers
 from reactor_cli import console
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, one_of, project_directory, whole_number
+from reactor_cli.options import (
+    Directory,
+    Overrides,
+    PathOption,
+    Verbose,
+    duration,
+    one_of,
+    project_directory,
+    whole_number,
+)
 from reactor_runtime.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
@@ -54,6 +63,14 @@ def run(
         int, typer.Option(parser=whole_number(0), metavar="N", help="How many may wait in line for the model.")
     ] = 16,
     max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="How many may watch.")] = 100,
+    max_session: Annotated[
+        float,
+        typer.Option(parser=duration, metavar="TIME", help="How long a turn lasts while others wait, such as 5m."),
+    ] = 0.0,
+    idle_timeout: Annotated[
+        float,
+        typer.Option(parser=duration, metavar="TIME", help="How long a controller may be silent before it is asked."),
+    ] = 0.0,
     token: strangers.TokenOption = None,
     allow_host: strangers.Hosts = None,
     allow_origin: strangers.Origins = None,
@@ -99,6 +116,7 @@ def run(
 
     from reactor_runtime import logs, prints
     from reactor_runtime.server.run import ServeOptions, serve
+    from reactor_runtime.server.turn import TurnLimits
 
     settings.json_logs = log_format == "json"
     logs.configure(log_level, "json" if log_format == "json" else "text")
@@ -111,6 +129,7 @@ def run(
         access=access,
         max_waiting=max_waiting,
         max_viewers=max_viewers,
+        limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout),
         log_level=log_level,
         log_format=log_format,
         trace=trace,

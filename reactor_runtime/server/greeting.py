@@ -9,6 +9,7 @@ from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.session import Session
 from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.server.turn import TurnLimits, TurnNotice
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL
 
 
@@ -26,6 +27,7 @@ class Greeter:
     name: str
     engine: Described
     audience: Audience
+    limits: TurnLimits
 
     def greet(self, connection: Connection, session: Session | None) -> None:
         """Let a client see the session, as its controller or a viewer, once there is something to tell of the model."""
@@ -44,7 +46,14 @@ class Greeter:
                 "schema": contract["schema"],
                 "state": {} if session is None else session.state,
                 "resume": None,
-                "limits": {"max_text_bytes": MAX_TEXT_BYTES, "max_media_bytes": MAX_MEDIA_BYTES},
+                "limits": {
+                    "max_text_bytes": MAX_TEXT_BYTES,
+                    "max_media_bytes": MAX_MEDIA_BYTES,
+                    "max_session_s": self.limits.max_session_s or None,
+                    "idle_timeout_s": self.limits.idle_timeout_s or None,
+                },
             },
         )
+        if session is not None and (left_s := session.turn.left_s) is not None:
+            connection.tell("reactor.session", {"phase": TurnNotice.ENDING, "seconds": left_s})
         self.audience.join(connection)

@@ -26,9 +26,10 @@ class Intake:
         session = self._session_of(connection)
         if session is None:
             code, why = ErrorCode.NOT_CONTROLLER, _why_not(connection)
-        elif not self._engine.busy and session.send_event(event):
-            return
         else:
+            session.turn.sign()
+            if not self._engine.busy and session.send_event(event):
+                return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
         connection.error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
 
@@ -41,6 +42,7 @@ class Intake:
         if session is None:
             connection.error(ErrorCode.NOT_CONTROLLER, f"{_why_not(connection)}: the binary message was dropped")
             return
+        session.turn.sign()
         try:
             track, file = self._address(data)
         except WireError as error:
@@ -48,6 +50,12 @@ class Intake:
             return
         if not self._engine.busy:  # a model that far behind has no use for it: the newest counts
             session.send_media(track, file)
+
+    def here(self, connection: Connection) -> None:
+        """Take note that a client has given a sign; only the controller's matters."""
+        session = self._session_of(connection)
+        if session is not None:
+            session.turn.sign()
 
     def _session_of(self, connection: Connection) -> Session | None:
         session = self._lobby.session

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from reactor_runtime import errors
+from reactor_runtime.clock import Clock
 from reactor_runtime.media.jpeg import QUALITY
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader
@@ -19,11 +21,17 @@ from reactor_runtime.server.greeting import Greeter
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.server.turn import TurnEnd, TurnLimits
 from reactor_runtime.wire.protocol import CloseCode, ErrorCode
 
 logger = logging.getLogger(__name__)
 
 FAILED_SESSIONS = 3
+ENDINGS = {
+    TurnEnd.LEFT: "the controller has gone",
+    TurnEnd.TIME: "the turn is over: others wait",
+    TurnEnd.IDLE: "the controller gave no sign of being there",
+}
 
 
 class Engine(Protocol):
@@ -52,6 +60,8 @@ class Lobby:
         engine: Engine,
         audience: Audience,
         playout: Playout,
+        clock: Clock,
+        limits: TurnLimits,
         most_waiting: int,
         most_viewers: int,
         expose_errors: bool,
@@ -66,8 +76,11 @@ class Lobby:
         self.figures = figures or Figures()
         self._engine = engine
         self.audience = audience
-        self._greeter = Greeter(name, engine, audience)
+        self._greeter = Greeter(name, engine, audience, limits)
         self._playout = playout
+        self._new_session = partial(
+            Session, audience=audience, playout=playout, send=engine.send, clock=clock, limits=limits
+        )
         self._most_viewers = most_viewers
         self._expose_errors = expose_errors
         self._on_ready = on_ready
@@ -98,7 +111,7 @@ class Lobby:
         self.viewers.discard(connection)
         self.audience.leave(connection)
         if self.line.leave(connection):
-            tell_positions(self.line)
+            self._line_changed()
         elif self.session is not None and self.session.controller is connection:
             self.session.stop()
 
@@ -150,18 +163,19 @@ class Lobby:
         for connection in self.audience:
             connection.tell("reactor.stats", {**shared, **connection.statistics(now)})
 
-    @property
-    def _engine_free(self) -> bool:
-        return self.session is None and self._engine.phase is EnginePhase.READY
-
     def _seat_next(self) -> None:
         """Start a session for whoever is next, if the model is free."""
-        if self._engine_free:
+        if self.session is None and self._engine.phase is EnginePhase.READY:
             controller = self.line.next()
             if controller is not None:
-                self.session = Session(controller, self.audience, self._playout, self._engine.send)
+                self.session = self._new_session(controller)
                 self.session.start()
+        self._line_changed()
+
+    def _line_changed(self) -> None:
         tell_positions(self.line)
+        if self.session is not None:
+            self.session.turn.others_wait(bool(self.line.waiting))
 
     def _session_started(self, session: Session, started: seam.Started) -> None:
         session.began(started)
@@ -178,12 +192,13 @@ class Lobby:
         self._tell_those_concerned("reactor.session", {"phase": "started", "session": session.id})
         for viewer in self.viewers:
             viewer.tell("reactor.state", session.state)
+        session.turn.begin(others_wait=bool(self.line.waiting))
 
     def _session_ended(self, session: Session, ended: seam.Ended) -> None:
         if ended.error is None:
             self.failed_in_a_row = 0
             if session.phase is SessionPhase.STOPPING:
-                self._end(session, "left", "the controller has gone")
+                self._end(session, session.end, ENDINGS[session.end])
             else:
                 self._end(session, "finished", "the model has finished this session")
             return
@@ -195,8 +210,9 @@ class Lobby:
         logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
         self.session = None
         self.figures.sessions.add(reason)
+        session.turn.stop()
         controller = session.controller
-        failed = reason not in ("left", "finished")
+        failed = reason not in ("finished", *TurnEnd)
         if failed:
             self.figures.errors.add(ErrorCode.MODEL_ERROR)
             self._tell_those_concerned("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})

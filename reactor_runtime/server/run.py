@@ -41,6 +41,7 @@ from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 from reactor_runtime.server.trace import Trace
+from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.server.websocket import House, serve_socket
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -79,6 +80,7 @@ class ServeOptions:
     access: Access = field(default_factory=Access)
     max_waiting: int = 16
     max_viewers: int = 100
+    limits: TurnLimits = field(default_factory=TurnLimits)
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
@@ -142,6 +144,8 @@ class Service:
             engine=self._supervisor,
             audience=audience,
             playout=self._playout,
+            clock=self._clock,
+            limits=options.limits,
             most_waiting=options.max_waiting,
             most_viewers=options.max_viewers,
             expose_errors=options.exposes_errors,

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+from reactor_runtime.clock import Clock
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.turn import Turn, TurnEnd, TurnLimits, TurnNotice
 from reactor_runtime.wire.messages import Event
 
 logger = logging.getLogger(__name__)
@@ -33,7 +35,14 @@ class Session:
     """Carry events of the controller to the engine, and what the engine answers to those it concerns."""
 
     def __init__(
-        self, controller: Connection, audience: Audience, playout: Playout, send: Callable[[seam.ToEngine], None]
+        self,
+        controller: Connection,
+        audience: Audience,
+        playout: Playout,
+        send: Callable[[seam.ToEngine], None],
+        *,
+        clock: Clock,
+        limits: TurnLimits,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.controller = controller
@@ -43,6 +52,8 @@ class Session:
         self._audience = audience
         self._playout = playout
         self.send = send
+        self.turn = Turn(limits, clock, self._announce, self.stop)
+        self.end = TurnEnd.LEFT
         self._started_at = 0.0
         self._early: list[seam.ClientEvent | seam.Media] = []
 
@@ -59,10 +70,12 @@ class Session:
                 self.send(message)
         self._early.clear()
 
-    def stop(self) -> None:
-        """Tell the engine that the controller has gone; may be called twice."""
+    def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
+        """Tell the engine that the turn is over; may be called twice, the first reason stands."""
         if self.phase is not SessionPhase.STOPPING:
             self.phase = SessionPhase.STOPPING
+            self.end = end
+            self.turn.stop()
             self.send(seam.StopSession(self.id))
 
     def send_event(self, event: Event) -> bool:
@@ -117,6 +130,13 @@ class Session:
                 logger.error(
                     "the engine said something unexpected: %s", type(message).__name__, extra=self.controller.ids
                 )
+
+    def _announce(self, notice: TurnNotice, seconds: float | None) -> None:
+        data = {"phase": notice, "seconds": seconds}
+        if notice is TurnNotice.IDLE:
+            self.controller.tell("reactor.session", data)
+        else:
+            self._audience.tell("reactor.session", data)
 
     def _answer(self, answer: seam.Answer) -> None:
         if answer.ticket is None:

@@ -38,7 +38,7 @@ from reactor_runtime.server.limits import (
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.wire.codec import decode_text
-from reactor_runtime.wire.messages import Ack, Event, Ping, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
 
 logger = logging.getLogger(__name__)
@@ -221,6 +221,8 @@ def _take(text: str, connection: Connection, house: House) -> None:
             house.intake.event(connection, message)
         case Ack():
             connection.outbox.acknowledge(message.track, message.seq)
+        case Here():
+            house.intake.here(connection)
         case Ping():
             connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
         case View():

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.messages import Ack, Event, Ping, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import RESERVED_PREFIX, ErrorCode
 
 MAX_DEPTH = 64
 MAX_SEQ = 2**32 - 1
 LOWEST_FPS = 0.01
 
-ClientMessage = Event | Ack | Ping | View
+ClientMessage = Event | Ack | Here | Ping | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
@@ -90,13 +90,15 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
     match kind:
         case "reactor.ack":
             return _ack(data)
+        case "reactor.here":
+            _check_keys("reactor.here", data, ())
+            return Here()
         case "reactor.ping":
             return _ping(data)
         case "reactor.view":
             return _view(data)
-    raise _invalid(
-        f"unknown type {_quote(kind)}: a client sends reactor.ack, reactor.ping, reactor.view or a model event"
-    )
+    known = "reactor.ack, reactor.here, reactor.ping, reactor.view"
+    raise _invalid(f"unknown type {_quote(kind)}: a client sends {known} or a model event")
 
 
 def _id(message: dict[str, Any]) -> str | int | None:
@@ -150,7 +152,7 @@ def _rate(value: object) -> float:
 def _check_keys(kind: str, data: dict[str, Any], known: tuple[str, ...]) -> None:
     for key in data:
         if key not in known:
-            raise _invalid(f"{kind}: unknown key {_quote(key)}, known: {', '.join(known)}")
+            raise _invalid(f"{kind}: unknown key {_quote(key)}, known: {', '.join(known) or 'none'}")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

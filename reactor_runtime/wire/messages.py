@@ -30,6 +30,11 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True)
+class Here:
+    """Somebody is there, though they send nothing to the model."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """All that this client wants to be sent, replacing its earlier wish; None is no limit and every track."""
 

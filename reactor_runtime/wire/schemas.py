@@ -16,6 +16,7 @@ STRING: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 ID: Schema = {"type": ["string", "integer"]}
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
+SECONDS: Schema = {"type": ["number", "null"], "minimum": 0}
 STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
 
 
@@ -68,6 +69,7 @@ def from_client() -> dict[str, Schema]:
     )
     return {
         "reactor.ack": said_by_client("reactor.ack", ack, "All frames of the track up to `seq` have been shown."),
+        "reactor.here": said_by_client("reactor.here", record({}, additionalProperties=False), "Somebody is there."),
         "reactor.ping": said_by_client("reactor.ping", ping, "Ask for a pong, which comes at once."),
         "reactor.view": said_by_client("reactor.view", view, "All that this client wants to be sent from here on."),
     }
@@ -145,6 +147,8 @@ def _welcome() -> Schema:
                 {
                     "max_text_bytes": {**COUNT, "examples": [MAX_TEXT_BYTES]},
                     "max_media_bytes": {**COUNT, "examples": [MAX_MEDIA_BYTES]},
+                    "max_session_s": SECONDS,
+                    "idle_timeout_s": SECONDS,
                 }
             ),
         }
@@ -152,7 +156,7 @@ def _welcome() -> Schema:
 
 
 def _session() -> Schema:
-    reasons = ["left", "finished", "model_error", "model_died", "server_stopping"]
+    reasons = ["left", "turn_over", "idle", "finished", "model_error", "model_died", "server_stopping"]
     elapsed_s = {"type": "number", "minimum": 0}
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (
@@ -160,6 +164,8 @@ def _session() -> Schema:
             {},
         ),
         "started": ({"session": STRING}, {}),
+        "ending": ({"seconds": SECONDS}, {}),
+        "idle": ({"seconds": SECONDS}, {}),
         "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
         "failed": ({"message": STRING}, {}),
     }

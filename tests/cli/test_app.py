@@ -94,6 +94,11 @@ def test_version(tmp_path: Path) -> None:
         (["run", "-x"], "there is no option -x", "`reactor run --help`"),
         (["run", "--port", "x"], '--port: "x" is not a whole number from 0 to 65535', "`reactor run --help`"),
         (["run", "--port", "65536"], '--port: "65536" is not a whole number from 0 to 65535', "`reactor run --help`"),
+        (
+            ["run", "--max-session", "5 min"],
+            '--max-session: "5 min" is not a time up to 30 days, such as 90, 90s, 5m or 1h',
+            "`reactor run --help`",
+        ),
         (["run", "--max-waiting", "-1"], '--max-waiting: "-1" is not a whole number from 0 on', "`reactor run --help`"),
         (["run", "--log-level", "loud"], '--log-level: "loud" is none of debug, info,', "`reactor run --help`"),
         (["run", "--log-format", "xml"], '--log-format: "xml" is none of text, json', "`reactor run --help`"),

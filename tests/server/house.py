@@ -15,13 +15,23 @@ from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.server.turn import TurnLimits
 from tests.fakes import FakeClock, FakeEngine, HandEncoder, settle
+
+NO_LIMITS = TurnLimits()
 
 
 class House:
     """A lobby with what surrounds it; the tests speak for clients and engine."""
 
-    def __init__(self, *, most_waiting: int = 2, most_viewers: int = 2, expose_errors: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        most_waiting: int = 2,
+        most_viewers: int = 2,
+        expose_errors: bool = True,
+        limits: TurnLimits = NO_LIMITS,
+    ) -> None:
         self.clock = FakeClock()
         self.engine = FakeEngine()
         self.audience = Audience()
@@ -34,6 +44,8 @@ class House:
             engine=self.engine,
             audience=self.audience,
             playout=self.playout,
+            clock=self.clock,
+            limits=limits,
             most_waiting=most_waiting,
             most_viewers=most_viewers,
             expose_errors=expose_errors,

@@ -12,22 +12,32 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.session import SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.wire.messages import Event
 from tests.server.house import House
 
 MOST = 3
+LIMITS = TurnLimits(max_session_s=40, idle_timeout_s=25)
 
 
 class Lobbies(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.house = House(most_waiting=MOST, most_viewers=MOST)
+        self.house = House(most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
         self.line: list[Connection] = []
         self.viewers: list[Connection] = []
         self.controller: Connection | None = None
+        self.released: Connection | None = None
+        self.began_at: float | None = None
+        self.sign_at = self.crowded_at = 0.0
         self.sessions = 0
 
     def teardown(self) -> None:
         os.close(self.house.memory)
+
+    @property
+    def now(self) -> float:
+        return self.house.clock.now()
 
     @property
     def ready(self) -> bool:
@@ -40,6 +50,7 @@ class Lobbies(RuleBasedStateMachine):
         if len(self.line) >= MOST and not free:
             assert connection.closing is not None
         else:
+            self.crowded_at = self.crowded_at if self.line else self.now
             self.line.append(connection)
             self.seat()
 
@@ -60,14 +71,36 @@ class Lobbies(RuleBasedStateMachine):
         for _ in range(1 + twice):
             self.house.lobby.detach(gone)
         if gone is self.controller:
-            self.controller = None
+            self.controller = self.began_at = None
         else:
             (self.line if gone in self.line else self.viewers).remove(gone)
 
-    @precondition(lambda self: self.house.lobby.session is not None)
+    @precondition(lambda self: self.house.lobby.session is not None and self.began_at is None)
     @rule()
     def begin(self) -> None:
         self.house.begin(level=1)
+        if self.controller is not None:
+            self.began_at = self.sign_at = self.now
+            self.crowded_at = self.now
+
+    @rule(seconds=st.integers(1, 60))
+    def wait(self, seconds: int) -> None:
+        """Let time pass; a turn that has its end by then is over, and no other."""
+        clock = self.house.clock
+        until = clock.now() + seconds
+        ends = [] if self.began_at is None else [self.sign_at + LIMITS.idle_timeout_s + LIMITS.answer_s]
+        if self.began_at is not None and self.line:
+            ends.append(max(self.began_at + LIMITS.max_session_s, self.crowded_at + LIMITS.notice_s))
+        clock.move_to(until)
+        if min(ends, default=until + 1) <= until:
+            self.released, self.controller, self.began_at = self.controller, None, None
+
+    @precondition(lambda self: self.controller is not None)
+    @rule()
+    def speak(self) -> None:
+        assert self.controller is not None
+        self.house.intake.event(self.controller, Event("set_level", "{}"))
+        self.sign_at = self.now
 
     @precondition(lambda self: self.house.lobby.session is not None)
     @rule(error=st.none() | st.just("broken"))
@@ -120,7 +153,7 @@ class Lobbies(RuleBasedStateMachine):
         running = lobby.session is not None and lobby.session.phase is SessionPhase.RUNNING
         for connection in self.house.audience:
             assert connection in lobby.everyone()
-            assert connection.watches or connection is self.controller or connection in self.viewers
+            assert connection.watches or connection in (self.controller, self.released, *self.viewers)
         for connection in [*self.viewers, *(each for each in self.line if each.watches)] if running else ():
             assert connection in self.house.audience
 
@@ -130,8 +163,8 @@ class Lobbies(RuleBasedStateMachine):
             self.sessions += 1
 
     def over(self, ended: Connection | None) -> None:
-        assert ended is None or ended.closing is not None
-        self.controller = None
+        assert all(each is None or each.closing is not None for each in (ended, self.released))
+        self.controller = self.released = self.began_at = None
 
 
 TestLobbies = Lobbies.TestCase

@@ -48,3 +48,28 @@ async def test_who_waits_sees_the_session_that_runs_and_then_its_own_from_the_st
     assert welcome["state"] == {"level": 100}
     assert (frame.header.seq, frame.header.applied) == (0, 0)
     assert abs(frame.level - 100) < 3
+
+
+async def test_turns_change_by_themselves_and_who_waited_first_is_first(project: Path) -> None:
+    with serving(project, "--max-session", "0.8s") as server:
+        async with client(server.url) as first, client(server.url) as second, client(server.url) as third:
+            assert (await third.data("reactor.queue"))["position"] == 2
+            for turn in (first, second):
+                await turn.data("reactor.session", phase="started")
+                assert (await turn.data("reactor.session", phase="ending"))["seconds"] <= 0.8
+                ended = await turn.data("reactor.session", phase="ended")
+                assert ended["reason"] == "turn_over"
+                assert await turn.closed() == (1000, "the turn is over: others wait")
+            await third.data("reactor.session", phase="started")
+            assert (await third.ask("set_level", {"level": 1}))["type"] == "reactor.reply"
+
+
+async def test_a_silent_controller_is_asked_and_released(project: Path) -> None:
+    with serving(project, "--idle-timeout", "0.3s") as server:
+        async with client(server.url) as controller:
+            assert (await controller.data("reactor.session", phase="idle"))["seconds"] == 0.3
+            await controller.send("reactor.here")
+            await controller.data("reactor.session", phase="idle", seconds=None)
+            await controller.data("reactor.session", phase="idle", seconds=0.3)
+            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "idle"
+            assert (await controller.closed())[0] == 1000

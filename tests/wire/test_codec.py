@@ -120,7 +120,7 @@ INVALID = {
     "id bool": ('{"type": "a", "id": true}', "got true"),
     "id float": ('{"type": "a", "id": 1.5}', "got 1.5"),
     "unknown key": ('{"type": "a", "payload": {}}', 'unknown key "payload"'),
-    "reserved": ('{"type": "reactor.welcome"}', "reactor.ack, reactor.ping, reactor.view"),
+    "reserved": ('{"type": "reactor.welcome"}', "reactor.ack, reactor.here, reactor.ping, reactor.view"),
     "reserved and empty": ('{"type": "reactor."}', 'unknown type "reactor."'),
     "ack without seq": ('{"type": "reactor.ack", "data": {"track": "v"}}', "seq must be an integer"),
     "ack without track": ('{"type": "reactor.ack", "data": {"seq": 1}}', "track must be the name of a track"),

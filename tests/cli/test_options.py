@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+import typer
+
+from reactor_cli.options import duration
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("0", 0),
+        ("90", 90),
+        ("90s", 90),
+        ("5m", 300),
+        ("1h", 3600),
+        ("1.5M", 90),
+        (" 2 h ", 7200),
+        (0.0, 0),
+        ("720h", 2592000),
+    ],
+)
+def test_times_are_read_as_people_write_them(given: str | float, seconds: float) -> None:
+    assert duration(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "s", "-1", "5d", "1h30m", "1e9", "nan", "inf", "721h", "٣"])
+def test_what_is_no_time_is_said_to_be_none(given: str) -> None:
+    with pytest.raises(typer.BadParameter, match="90, 90s, 5m or 1h"):
+        duration(given)
