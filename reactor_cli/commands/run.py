@@ -71,6 +71,12 @@ def run(
         float,
         typer.Option(parser=duration, metavar="TIME", help="How long a controller may be silent before it is asked."),
     ] = 0.0,
+    resume_grace: Annotated[
+        float,
+        typer.Option(
+            parser=duration, metavar="TIME", help="How long a controller whose network broke may take to return."
+        ),
+    ] = 0.0,
     token: strangers.TokenOption = None,
     allow_host: strangers.Hosts = None,
     allow_origin: strangers.Origins = None,
@@ -129,7 +135,7 @@ def run(
         access=access,
         max_waiting=max_waiting,
         max_viewers=max_viewers,
-        limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout),
+        limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
         log_level=log_level,
         log_format=log_format,
         trace=trace,

@@ -163,7 +163,7 @@ class BlockDriver:
             self._settle(playing)
             if isinstance(item, ModelSaid):
                 self._sink.send(item)
-            elif item is not None and self._fits(playing, item.frames):
+            elif item is not None and not session.held and self._fits(playing, item.frames):
                 self._trace(session, item)
                 await self._hand_over(item)
                 playing.append(item.frames)

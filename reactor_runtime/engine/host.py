@@ -252,6 +252,9 @@ class Host:
                 self._stopped.add(message.session)
                 if current is not None and current[0].id == message.session:
                     self._driver.stop(current[0])
+            case seam.Hold():
+                if current is not None and current[0].id == message.session:
+                    current[0].hold(message.held)
             case seam.Media():
                 self.inputs.push(message.session, message.track, message.file)
             case seam.Shutdown():

@@ -188,6 +188,8 @@ class Emitter:
         return Piece(track, seq, payload, due)
 
     def _full(self, *, alone: bool) -> bool:
+        if self._session is not None and self._session.held:
+            return True
         return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps, alone=alone)
 
     def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:

@@ -44,6 +44,7 @@ class Session:
         self.started_at = clock.now()
         self.stopping = False
         self.nudged = False
+        self.held = False
         self._clock = clock
         self.applied = 0
         self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
@@ -78,6 +79,11 @@ class Session:
         while self._unshown and self._unshown[0][0] <= applied:
             first.append(self._unshown.popleft()[1])
         return tuple(first)
+
+    def hold(self, held: bool) -> None:
+        """Make nothing more while `held`: the controller is away and may come back. Events go on being handled."""
+        self.held = held
+        self.wake()
 
     def nudge(self) -> None:
         """Let a model that idles go on: there is something to read."""

@@ -42,6 +42,14 @@ class StopSession:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """server → engine: the controller has lost its connection, make nothing more; or it is there again, go on."""
+
+    session: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClientEvent:
     """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer.
 
@@ -238,7 +246,7 @@ class Traced:
     spans: list[dict[str, Any]]
 
 
-ToEngine = Load | StartSession | StopSession | ClientEvent | Media | Credit | Shutdown
+ToEngine = Load | StartSession | StopSession | Hold | ClientEvent | Media | Credit | Shutdown
 ToServer = (
     Loading
     | Described

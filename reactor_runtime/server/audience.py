@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from reactor_runtime.server.connection import Connection
@@ -55,10 +55,12 @@ class Audience:
         for connection in self._members:
             connection.outbox.hush()
 
-    def tell(self, kind: str, data: Mapping[str, Any]) -> None:
+    def tell(self, kind: str, data: Mapping[str, Any], *, but: Collection[Connection] = ()) -> None:
+        """Tell all but a few; those in line, say, wait for news of a session of their own."""
         text = encode_text(kind, data)
         for connection in self:
-            connection.put_text(text)
+            if connection not in but:
+                connection.put_text(text)
 
     def clear_screen(self) -> None:
         """Forget the pictures of the session before, those on their way too: the next client must not see them."""

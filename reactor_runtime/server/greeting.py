@@ -45,12 +45,13 @@ class Greeter:
                 "tracks": contract["tracks"],
                 "schema": contract["schema"],
                 "state": {} if session is None else session.state,
-                "resume": None,
+                "resume": session.resume_secret if controls and session is not None else None,
                 "limits": {
                     "max_text_bytes": MAX_TEXT_BYTES,
                     "max_media_bytes": MAX_MEDIA_BYTES,
                     "max_session_s": self.limits.max_session_s or None,
                     "idle_timeout_s": self.limits.idle_timeout_s or None,
+                    "resume_grace_s": self.limits.resume_grace_s or None,
                 },
             },
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -85,8 +85,14 @@ class Lobby:
         self._expose_errors = expose_errors
         self._on_ready = on_ready
 
-    def attach(self, connection: Connection) -> None:
-        """Let a client in: to the model, into the line, or among the viewers; a full house closes its socket."""
+    def attach(self, connection: Connection, resume: str = "") -> None:
+        """Let a client in: to the model, into the line, or among the viewers; a full house closes its socket.
+
+        A controller that brings the secret of the running session, as `resume`, is back in it.
+        """
+        if resume and self.session is not None and self.session.is_resumed_by(resume):
+            self._resume(self.session, connection)
+            return
         if connection.role is Role.VIEWER:
             if len(self.viewers) >= self._most_viewers:
                 connection.close(CloseCode.FULL, f"{self._most_viewers} viewers are watching already; try again later")
@@ -106,14 +112,16 @@ class Lobby:
         if self._engine.phase is EnginePhase.LOADING:
             connection.tell("reactor.session", loading_phase(self._engine))
 
-    def detach(self, connection: Connection) -> None:
-        """Take note that a client has gone, whatever it was."""
+    def detach(self, connection: Connection, *, lost: bool = False) -> None:
+        """Take note that a client has gone, whatever it was; one whose connection is `lost` may come back."""
         self.viewers.discard(connection)
         self.audience.leave(connection)
         if self.line.leave(connection):
-            self._line_changed()
-        elif self.session is not None and self.session.controller is connection:
-            self.session.stop()
+            line_changed(self.line, self.session)
+        elif (session := self.session) is not None and session.controller is connection:
+            if lost and session.leave():
+                return
+            session.stop()
 
     def engine_ready(self, load_s: float) -> None:
         self._on_ready(load_s)
@@ -170,12 +178,7 @@ class Lobby:
             if controller is not None:
                 self.session = self._new_session(controller)
                 self.session.start()
-        self._line_changed()
-
-    def _line_changed(self) -> None:
-        tell_positions(self.line)
-        if self.session is not None:
-            self.session.turn.others_wait(bool(self.line.waiting))
+        line_changed(self.line, self.session)
 
     def _session_started(self, session: Session, started: seam.Started) -> None:
         session.began(started)
@@ -189,10 +192,16 @@ class Lobby:
         for connection in self.line.waiting:
             if connection.watches:
                 self._greeter.greet(connection, session)
-        self._tell_those_concerned("reactor.session", {"phase": "started", "session": session.id})
+        self.audience.tell("reactor.session", {"phase": "started", "session": session.id}, but=self.line.waiting)
         for viewer in self.viewers:
             viewer.tell("reactor.state", session.state)
         session.turn.begin(others_wait=bool(self.line.waiting))
+
+    def _resume(self, session: Session, connection: Connection) -> None:
+        logger.info("session resumed id=%s client=%s from=%s", session.id, connection.id, connection.address)
+        session.resume(connection)
+        self._greeter.greet(connection, session)
+        self.audience.tell("reactor.session", {"phase": "resumed", "session": session.id})
 
     def _session_ended(self, session: Session, ended: seam.Ended) -> None:
         if ended.error is None:
@@ -215,17 +224,15 @@ class Lobby:
         failed = reason not in ("finished", *TurnEnd)
         if failed:
             self.figures.errors.add(ErrorCode.MODEL_ERROR)
-            self._tell_those_concerned("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
-        self._tell_those_concerned("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+            self.audience.tell(
+                "reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message}, but=self.line.waiting
+            )
+        self.audience.tell(
+            "reactor.session", {"phase": "ended", "reason": reason, "message": message}, but=self.line.waiting
+        )
         self.audience.leave(controller)
         controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._seat_next()
-
-    def _tell_those_concerned(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell controller and viewers how a session goes; those in line wait for news of their own."""
-        for connection in self.audience:
-            if connection not in self.line.waiting:
-                connection.tell(kind, data)
 
 
 def loading_phase(engine: Engine) -> dict[str, Any]:
@@ -233,10 +240,12 @@ def loading_phase(engine: Engine) -> dict[str, Any]:
     return {"phase": "loading", "detail": engine.detail, "elapsed_s": round(engine.loading_s, 1)}
 
 
-def tell_positions(line: Line[Connection]) -> None:
-    """Tell those who wait what changed of their place."""
+def line_changed(line: Line[Connection], session: Session | None) -> None:
+    """Tell those who wait what changed of their place, and the turn that runs whether anybody does."""
     length = len(line.waiting)
     for position, connection in enumerate(line.waiting, start=1):
         if connection.told_position != (position, length):
             connection.told_position = (position, length)
             connection.tell("reactor.queue", {"position": position, "length": length})
+    if session is not None:
+        session.turn.others_wait(length > 0)

@@ -16,6 +16,7 @@ from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.turn import Turn, TurnEnd, TurnLimits, TurnNotice
 from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class Session:
         self._audience = audience
         self._playout = playout
         self.send = send
+        self.client = controller.id  # as the model knows it, however often it comes back
+        self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
         self.turn = Turn(limits, clock, self._announce, self.stop)
         self.end = TurnEnd.LEFT
         self._started_at = 0.0
@@ -77,6 +80,28 @@ class Session:
             self.end = end
             self.turn.stop()
             self.send(seam.StopSession(self.id))
+
+    def leave(self) -> bool:
+        """Keep the session for a controller that has lost its connection; False when it is not to be kept."""
+        if self.phase is not SessionPhase.RUNNING or not self.turn.leave():
+            return False
+        self._audience.leave(self.controller)
+        self.send(seam.Hold(self.id, held=True))
+        return True
+
+    def is_resumed_by(self, secret: str) -> bool:
+        """Tell whether who brings this secret is the controller."""
+        if self.phase is not SessionPhase.RUNNING or self.resume_secret is None:
+            return False
+        return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
+
+    def resume(self, connection: Connection) -> None:
+        """Go on with another connection of the controller's; one it may still have is closed."""
+        former, self.controller = self.controller, connection
+        self._audience.leave(former)
+        former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
+        self.turn.come_back()
+        self.send(seam.Hold(self.id, held=False))
 
     def send_event(self, event: Event) -> bool:
         """Pass an event on, or keep it until the session has begun; False when too many are kept already."""
@@ -116,6 +141,8 @@ class Session:
             case seam.Traced():
                 if self.controller.figures.trace is not None:
                     self.controller.figures.trace.spans(message)
+            case seam.Answer() | seam.Refusal() if self._is_of_another_connection(message):
+                logger.debug("an answer came after its connection had gone session=%s", self.id)
             case seam.Answer():
                 self._answer(message)
             case seam.Refusal():
@@ -138,6 +165,10 @@ class Session:
         else:
             self._audience.tell("reactor.session", data)
 
+    def _is_of_another_connection(self, answer: seam.Answer | seam.Refusal) -> bool:
+        """Tell that whoever asked isn't there any more: an id means something on its own connection only."""
+        return answer.ticket is not None and answer.client != self.controller.id
+
     def _answer(self, answer: seam.Answer) -> None:
         if answer.ticket is None:
             if answer.reply is not None:  # nobody asked by id: a message for the one who sent the event
@@ -151,5 +182,5 @@ class Session:
     def _deliver(self, said: seam.ModelSaid) -> None:
         if said.client is None:
             self._audience.tell(said.type, said.data)
-        elif said.client == self.controller.id:
+        elif said.client == self.client:
             self.controller.tell(said.type, said.data)

@@ -47,6 +47,7 @@ UNSENT_BYTES = 16 * 1024
 PING_S = 5.0
 NO_PONG_S = 20.0
 MOST_A_TURN = 50
+GOODBYES = (1000, 1001, 1005)  # done, a page that is left, no code
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
@@ -76,6 +77,12 @@ class SocketProtocol(LimitedSocket):
     def ready(self) -> bool:
         """Tell whether what is posted goes to the kernel at once."""
         return self.writable.is_set()
+
+    @property
+    def said_goodbye(self) -> bool:
+        """Tell whether the client has closed the connection, and not as one that means to come back."""
+        received = self.conn.close_rcvd
+        return received is not None and received.code in GOODBYES
 
     def post(self, item: str | bytes) -> None:
         """Send a message without waiting; nothing happens when the connection is over."""
@@ -138,7 +145,7 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     watches = websocket.query_params.get("watch") == "1"
     connection = Connection(role, address, house.clock, house.lobby.figures, watches=watches)
     house.connections.add(connection)
-    house.lobby.attach(connection)
+    house.lobby.attach(connection, websocket.query_params.get("resume", "") if role is Role.CONTROLLER else "")
     tasks = [
         asyncio.create_task(_receive(websocket, connection, house)),
         asyncio.create_task(_send(websocket, connection, house)),
@@ -147,7 +154,7 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        house.lobby.detach(connection)
+        house.lobby.detach(connection, lost=_is_lost(websocket, connection))
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -156,6 +163,14 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
         house.connections.discard(connection)
         connection.gone.set()
         logger.info("client gone id=%s", connection.id, extra=connection.ids)
+
+
+def _is_lost(websocket: WebSocket, connection: Connection) -> bool:
+    """Tell a connection that broke, or was given up, from one that either side has closed as it should be."""
+    if connection.closing is not None and not connection.given_up.is_set():
+        return False
+    socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
+    return not socket_of_client.said_goodbye
 
 
 def _role(value: str) -> Role:

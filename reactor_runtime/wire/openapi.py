@@ -142,6 +142,12 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": "1: see the sessions of others while waiting in line",
         "schema": {"type": "string", "enum": ["1"]},
     }
+    resume = {
+        "name": "resume",
+        "in": "query",
+        "description": "The secret of `reactor.welcome`, of a controller that has lost its connection",
+        "schema": {"type": "string"},
+    }
     subprotocol = {
         "name": "Sec-WebSocket-Protocol",
         "in": "header",
@@ -158,7 +164,7 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if taken:
         text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, watch, token, subprotocol]}
+    return {**socket, "description": text, "parameters": [role, watch, resume, token, subprotocol]}
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def _welcome() -> Schema:
                     "max_media_bytes": {**COUNT, "examples": [MAX_MEDIA_BYTES]},
                     "max_session_s": SECONDS,
                     "idle_timeout_s": SECONDS,
+                    "resume_grace_s": SECONDS,
                 }
             ),
         }
@@ -166,6 +167,8 @@ def _session() -> Schema:
         "started": ({"session": STRING}, {}),
         "ending": ({"seconds": SECONDS}, {}),
         "idle": ({"seconds": SECONDS}, {}),
+        "away": ({"seconds": SECONDS}, {}),
+        "resumed": ({"session": STRING}, {}),
         "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
         "failed": ({"message": STRING}, {}),
     }

@@ -23,9 +23,9 @@ sounds = st.builds(Sound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=Fals
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": texts,
     "int": st.integers(),
+    "bool": st.booleans(),
     "bytes": st.binary(max_size=200),
     "float": st.floats(allow_nan=False),
-    "bool": st.booleans(),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
     "str | None": st.none() | texts,

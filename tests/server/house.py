@@ -53,9 +53,9 @@ class House:
         )
         self.intake = Intake(self.lobby, self.engine)
 
-    def come(self, role: Role = Role.CONTROLLER, *, watches: bool = False) -> Connection:
+    def come(self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "") -> Connection:
         connection = Connection(role, "127.0.0.1", self.clock, watches=watches)
-        self.lobby.attach(connection)
+        self.lobby.attach(connection, resume)
         return connection
 
     @property

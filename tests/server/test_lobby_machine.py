@@ -17,7 +17,7 @@ from reactor_runtime.wire.messages import Event
 from tests.server.house import House
 
 MOST = 3
-LIMITS = TurnLimits(max_session_s=40, idle_timeout_s=25)
+LIMITS = TurnLimits(max_session_s=40, idle_timeout_s=25, resume_grace_s=10)
 
 
 class Lobbies(RuleBasedStateMachine):
@@ -28,6 +28,7 @@ class Lobbies(RuleBasedStateMachine):
         self.viewers: list[Connection] = []
         self.controller: Connection | None = None
         self.released: Connection | None = None
+        self.away_at: float | None = None
         self.began_at: float | None = None
         self.sign_at = self.crowded_at = 0.0
         self.sessions = 0
@@ -62,15 +63,20 @@ class Lobbies(RuleBasedStateMachine):
         else:
             self.viewers.append(viewer)
 
-    @rule(pick=st.integers(0), twice=st.booleans())
-    def leave(self, pick: int, twice: bool) -> None:
-        everyone = [*self.line, *self.viewers, *([] if self.controller is None else [self.controller])]
+    @rule(pick=st.integers(0), twice=st.booleans(), lost=st.booleans())
+    def leave(self, pick: int, twice: bool, lost: bool) -> None:
+        here = [] if self.controller is None or self.away_at is not None else [self.controller]
+        everyone = [*self.line, *self.viewers, *here]
         if not everyone:
             return
         gone = everyone[pick % len(everyone)]
         for _ in range(1 + twice):
-            self.house.lobby.detach(gone)
-        if gone is self.controller:
+            self.house.lobby.detach(gone, lost=lost)
+            if lost and gone is self.controller:  # its end is noticed once
+                break
+        if gone is self.controller and lost and self.began_at is not None:
+            self.away_at = self.now
+        elif gone is self.controller:
             self.controller = self.began_at = None
         else:
             (self.line if gone in self.line else self.viewers).remove(gone)
@@ -88,14 +94,30 @@ class Lobbies(RuleBasedStateMachine):
         """Let time pass; a turn that has its end by then is over, and no other."""
         clock = self.house.clock
         until = clock.now() + seconds
-        ends = [] if self.began_at is None else [self.sign_at + LIMITS.idle_timeout_s + LIMITS.answer_s]
+        ends = []
+        if self.away_at is not None:
+            ends.append(self.away_at + LIMITS.resume_grace_s)
+        elif self.began_at is not None:
+            ends.append(self.sign_at + LIMITS.idle_timeout_s + LIMITS.answer_s)
         if self.began_at is not None and self.line:
             ends.append(max(self.began_at + LIMITS.max_session_s, self.crowded_at + LIMITS.notice_s))
         clock.move_to(until)
         if min(ends, default=until + 1) <= until:
-            self.released, self.controller, self.began_at = self.controller, None, None
+            self.released, self.controller, self.began_at, self.away_at = self.controller, None, None, None
 
-    @precondition(lambda self: self.controller is not None)
+    @precondition(lambda self: self.began_at is not None)
+    @rule()
+    def return_(self) -> None:
+        """Come back, or over another connection while the first is still there."""
+        session = self.house.lobby.session
+        assert session is not None
+        former, self.controller = self.controller, self.house.come(resume=session.resume_secret or "")
+        assert former is not None
+        self.house.lobby.detach(former, lost=True)
+        assert former.closing is not None
+        self.away_at, self.sign_at = None, self.now
+
+    @precondition(lambda self: self.controller is not None and self.away_at is None)
     @rule()
     def speak(self) -> None:
         assert self.controller is not None
@@ -150,6 +172,7 @@ class Lobbies(RuleBasedStateMachine):
     @invariant()
     def who_sees_a_session_has_asked_for_it_or_has_it(self) -> None:
         lobby = self.house.lobby
+        assert self.away_at is None or self.controller not in set(self.house.audience)
         running = lobby.session is not None and lobby.session.phase is SessionPhase.RUNNING
         for connection in self.house.audience:
             assert connection in lobby.everyone()
@@ -164,7 +187,7 @@ class Lobbies(RuleBasedStateMachine):
 
     def over(self, ended: Connection | None) -> None:
         assert all(each is None or each.closing is not None for each in (ended, self.released))
-        self.controller = self.released = self.began_at = None
+        self.controller = self.released = self.began_at = self.away_at = None
 
 
 TestLobbies = Lobbies.TestCase

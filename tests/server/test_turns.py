@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.client import client, controlling
+from tests.server.moments import vanish
 from tests.server.running import RunningServer, serving, write_project
 
 MODEL = """
@@ -73,3 +74,36 @@ async def test_a_silent_controller_is_asked_and_released(project: Path) -> None:
             await controller.data("reactor.session", phase="idle", seconds=0.3)
             assert (await controller.data("reactor.session", phase="ended"))["reason"] == "idle"
             assert (await controller.closed())[0] == 1000
+
+
+async def test_a_controller_whose_network_broke_is_back_in_its_session(project: Path) -> None:
+    with serving(project, "--resume-grace", "30") as server:
+        async with client(server.url, role="viewer") as viewer, client(server.url) as controller:
+            welcome = await controller.data("reactor.welcome")
+            n = (await controller.ask("set_level", {"level": 250}))["data"]["n"]
+            seq = (await controller.frame(applied=n)).header.seq
+            await vanish(controller)
+            await viewer.data("reactor.session", phase="away", seconds=30.0)
+            async with client(server.url, resume=welcome["resume"]) as back:
+                again = await back.data("reactor.welcome")
+                assert (again["session"], again["state"]) == (welcome["session"], {"level": 250})
+                held = await back.frame()
+                assert (held.header.flags & 2, held.header.applied) == (2, n)
+                assert abs(held.level - 250) < 3
+                assert (await back.frame()).header.seq > held.header.seq >= seq
+                assert (await back.ask("set_level", {"level": 100}))["data"]["n"] == n + 1
+                await viewer.data("reactor.session", phase="resumed")
+            await viewer.data("reactor.session", phase="ended", reason="left")  # it said goodbye: nothing is waited for
+
+
+async def test_the_model_is_not_stepped_for_who_is_away_and_the_next_is_served_after_the_grace(project: Path) -> None:
+    with serving(project, "--resume-grace", "0.5s") as server:
+        async with client(server.url, role="viewer") as viewer, client(server.url) as controller:
+            await controller.data("reactor.welcome")
+            await vanish(controller)
+            await viewer.data("reactor.session", phase="away")
+            async with client(server.url) as waiting:
+                frames = viewer.frames
+                await viewer.data("reactor.session", phase="ended", reason="left")
+                assert viewer.frames - frames <= 8, "what was queued, and the black end"
+                await waiting.data("reactor.session", phase="started")
