@@ -51,6 +51,8 @@ class Script:
     held_loading: bool = False
     failed: str = ""
     refuse: int = 0
+    role: str = ""
+    resume: str | None = None
     reply_delay_s: float = 0.0
     frames: bool = True
     skip_every: int = 0
@@ -238,9 +240,9 @@ class FakeServer:
         return {
             "protocol": "reactor.v1",
             "session": "s-1a2b",
-            "role": client.query_params.get("role", "controller"),
+            "role": self.script.role or client.query_params.get("role", "controller"),
             "model": self.script.model,
-            "resume": None,
+            "resume": self.script.resume,
             "tracks": [
                 *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
                 *(

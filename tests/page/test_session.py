@@ -100,7 +100,7 @@ def test_a_viewer_watches_with_the_controls_off(page: Page, server: FakeServer) 
     page.goto(f"{server.url}?role=viewer&token=abc")
     expect_phase(page, "watching")
     expect(page.locator("#controls button").first).to_be_disabled()
-    assert server.queries[0] == {"role": "viewer", "token": "abc"}
+    assert server.queries[0] == {"role": "viewer", "token": "abc", "watch": "1"}
 
 
 def test_what_the_page_does_not_know_is_logged_and_ignored(page: Page, server: FakeServer) -> None:

@@ -5,7 +5,7 @@ import { InputDelay } from "./client/delay.js";
 import { MediaError, readMedia } from "./client/media.js";
 import { Sound } from "./client/sound.js";
 import { Controls } from "./controls.js";
-import { byId, setText } from "./dom.js";
+import { byId } from "./dom.js";
 import { Figures } from "./figures.js";
 import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
@@ -15,7 +15,7 @@ import { Tracks } from "./tracks.js";
 const query = new URLSearchParams(location.search);
 const url = new URL("ws", location.href.replace(/^http/, "ws"));
 
-const connection = new Connection(url, { role: query.get("role"), token: query.get("token") });
+const connection = new Connection(url, { role: query.get("role"), token: query.get("token"), watch: 1 });
 const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
 const delay = new InputDelay();
 const sound = new Sound(() => listen.show());
@@ -26,6 +26,7 @@ const status = new Status();
 const controls = new Controls(byId("controls"), byId("reset-all"), sendEvent);
 let welcome = null;
 let role = null; // of the running session; null while there is none
+let queued = null; // the place in line
 let audioNames = [];
 
 const on = (name, listener) => connection.addEventListener(name, ({ detail }) => listener(detail));
@@ -43,12 +44,19 @@ const handlers = {
     log.add("note", "Connected", { session: data.session, role: data.role });
     startSession(data);
   },
-  "reactor.queue": (place) => detach(meaning.queue(place)),
+  "reactor.queue": (place) => {
+    queued = place;
+    if (role) status.show(meaning.queue(place, true));
+    else detach(meaning.queue(place));
+  },
   "reactor.session": (session) => {
-    if (session.phase === "started" && welcome && !role) return startSession(welcome); // a viewer stays for the next
-    if (!/^(loading|failed|ended)$/.test(session.phase)) return;
-    const now = meaning[session.phase](session);
-    if (session.phase === "loading") return detach(now);
+    const { phase, seconds } = session;
+    if (phase === "started" && welcome && !role) return startSession(welcome); // a viewer stays for the next
+    if (phase === "ending") return (status.turnEnds = seconds);
+    if (phase === "idle") return status.show(seconds === null ? meaning.controller : meaning.idle(seconds));
+    if (!/^(loading|failed|ended)$/.test(phase)) return;
+    const now = meaning[phase](session);
+    if (phase === "loading") return detach(now);
     detach(now, now.detail);
     log.add(now.phase === "failed" ? "error" : "note", `${now.headline}: ${now.detail}`, session);
   },
@@ -64,8 +72,9 @@ function startSession(session) {
   role = session.role;
   restartTracks(session.tracks ?? []);
   controls.restart(schema.events ?? {}, state);
-  status.show(meaning[role], "");
-  setText(byId("role"), role === "viewer" ? "You watch, the controls are off" : "You have the controls");
+  if (role !== "viewer") queued = null;
+  status.show(queued ? meaning.queue(queued, true) : meaning[role], "");
+  status.turnEnds = null;
   controls.enabled = role !== "viewer";
   status.overPicture = tracks.awaited;
   if (document.hidden) view();
@@ -76,8 +85,7 @@ function restartTracks(all) {
   audioNames = names("audio");
   tracks.restart(names("video"), audioNames);
   sound.restart(audioNames);
-  listen.available = audioNames.length > 0;
-  figures.restart(tracks.pictures, audioNames.length > 0);
+  figures.restart(tracks.pictures, (listen.available = audioNames.length > 0));
   delay.restart();
 }
 
@@ -93,7 +101,6 @@ function detach(now, reason) {
   role = null;
   sound.restart();
   status.show(now, reason);
-  setText(byId("role"), "");
   controls.enabled = false;
   delay.forgetWaiting();
 }
@@ -101,7 +108,7 @@ function detach(now, reason) {
 function painted(screen, header, skipped) {
   const now = performance.now();
   figures.painted(screen.name, skipped, now);
-  if (role) status.overPicture = "";
+  if (status.now.role) status.overPicture = "";
   if (!header) return;
   sound.painted(header, now);
   delay.painted(header.applied, now);
@@ -131,11 +138,11 @@ function hear(media) {
   if (role) sound.play(media);
   listen.hear(media);
   tracks.hear(media);
-  if (role && !tracks.awaited) status.overPicture = "";
+  if (status.now.role && !tracks.awaited) status.overPicture = "";
 }
 
 on("open", () => {
-  welcome = null;
+  welcome = queued = null;
   status.show(meaning.opened);
 });
 
@@ -157,21 +164,21 @@ on("media", (bytes) => {
 
 on("malformed", (text) => log.add("note", "A text message was ignored: it is no envelope", text));
 
-on("close", ({ code, reason, retryAt, opened }) => {
+on("close", ({ opened, ...closed }) => {
   const told = opened && /failed|ended/.test(status.now.phase); // words say more than a code
-  const now = told ? { ...status.now, retryAt } : meaning.closed({ code, reason, retryAt });
-  if (opened && !told) log.add(now.phase === "failed" ? "error" : "note", now.headline, { code, reason });
+  const now = { ...meaning.closed(closed), ...(told && status.now) };
+  if (opened && !told) log.add(now.phase === "failed" ? "error" : "note", now.headline, closed);
   detach(now, now.phase === "failed" ? now.detail || now.headline : undefined);
 });
 
-byId("retry").onclick = () => connection.open();
-window.ononline = () => connection.open();
+byId("retry").onclick = () => (status.now.phase === "idle" ? connection.notify("reactor.here") : connection.open());
+window.ononline = () => connection.wake();
 document.addEventListener("visibilitychange", () => {
   for (const { shown } of tracks.pictures) shown.skipGap();
   delay.forgetWaiting();
   sound.forgetPictures();
   view();
-  if (!document.hidden) connection.open();
+  if (!document.hidden) connection.wake();
 });
 
 connection.open();

@@ -3,10 +3,8 @@
 import { byId, setText } from "./dom.js";
 import { CLOSED_FULL } from "./client/connection.js";
 
-const MARKS = { busy: "◌", live: "●", off: "○", failed: "✕" };
-const ICONS = { connected: "live", watching: "live", failed: "failed", offline: "off", ended: "off" };
-
-const ENDED = { left: "The controller left.", finished: "The model has finished.", server_stopping: "The server is stopping." };
+const WATCHING = "You watch, the controls are off";
+const MARKS = { failed: "✕", offline: "○", ended: "○" };
 const CLOSED = {
   1000: ["ended", "Session ended"],
   1001: ["ended", "The server is stopping"],
@@ -16,33 +14,44 @@ const CLOSED = {
   4401: ["offline", "The server wants a valid token"],
 };
 
-/** What each report means: {phase, headline, detail?, since?, retryAt?}; times on performance.now()'s clock. */
+/**
+ * What each report means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor may do,
+ * where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
+ */
 export const meaning = {
   opened: { phase: "connecting", headline: "Connecting" },
   loading: ({ detail, elapsed_s: elapsedS = 0 }) => ({
     phase: "loading", headline: "Loading the model", detail, since: performance.now() - 1000 * elapsedS,
   }),
-  queue: ({ position, length }) => ({
+  queue: ({ position, length }, watching) => ({
     phase: "waiting", headline: `Waiting in line: number ${position} of ${length}`, detail: "It starts by itself when it is your turn.",
+    role: watching && WATCHING,
   }),
-  controller: { phase: "connected", headline: "Connected" },
-  viewer: { phase: "watching", headline: "Connected, watching" },
+  controller: { phase: "connected", headline: "Connected", role: "You have the controls" },
+  viewer: { phase: "watching", headline: "Connected, watching", role: WATCHING },
+  idle: (seconds) => ({
+    phase: "idle", headline: "Are you still there?", next: "Your turn ends", at: performance.now() + 1000 * seconds, button: "Yes, go on",
+  }),
   failed: ({ message }) => ({ phase: "failed", headline: "The model failed", detail: message }),
   ended: ({ reason = "", message }) => {
     const [phase, headline] = CLOSED[reason.startsWith("model_") ? 1011 : 1000];
-    return { phase, headline, detail: message || ENDED[reason] || reason };
+    return { phase, headline, detail: message || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
   },
   closed: ({ code, reason, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];
-    return { phase, headline, detail: reason, retryAt };
+    return { phase, headline, detail: reason, next: "Reconnecting", at: retryAt };
   },
 };
 
 export class Status {
   #model = "Reactor";
   #reason = "";
-  #timer = 0;
+  #endsAt = 0;
   now = meaning.opened;
+
+  constructor() {
+    setInterval(() => this.#tick(), 250);
+  }
 
   set model(name) {
     this.#model = name;
@@ -51,20 +60,27 @@ export class Status {
 
   /** `reason` stays on screen through the next phases until there is a session again. */
   show(now, reason = this.#reason) {
-    const { phase, headline, detail, since, retryAt } = now;
-    const icon = ICONS[phase] ?? "busy";
+    const { phase, headline, role, detail, at, button } = now;
+    const mark = role ? "●" : MARKS[phase] ?? "◌";
+    const { documentElement } = document;
     this.now = now;
     this.#reason = reason;
-    document.documentElement.dataset.phase = phase;
-    document.title = `${MARKS[icon]} ${this.#model} · ${headline}`;
-    byId("icon").href = `static/icon-${icon}.svg`;
+    documentElement.dataset.phase = phase;
+    documentElement.toggleAttribute("data-live", Boolean(role));
+    document.title = `${mark} ${this.#model} · ${headline}`;
+    byId("icon").href = `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
     setText(byId("headline"), headline);
     setText(byId("notice-reason"), `Before: ${reason}`);
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
-    byId("retry").hidden = !retryAt;
-    this.overPicture = phase === "connected" || phase === "watching" ? "" : headline;
-    clearInterval(this.#timer);
-    if (retryAt || since) this.#timer = setInterval(() => this.#tick(), 250);
+    byId("retry").hidden = !at && !button;
+    setText(byId("retry"), button || "Try now");
+    this.overPicture = role ? "" : headline;
+    this.#tick();
+  }
+
+  /** In how many seconds the turn of whoever controls the model ends; null for never. */
+  set turnEnds(seconds) {
+    this.#endsAt = seconds === null ? 0 : performance.now() + 1000 * seconds;
     this.#tick();
   }
 
@@ -76,10 +92,15 @@ export class Status {
 
   /** Only this changes with time, and it is outside the live region: nobody wants a countdown read out. */
   #tick() {
-    const { detail, since, retryAt } = this.now;
+    const { role = "", detail, since, next, at } = this.now;
     const now = performance.now();
+    const left = (end) => Math.max(0, Math.ceil((end - now) / 1000));
     const elapsed = since && `${Math.round((now - since) / 1000)} s`;
-    const retry = retryAt && (retryAt > now ? `Reconnecting in ${Math.ceil((retryAt - now) / 1000)} s` : "Reconnecting…");
-    setText(byId("notice-detail"), [detail, elapsed, retry].filter(Boolean).join("\n"));
+    const then = at && (at > now ? `${next} in ${left(at)} s` : `${next}…`);
+    setText(byId("notice-detail"), [detail, elapsed, then].filter(Boolean).join("\n"));
+    const turnS = role && this.#endsAt && left(this.#endsAt);
+    const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
+    setText(byId("role"), role + (turnS ? ` · turn ends in ${clock}` : ""));
+    byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }

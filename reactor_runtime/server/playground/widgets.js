@@ -1,8 +1,6 @@
 /**
- * One widget for each kind of parameter: what the user touches, without what it means.
- *
- * makeWidget(spec, options) returns {main, aside, read, write, held}: `main` goes below the label, `aside` beside it; read()
- * gives the value, undefined where there is none, and throws Error in words; held() tells that the user has hold of it.
+ * One widget for each kind of parameter. makeWidget(spec, options) returns {main, aside, read, write, held}: `main` goes below the
+ * label, `aside` beside it; read() gives the value, undefined for none, or throws Error in words; held(): the user has hold of it.
  * Options: id, label, describedBy; live (has its own way to send), edited(), commit() when the value is meant to go.
  */
 

@@ -1,11 +1,10 @@
 /**
  * The socket: envelope, ids, promises, ping, reconnecting. Knows nothing of the document.
  * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
- * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock.
+ * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock, 0 for never.
  */
 
-const BACKOFF_S = [0.5, 1, 2, 4, 5];
-const FULL_RETRY_S = 5;
+const MOST_BACKOFF_MS = 5000;
 const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
@@ -45,6 +44,7 @@ export class Connection extends EventTarget {
   #silentPings = 0;
   #openedAt = 0;
   #resume = null;
+  #released = false; // another turn is for the user to ask for
 
   /** `query` holds role and token, as far as there are any. */
   constructor(url, query = {}) {
@@ -59,6 +59,7 @@ export class Connection extends EventTarget {
   open() {
     if (this.#socket) return;
     clearTimeout(this.#retryTimer);
+    this.#released = false;
     const address = new URL(this.#address);
     if (this.#resume) address.searchParams.set("resume", this.#resume);
     const socket = new WebSocket(address, ["reactor.v1"]);
@@ -67,6 +68,11 @@ export class Connection extends EventTarget {
     socket.onmessage = ({ data }) => this.#received(data);
     socket.onclose = ({ code, reason }) => this.#closed(code, reason);
     this.#socket = socket;
+  }
+
+  /** The same, but not after a turn that was ended. */
+  wake() {
+    if (!this.#released) this.open();
   }
 
   /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
@@ -107,6 +113,7 @@ export class Connection extends EventTarget {
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
     if (type === "reactor.welcome") this.#resume = data.resume;
+    if (type === "reactor.session") this.#released = ["turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
     if (type === "reactor.reply") this.#take(id)?.resolve(data);
     if (type === "reactor.error") this.#take(id)?.reject(new EventError(data));
@@ -121,18 +128,17 @@ export class Connection extends EventTarget {
   #closed(code, reason) {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
-    socket.close();
+    socket.close(4408); // no goodbye: the session may be kept
     this.#socket = this.rttMs = null;
     clearInterval(this.#pingTimer);
     const opened = this.#openedAt > 0;
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
-    const backoffS = BACKOFF_S[Math.min(this.#failures++, BACKOFF_S.length - 1)];
-    const waitMs = 1000 * (code === CLOSED_FULL ? FULL_RETRY_S : backoffS);
-    this.#retryTimer = setTimeout(() => this.open(), waitMs);
+    const waitMs = Math.min(MOST_BACKOFF_MS, 500 * 2 ** this.#failures++);
+    this.#retryTimer = setTimeout(() => this.wake(), waitMs);
     for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
     this.#pending.clear();
-    this.#emit("close", { code, reason, opened, retryAt: performance.now() + waitMs });
+    this.#emit("close", { code, reason, opened, retryAt: this.#released ? 0 : performance.now() + waitMs });
   }
 
   #emit(name, detail) {

@@ -1,6 +1,5 @@
 /** Reads what of a JPEG or a WAV is ours: the header with track, number and times; of a WAV also the samples. */
 
-const MAGIC = [0x52, 0x45, 0x41, 0x43, 0x54, 0x4f, 0x52, 0]; // "REACTOR\0"
 const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
 const VERSION = 1;
 const FIXED_BYTES = 27; // version … length of the track name
@@ -23,7 +22,7 @@ export function readMedia(buffer) {
 
 function jpegHeader(view) {
   if (view.getUint16(2) !== 0xffef || view.byteLength < 14) return null;
-  if (!MAGIC.every((byte, i) => view.getUint8(6 + i) === byte)) return null;
+  if (utf8.decode(new Uint8Array(view.buffer, 6, 8)) !== "REACTOR\0") return null;
   return fields(view, 14, 4 + view.getUint16(4));
 }
 

@@ -1,9 +1,7 @@
 /**
  * The sound of a session: one audio context, one worklet node a track, mixed. Each track is played by its presentation times, in
  * time with the pictures that `painted` tells of. Knows nothing of the document.
- *
- * Sound takes longer to the loudspeaker than a picture to the screen. It may come a little after its picture; where that is
- * not enough, `paintAt` lets pictures wait, within bounds: what a visitor does should be seen soon.
+ * Sound takes longer to the loudspeaker than a picture to the screen: it may lag a little, and `paintAt` lets pictures wait a little.
  */
 
 import { Median } from "./median.js";
