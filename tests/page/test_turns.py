@@ -30,17 +30,17 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     expect(page.get_by_role("status")).to_have_text("Waiting in line: number 1 of 1")
     expect(page.locator("#controls button").first).to_be_disabled()
     server.broadcast("reactor.session", phase="ending", seconds=200)
-    expect(page.locator("#role")).to_have_text(re.compile(r"You watch.* turn ends in 3:[12]\d"))
+    expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 3:[12]\d · You watch"))
 
 
 def test_the_time_left_is_shown_and_stands_out_in_the_last_minute(page: Page, server: FakeServer) -> None:
     start(page, server)
     expect(page.locator("#role")).to_have_text("You have the controls")
     server.broadcast("reactor.session", phase="ending", seconds=272)
-    expect(page.locator("#role")).to_have_text(re.compile(r"turn ends in 4:[23]\d"))
+    expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 4:[23]\d"))
     expect(page.locator("#role[data-soon]")).not_to_be_attached()
     server.broadcast("reactor.session", phase="ending", seconds=60)
-    expect(page.locator("#role[data-soon]")).to_have_text(re.compile(r"turn ends in (1:00|0:5\d)"))
+    expect(page.locator("#role[data-soon]")).to_have_text(re.compile(r"Turn ends in (1:00|0:5\d)"))
     server.broadcast("reactor.session", phase="ending", seconds=None)
     expect(page.locator("#role")).to_have_text("You have the controls")
 

@@ -100,7 +100,7 @@ export class Status {
     setText(byId("notice-detail"), [detail, elapsed, then].filter(Boolean).join("\n"));
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
-    setText(byId("role"), role + (turnS ? ` · turn ends in ${clock}` : ""));
+    setText(byId("role"), (turnS ? `Turn ends in ${clock} · ` : "") + role);
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }
