@@ -70,7 +70,7 @@ export class Connection extends EventTarget {
     this.#socket = socket;
   }
 
-  /** The same, but not after a turn that was ended. */
+  /** Not after a turn that was ended. */
   wake() {
     if (!this.#released) this.open();
   }
@@ -128,13 +128,13 @@ export class Connection extends EventTarget {
   #closed(code, reason) {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
-    socket.close(4408); // no goodbye: the session may be kept
+    socket.close(4408); // no goodbye: it may be kept
     this.#socket = this.rttMs = null;
     clearInterval(this.#pingTimer);
     const opened = this.#openedAt > 0;
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
-    const waitMs = Math.min(MOST_BACKOFF_MS, 500 * 2 ** this.#failures++);
+    const waitMs = Math.min(this.#resume ? 1000 : MOST_BACKOFF_MS, 500 * 2 ** this.#failures++);
     this.#retryTimer = setTimeout(() => this.wake(), waitMs);
     for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
     this.#pending.clear();
