@@ -110,8 +110,12 @@ def test_a_model_that_paused_is_heard_in_time_again(page: Page) -> None:
 
 def test_the_page_s_own_figure_says_what_is_heard(page: Page) -> None:
     listen(page)
-    apart = statistics.median(expect_in_time(page))
     figure = page.locator("[data-figure=sound]")
-    expect(figure).to_have_text(re.compile(r"^[+−]\d+ ms$"))
-    said = float((figure.text_content() or "").removesuffix(" ms").replace("−", "-"))
-    assert said == pytest.approx(apart, abs=20)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:  # they are of different moments, and agree at once unless the machine is busy
+        apart = statistics.median(hear(page, 12))
+        expect(figure).to_have_text(re.compile(r"^[+−]\d+ ms$"))
+        said = float((figure.text_content() or "").removesuffix(" ms").replace("−", "-"))
+        if abs(said - apart) <= 20:
+            return
+        assert time.monotonic() < deadline, (said, apart)

@@ -6,12 +6,12 @@ const REFRESH_MS = 500;
 const WINDOW_MS = 2000;
 const OF_PICTURES = ["fps", "skipped", "delay", "size"];
 const CELLS = {
-  fps: ["fps", "Frames painted each second; of several pictures the slowest and the fastest"],
+  fps: ["fps", "Frames painted a second; of several pictures the slowest and the fastest"],
   skipped: ["Skipped", "Frames left out so that the newest is on screen"],
   delay: ["Input to picture", "From an input to the first frame that shows it, painted: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
   size: ["Size", "Of the picture, in pixels"],
-  sound: ["Sound", "How long after its picture a sound is heard; minus is before"],
+  sound: ["Sound", "How long after its picture sound is heard; minus is before"],
   bits: ["Mbit/s", "Of pictures and sound"],
 };
 
