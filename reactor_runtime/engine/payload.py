@@ -43,8 +43,11 @@ class Unpack:
             values = dict(output.payloads)
         elif isinstance(output, Output):
             if type(output) not in self._outputs:
-                known = ", ".join(kind.__name__ for kind in self._outputs) or "none"
-                raise TypeError(f"{type(output).__name__} is not an output of this model; it declares: {known}")
+                known, name = ", ".join(kind.__name__ for kind in self._outputs) or "none", type(output).__name__
+                raise TypeError(
+                    f"{name} is not an output of this model; it declares: {known}; "
+                    f"import {name} by its name where the model is, or annotate the model with it, as in output: {name}"
+                )
             values = payloads(output)
         elif self._only is not None:
             values = {self._only.name: output}

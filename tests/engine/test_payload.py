@@ -82,7 +82,7 @@ def test_a_raw_frame_for_several_tracks_is_refused(model: type[ReactorPipeline])
 
 
 def test_an_output_of_another_model_is_refused() -> None:
-    with pytest.raises(TypeError, match="Alien is not an output of this model; it declares: Picture"):
+    with pytest.raises(TypeError, match="Alien is not an output of this model; it declares: Picture; import Alien by"):
         unpack(OneTrack, Alien(video=frame(1)))
 
 
