@@ -77,16 +77,18 @@ def _compile_one(hint: Any, limits: Limits, place: Place) -> TypeSpec:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint) and origin is None:
         limits.allow(hint.__name__, set(), place.where)
         return _dataclass(hint, place)
-    container = next((make for kind, make in _CONTAINERS if origin is kind), None)
-    if container is not None:
-        return container(get_args(hint), limits, place)
+    for kind, make, of_anything in _CONTAINERS:
+        if hint is kind or origin is kind:
+            return make(get_args(hint) or of_anything, limits, place)
     raise _unsupported(hint, place)
 
 
+def _compile_part(hint: Any, place: Place) -> TypeSpec:
+    """Compile what a container holds: a type, or whatever JSON has."""
+    return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, place)
+
+
 def _unsupported(hint: Any, place: Place) -> TypeError:
-    if hint in (list, dict, tuple):
-        example = {list: "list[float]", dict: "dict[str, float]", tuple: "tuple[float, float]"}[hint]
-        return TypeError(f"{place.where}: say what the {hint.__name__} holds, for example {example}")
     return TypeError(f"{place.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
 
 
@@ -193,7 +195,7 @@ def _with_choices(spec: TypeSpec, choices: Sequence[object], place: Place) -> Ty
 
 def _list(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     limits.allow("list", {"min_length", "max_length"}, place.where)
-    items = compile_type(parts[0], NO_LIMITS, place)
+    items = _compile_part(parts[0], place)
     lengths = limits.lengths(place.where)
     core = core_schema.list_schema(items.core, strict=True, **lengths)
     return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
@@ -203,7 +205,7 @@ def _dict(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     limits.allow("dict", {"min_length", "max_length"}, place.where)
     if parts[0] is not str:
         raise TypeError(f"{place.where}: the keys of a dict are JSON names; write dict[str, {type_name(parts[1])}]")
-    values = compile_type(parts[1], NO_LIMITS, place)
+    values = _compile_part(parts[1], place)
     lengths = limits.lengths(place.where)
     core = core_schema.dict_schema(core_schema.str_schema(strict=True), values.core, strict=True, **lengths)
     schema = {"type": "object", "additionalProperties": values.json, **limits.to_json(lengths, "Properties")}
@@ -213,12 +215,12 @@ def _dict(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
 def _tuple(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     if len(parts) == 2 and parts[1] is Ellipsis:
         limits.allow("tuple", {"min_length", "max_length"}, place.where)
-        items = compile_type(parts[0], NO_LIMITS, place)
+        items = _compile_part(parts[0], place)
         lengths = limits.lengths(place.where)
         core = core_schema.tuple_schema([items.core], variadic_item_index=0, strict=True, **lengths)
         return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
     limits.allow("tuple of fixed length", set(), place.where)
-    specs = [compile_type(part, NO_LIMITS, place) for part in parts]
+    specs = [_compile_part(part, place) for part in parts]
     core = core_schema.tuple_schema([spec.core for spec in specs], strict=True)
     size = {"minItems": len(specs), "maxItems": len(specs)}
     return TypeSpec(core, {"type": "array", "prefixItems": [spec.json for spec in specs], **size})
@@ -270,9 +272,9 @@ _SCALARS: tuple[tuple[type, Callable[[Limits, Place], TypeSpec]], ...] = (
     (str, _str),
     (bool, _bool),
 )
-_CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, Place], TypeSpec]], ...] = (
-    (list, _list),
-    (dict, _dict),
-    (tuple, _tuple),
+_CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, Place], TypeSpec], tuple[Any, ...]], ...] = (
+    (list, _list, (Any,)),
+    (dict, _dict, (str, Any)),
+    (tuple, _tuple, (Any, ...)),
 )
 _JSON_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
