@@ -13,6 +13,7 @@ import numpy as np
 from reactor_runtime.engine.sink import Black, Outgoing
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.restarts import Restarts
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
 
@@ -68,6 +69,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.phase = EnginePhase.READY
+        self.restarts = Restarts()
         self.detail = ""
         self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
         self.loading_s = 0.0

@@ -25,18 +25,22 @@ class EngineProcess:
     """
 
     def __init__(self, output_fd: int | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        self.memory_fd = create_memory()
-        arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
-        with theirs, _interrupt_held():
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
-                pass_fds=(theirs.fileno(), self.memory_fd),
-                stdout=output_fd,
-                stderr=output_fd,
-            )
+        with contextlib.ExitStack() as unless_started:
+            self.memory_fd = create_memory()
+            unless_started.callback(os.close, self.memory_fd)
+            ours, theirs = socket.socketpair()
+            unless_started.callback(ours.close)
+            for end in (ours, theirs):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+            arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
+            with theirs, _interrupt_held():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
+                    pass_fds=(theirs.fileno(), self.memory_fd),
+                    stdout=output_fd,
+                    stderr=output_fd,
+                )
+            unless_started.pop_all()
         ours.setblocking(False)
         self.socket = ours
 

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reactor_runtime.server.lobby import FAILED_SESSIONS, Lobby
-from reactor_runtime.server.session import SessionPhase
-from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+from reactor_runtime.server.health import health_status
+from reactor_runtime.server.lobby import Lobby
+from reactor_runtime.server.supervisor import Supervisor
 from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
 
@@ -79,12 +79,3 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
         Route("/live", live),
         Route("/schema", schema),
     ]
-
-
-def health_status(lobby: Lobby, supervisor: Supervisor) -> str:
-    """Say in one word whether a client that comes now would be served."""
-    if supervisor.phase is not EnginePhase.READY:
-        return supervisor.phase.value
-    if lobby.session is not None:
-        return "stopping" if lobby.session.phase is SessionPhase.STOPPING else "busy"
-    return "failed" if lobby.failed_in_a_row >= FAILED_SESSIONS else "ready"

@@ -14,12 +14,11 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.link import Link
 from reactor_runtime.seam.process import EngineProcess
 from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.restarts import Restarts
 
 logger = logging.getLogger(__name__)
 
 STOP_S = 0.8
-LONGEST_PAUSE_S = 30.0
-STEADY_S = 30.0
 
 
 class EnginePhase(StrEnum):
@@ -48,6 +47,7 @@ class Supervisor:
         self.phase = EnginePhase.LOADING
         self.detail = ""
         self.contract: dict[str, Any] | None = None
+        self.restarts = Restarts()
         self.stopping = False  # set it as soon as the server is to stop: from then on an end of the process is expected
         self._load = load
         self._output_fd = output_fd
@@ -73,23 +73,24 @@ class Supervisor:
             self._link.send(message)
 
     async def run(self, listener: Listener) -> None:
-        """Start the engine, and again after each crash; raises what makes that pointless, returns after `stop`."""
-        crashes = 0
+        """Start the engine, and again after each end; raises what makes that pointless, returns after `stop`."""
         while True:
-            status = await self._live(listener)
-            if self.stopping:
+            how = await self._live(listener)
+            if self._is_stopping():
                 return
-            how = describe_exit(status)
-            if self._failure is not None or self._ready_at is None:
-                raise self._give_up(how, first=crashes == 0)
-            crashes = 0 if time.monotonic() - self._ready_at > STEADY_S else crashes
-            pause_s = min(LONGEST_PAUSE_S, 0.5 * 2 ** (crashes - 1)) if crashes else 0.0
-            crashes += 1
-            logger.error("the model's process %s; it is started again in %.1f s", how, pause_s)
-            self.phase, self.detail = EnginePhase.LOADING, ""
-            self._loading_since = time.monotonic()
-            listener.engine_lost(how)
+            if self._ready_at is None:
+                pause_s = self._pause_after_failed_load(how)
+            else:
+                pause_s = self.restarts.after_serving(time.monotonic() - self._ready_at)
+                logger.error("the model's process %s; it is started again in %.1f s", how, pause_s)
+                self._begin_loading()
+                listener.engine_lost(how)
+            if pause_s:
+                self.detail = f"the model's process is started again in {pause_s:.1f} s"
             await asyncio.sleep(pause_s)
+            if self._is_stopping():
+                return
+            self._begin_loading()
 
     async def stop(self) -> None:
         """End the engine: asked first, then terminated, then killed; takes at most 2 s."""
@@ -105,23 +106,32 @@ class Supervisor:
         if self._process is not None:
             self._process.kill()
 
-    async def _live(self, listener: Listener) -> int:
-        """Run one process from start to end; returns its exit status."""
+    async def _live(self, listener: Listener) -> str:
+        """Run one process from start to end; says in words how it ended."""
         self._failure, self._ready_at = None, None
-        process = self._process = EngineProcess(self._output_fd)
+        try:
+            process = self._process = EngineProcess(self._output_fd)
+        except OSError as error:  # no memory or no descriptors left, which may pass
+            return f"can't be started ({error.strerror})"
         ring = RingReader(process.memory_fd)
         link = self._link = await Link.open(process.socket, lambda message: self._receive(message, ring, listener))
         try:
             link.send(self._load)
             await link.lost
             if not self.stopping:
-                self.phase = EnginePhase.LOADING  # whoever comes from here on waits for the next process
-                self._loading_since = time.monotonic()
-            return await asyncio.to_thread(process.end, time.monotonic() + STOP_S)
+                self._begin_loading()  # whoever comes from here on waits for the next process
+            return describe_exit(await asyncio.to_thread(process.end, time.monotonic() + STOP_S))
         finally:
             self._link = None
             link.close()
             process.close()
+
+    def _is_stopping(self) -> bool:
+        return self.stopping  # asked anew after each wait, which a type checker doesn't expect of an attribute
+
+    def _begin_loading(self) -> None:
+        self.phase, self.detail = EnginePhase.LOADING, ""
+        self._loading_since = time.monotonic()
 
     def _receive(self, message: seam.Message, ring: RingReader, listener: Listener) -> None:
         match message:
@@ -137,12 +147,17 @@ class Supervisor:
             case _:
                 listener.engine_said(message, ring)
 
-    def _give_up(self, how: str, *, first: bool) -> ReactorError:
-        self.phase = EnginePhase.FAILED
+    def _pause_after_failed_load(self, how: str) -> float:
+        """Say how long to wait before the next try; raises why the model can't be served when there is to be none."""
         failure = self._failure or LoadError(f"the model's process {how} while the model was loading")
-        if first:
-            return failure
-        return ModelFailed(
+        pause_s = self.restarts.after_failed_load()
+        if pause_s is not None:
+            logger.error("the model could not be loaded again, the next try is in %.1f s: %s", pause_s, failure)
+            return pause_s
+        self.phase = EnginePhase.FAILED
+        if self.restarts.failed_loads == 1:
+            raise failure
+        raise ModelFailed(
             f"after a crash the model could not be loaded again: {failure.message}",
             hint=failure.hint,
             where=failure.where,

@@ -7,7 +7,7 @@ import pytest
 from reactor_runtime.media import jpeg
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Role
-from reactor_runtime.server.http import health_status
+from reactor_runtime.server.health import health_status
 from reactor_runtime.server.outbox import EncodedFrame
 from reactor_runtime.server.session import MOST_EARLY
 from reactor_runtime.server.supervisor import EnginePhase
@@ -223,14 +223,14 @@ async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_
         house.come()
         house.begin()
         house.end("no")
-        assert health_status(house.lobby, house.engine) == expected  # type: ignore[arg-type]  # has what is read
+        assert health_status(house.lobby, house.engine) == expected
     controller = house.come()
     house.begin()
-    assert health_status(house.lobby, house.engine) == "busy"  # type: ignore[arg-type]
+    assert health_status(house.lobby, house.engine) == "busy"
     house.lobby.detach(controller)
-    assert health_status(house.lobby, house.engine) == "stopping"  # type: ignore[arg-type]
+    assert health_status(house.lobby, house.engine) == "stopping"
     house.end()
-    assert health_status(house.lobby, house.engine) == "ready"  # type: ignore[arg-type]
+    assert health_status(house.lobby, house.engine) == "ready"
 
 
 async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_loading(house: House) -> None:
@@ -244,7 +244,7 @@ async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_load
     assert await phases(viewer) == ["ended", "loading"]
     assert await phases(waiting) == ["loading"]
     assert house.lobby.session is None
-    assert health_status(house.lobby, house.engine) == "loading"  # type: ignore[arg-type]
+    assert health_status(house.lobby, house.engine) == "loading"
     house.engine.phase = EnginePhase.READY
     house.lobby.engine_ready(1.5)
     house.begin()

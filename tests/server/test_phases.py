@@ -1,0 +1,135 @@
+"""A model that dies, runs out of memory or hangs, in every phase of its life: how that ends, and what comes after."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.client import client, controlling
+from tests.server.running import RunningServer, serving, started, write_project
+
+MODEL = """
+ARMED = os.path.join(os.path.dirname(__file__), "armed")
+
+
+def strike(phase):
+    if not os.path.exists(ARMED) or open(ARMED).read().split()[0] != phase:
+        return
+    fault = open(ARMED).read().split()[1]
+    os.unlink(ARMED)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "segfault":
+        ctypes.string_at(0)
+    elif fault == "memory":
+        np.ones(1 << 60, np.uint8)
+
+
+strike("import")
+
+
+class MyState(InputState):
+    pass
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def load(self, config):
+        strike("load")
+
+    @connected
+    def hello(self):
+        strike("connected")
+
+    @disconnected
+    def goodbye(self):
+        strike("disconnected")
+
+    @event(name="act")
+    def act(self):
+        strike("handler")
+
+    def inference(self):
+        while True:
+            strike("step")
+            yield gray(100)
+"""
+WORDS = {"kill": "SIGKILL", "segfault": "SIGSEGV", "memory": "MemoryError"}
+CRASHES = ["kill", "segfault"]
+
+
+def arm(server: RunningServer, phase: str, fault: str) -> None:
+    """Let the fault happen when the model gets there, once."""
+    (server.output.parent / "armed").write_text(f"{phase} {fault}")
+
+
+async def is_served(server: RunningServer) -> None:
+    async with controlling(server.url) as controller:
+        assert abs((await controller.frame()).level - 100) < 3
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
+async def test_a_session_ends_with_the_reason_and_the_next_is_served(server: RunningServer, fault: str) -> None:
+    for phase in ("connected", "step", "handler"):
+        arm(server, phase, fault)
+        async with client(server.url) as controller:
+            if phase == "handler":
+                await controller.frame()
+                await controller.send("act", id=1)
+            if (phase, fault) == ("handler", "memory"):
+                assert (await controller.data("reactor.error", event="act"))["code"] == "internal_error"
+                continue  # a handler may fail: the session goes on
+            ended = await controller.data("reactor.session", phase="ended")
+            assert ended["reason"] == ("model_error" if fault == "memory" else "model_died")
+            assert WORDS[fault] in ended["message"]
+            assert (await controller.closed())[0] == 1011
+        await is_served(server)
+
+
+@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
+async def test_a_fault_after_the_controller_has_gone_reaches_nobody_but_the_log(
+    server: RunningServer, fault: str
+) -> None:
+    async with controlling(server.url) as controller:
+        await controller.frame()
+        arm(server, "disconnected", fault)
+    await is_served(server)
+    server.wait_for(WORDS[fault])
+
+
+@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
+async def test_a_model_that_cannot_be_loaded_again_at_once_is_tried_again(server: RunningServer, fault: str) -> None:
+    for phase in ("import", "load"):
+        arm(server, phase, fault)
+        os.kill(server.engine, signal.SIGKILL)
+        server.wait_for_health("failed")
+        assert server.health()[0] == 503
+        await is_served(server)
+        assert f"{WORDS[fault]}" in server.log
+        assert "could not be loaded again, the next try is in" in server.log
+        assert server.health()[1]["status"] in ("ready", "stopping")
+
+
+@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
+async def test_a_fault_while_the_server_stops_changes_nothing(tmp_path: Path, fault: str) -> None:
+    with started(write_project(tmp_path, MODEL)) as server:
+        server.wait_for("ready in")
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            arm(server, "disconnected", fault)
+            server.interrupt()
+            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "server_stopping"
+            assert (await controller.closed())[0] == 1001
+        assert server.ended() == 0
