@@ -9,6 +9,7 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.lobby import Engine, Lobby
 from reactor_runtime.server.session import Session, SessionPhase
+from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.wire.media_header import detach
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import ErrorCode
@@ -25,7 +26,7 @@ class Intake:
         """Pass an event on to the model, if it comes from the controller; otherwise answer why not."""
         session = self._session_of(connection)
         if session is None:
-            code, why = ErrorCode.NOT_CONTROLLER, _why_not(connection)
+            code, why = ErrorCode.NOT_CONTROLLER, self._why_not(connection)
         else:
             session.turn.sign()
             if not self._engine.busy and session.send_event(event):
@@ -40,7 +41,7 @@ class Intake:
         """
         session = self._session_of(connection)
         if session is None:
-            connection.error(ErrorCode.NOT_CONTROLLER, f"{_why_not(connection)}: the binary message was dropped")
+            connection.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(connection)}: the binary message was dropped")
             return
         session.turn.sign()
         try:
@@ -56,6 +57,11 @@ class Intake:
         session = self._session_of(connection)
         if session is not None:
             session.turn.sign()
+
+    def _why_not(self, connection: Connection) -> str:
+        if connection.role is Role.VIEWER:
+            return "viewers send nothing to the model"
+        return "the model is loading" if self._engine.phase is EnginePhase.LOADING else "wait for your turn"
 
     def _session_of(self, connection: Connection) -> Session | None:
         session = self._lobby.session
@@ -94,7 +100,3 @@ def _check_rate(track: dict[str, Any], sample_rate: int) -> None:
         raise WireError(
             ErrorCode.BAD_MEDIA, f"WAV at {sample_rate} Hz for {name}, which takes {wanted} Hz; resample it to that"
         )
-
-
-def _why_not(connection: Connection) -> str:
-    return "viewers send nothing to the model" if connection.role is Role.VIEWER else "wait for your turn"

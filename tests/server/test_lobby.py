@@ -123,6 +123,14 @@ async def test_only_the_controller_of_the_session_sends_events(house: House, who
     assert not house.engine.of(seam.ClientEvent)
 
 
+async def test_an_event_during_loading_is_told_so(house: House) -> None:
+    house.engine.phase = EnginePhase.LOADING
+    connection = house.come()
+    house.intake.event(connection, Event("set_level", "{}", 5))
+    _, error = (await told(connection))[-1]
+    assert error["message"] == "the model is loading: set_level changed nothing"
+
+
 async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_order(house: House) -> None:
     controller = house.come()
     for number in range(MOST_EARLY + 1):
