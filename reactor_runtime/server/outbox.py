@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -110,7 +111,7 @@ class Outbox:
         self.news: Callable[[], object] = lambda: None
         self.finished = False
         self._clock = clock
-        self._order = 0
+        self._orders = itertools.count(1)
         self._messages: deque[tuple[int, str]] = deque()
         self._sounds = SoundQueue()
         self._slots: dict[str, tuple[int, EncodedFrame]] = {}
@@ -126,7 +127,7 @@ class Outbox:
         """Queue a text message; False when 1,000 wait already: then it isn't queued."""
         if len(self._messages) >= MOST_MESSAGES:
             return False
-        self._messages.append((self._next_order(), text))
+        self._messages.append((next(self._orders), text))
         self.news()
         return True
 
@@ -140,14 +141,14 @@ class Outbox:
             self.counters.skipped += 1
             window.skipped()
             self._figures.skipped.add(self._why_skipped(frame.track))
-        self._slots[frame.track] = (self._next_order(), frame)
+        self._slots[frame.track] = (next(self._orders), frame)
         self.news()
 
     def put_sound(self, sound: EncodedSound) -> None:
         """Queue a piece of sound; more than a second of its track pushes the oldest out."""
         if self._unwanted(sound.track):
             return
-        self._sounds.put(self._next_order(), sound)
+        self._sounds.put(next(self._orders), sound)
         self.news()
 
     def hush(self) -> None:
@@ -229,7 +230,3 @@ class Outbox:
     def _unwanted(self, track: str) -> bool:
         tracks = self._view.tracks
         return self.finished or self._view.paused or (tracks is not None and track not in tracks)
-
-    def _next_order(self) -> int:
-        self._order += 1
-        return self._order
