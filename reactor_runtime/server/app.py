@@ -17,6 +17,7 @@ from reactor_runtime.server.hosts import Hosts
 from reactor_runtime.server.limits import Crowd
 from reactor_runtime.server.origins import Origins
 from reactor_runtime.server.proxies import Proxies
+from reactor_runtime.server.streaming import StreamingHttp
 from reactor_runtime.server.token import HEADER, Token
 from reactor_runtime.server.websocket import NO_PONG_S, PING_S, SocketProtocol
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
@@ -30,6 +31,7 @@ def http_config(
     return EdgeConfig(
         _guarded(Starlette(routes=routes), access, host=host, port=port),
         Crowd(access.per_address, exempt=proxies),
+        http=StreamingHttp,
         ws=SocketProtocol,
         ws_max_size=MAX_MEDIA_BYTES,
         ws_ping_interval=PING_S,

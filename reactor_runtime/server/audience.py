@@ -46,6 +46,11 @@ class Audience:
         for connection in self._members:
             connection.outbox.offer(frame)
 
+    def on_screen(self, track: str) -> EncodedFrame | None:
+        """Give the picture on screen, as it is sent to a newcomer."""
+        frame = self._held.get(track)
+        return None if frame is None else frame.as_held()
+
     def play(self, sound: EncodedSound) -> None:
         for connection in self._members:
             connection.outbox.put_sound(sound)

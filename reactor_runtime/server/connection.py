@@ -42,11 +42,18 @@ class Connection:
 
     With `watches` it sees the sessions of others while it waits for its own; what comes is else of its own alone.
     `given_up` is set when the client reads too little to be told that it is over, `gone` when its socket is served no
-    more.
+    more. A client with `only` is shown that for good, and told nothing: it understands frames alone.
     """
 
     def __init__(
-        self, role: Role, address: str, clock: Clock, figures: Figures | None = None, *, watches: bool = False
+        self,
+        role: Role,
+        address: str,
+        clock: Clock,
+        figures: Figures | None = None,
+        *,
+        watches: bool = False,
+        only: View | None = None,
     ) -> None:
         self.figures = figures or Figures()
         self.id = f"c-{secrets.token_hex(4)}"
@@ -57,7 +64,9 @@ class Connection:
         self.watches = watches
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.figures)
-        self.view = View()
+        self.view = only or View()
+        self.outbox.set_view(self.view)
+        self._hears = only is None
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
         self.given_up = asyncio.Event()
@@ -67,11 +76,12 @@ class Connection:
 
     def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""
-        self.put_text(encode_text(kind, data, message_id))
+        if self._hears:
+            self.put_text(encode_text(kind, data, message_id))
 
     def put_text(self, text: str) -> None:
         """Queue a text message as it goes over the wire; a client that leaves 1,000 unread is given up."""
-        if self.closing is None and not self.outbox.put_message(text):
+        if self._hears and self.closing is None and not self.outbox.put_message(text):
             self.close(CloseCode.FULL, "not reading: 1000 messages wait")
             self.given_up.set()
 

@@ -29,7 +29,7 @@ class EdgeConfig(uvicorn.Config):
     """Uvicorn's settings, and who is connected; its protocols are made with nothing else."""
 
     def __init__(self, app: Any, crowd: Crowd, **settings: Any) -> None:
-        super().__init__(app, http=HttpProtocol, **settings)
+        super().__init__(app, **settings)
         self.crowd = crowd
 
 

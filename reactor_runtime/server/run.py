@@ -42,6 +42,7 @@ from reactor_runtime.server.relay import Relay
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.server.watch import watch_routes
 from reactor_runtime.server.websocket import House, serve_socket
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -193,6 +194,7 @@ class Service:
         routes = [
             *http_routes(self._lobby, self._supervisor, time.monotonic()),
             metrics_route(self._lobby, self._supervisor),
+            *watch_routes(house, self._supervisor),
             WebSocketRoute("/ws", socket_endpoint),
         ]
         return http_config(routes, self._options.access, host=self._options.host, port=port, tls=self._tls)

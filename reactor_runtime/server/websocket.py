@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import socket
 import struct
 import time
 from asyncio.transports import BaseTransport
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.utils import is_ssl
 from websockets.frames import Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
@@ -37,36 +36,28 @@ from reactor_runtime.server.limits import (
 )
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.sender import Sender
+from reactor_runtime.server.transport import keep_little_unsent
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
 
 logger = logging.getLogger(__name__)
 
-UNSENT_BYTES = 16 * 1024
 PING_S = 5.0
 NO_PONG_S = 20.0
 MOST_A_TURN = 50
 GOODBYES = (1000, 1001, 1005)  # done, a page that is left, no code
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
-TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
 
 class SocketProtocol(LimitedSocket):
-    """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away.
-
-    A frame waits in its client's slot, where a newer one can replace it, and not in buffers of library and kernel.
-    """
+    """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away."""
 
     resumed: Callable[[], object] = staticmethod(lambda: None)
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
-        # TLS reports full when what it holds has reached the mark, other transports when that is above it.
-        self.transport.set_write_buffer_limits(high=1 if is_ssl(self.transport) else 0, low=0)
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        keep_little_unsent(self.transport)
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -144,17 +135,27 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
     connection = Connection(role, address, house.clock, house.lobby.figures, watches=watches)
-    house.connections.add(connection)
     house.lobby.attach(connection, websocket.query_params.get("resume", "") if role is Role.CONTROLLER else "")
-    tasks = [
-        asyncio.create_task(_receive(websocket, connection, house)),
-        asyncio.create_task(_send(websocket, connection, house)),
-        asyncio.create_task(connection.given_up.wait()),
-    ]
+    duties = _receive(websocket, connection, house), _send(websocket, connection, house)
+    await attend(connection, house, *duties, is_lost=lambda: _is_lost(websocket, connection))
+
+
+async def attend(
+    connection: Connection,
+    house: House,
+    *duties: Coroutine[Any, Any, None],
+    is_lost: Callable[[], bool] = lambda: False,
+) -> None:
+    """Serve a client that is attached until the first of the duties towards it ends, and let it go.
+
+    One that `is_lost` then may come back.
+    """
+    house.connections.add(connection)
+    tasks = [asyncio.create_task(duty) for duty in (*duties, _given_up(connection))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        house.lobby.detach(connection, lost=_is_lost(websocket, connection))
+        house.lobby.detach(connection, lost=is_lost())
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -171,6 +172,10 @@ def _is_lost(websocket: WebSocket, connection: Connection) -> bool:
         return False
     socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
     return not socket_of_client.said_goodbye
+
+
+async def _given_up(connection: Connection) -> None:
+    await connection.given_up.wait()
 
 
 def _role(value: str) -> Role:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reactor_runtime.wire import schemas
+from reactor_runtime.wire.codec import LOWEST_FPS
 from reactor_runtime.wire.protocol import SUBPROTOCOL
 from reactor_runtime.wire.schemas import Schema, record, ref
 
@@ -114,8 +115,43 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 },
             )
         },
+        "/snapshot/{track}.jpg": {"get": _snapshot(tracks)},
+        "/stream/{track}.mjpg": {"get": _stream(tracks)},
         "/ws": {"get": _socket(tracks)},
     }
+
+
+def _snapshot(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    answers = {
+        "200": _answer("A JPEG file", {"image/jpeg": {}}),
+        "404": _answer("Nothing has been shown yet, or there is no such track", {"text/plain": {}}),
+        "503": _answer("The model isn't known yet", {"text/plain": {}}),
+    }
+    return {**_get("snapshot", "The frame on screen", answers), "parameters": [_video_track(tracks)]}
+
+
+def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    answers = {
+        "200": _answer(
+            "JPEG files, each in a part of its own, until the server stops", {"multipart/x-mixed-replace": {}}
+        ),
+        "400": _answer("`fps` is no rate", {"text/plain": {}}),
+        "404": _answer("There is no such track", {"text/plain": {}}),
+        "503": _answer("As many viewers as may are watching, or the model isn't known yet", {"text/plain": {}}),
+    }
+    fps = {
+        "name": "fps",
+        "in": "query",
+        "description": "The most frames a second",
+        "schema": {"type": "number", "minimum": LOWEST_FPS},
+    }
+    return {**_get("stream", "Watch one track", answers), "parameters": [_video_track(tracks), fps]}
+
+
+def _video_track(tracks: Iterable[Mapping[str, Any]]) -> Schema:
+    names = [track["name"] for track in tracks if (track["direction"], track["kind"]) == ("out", "video")]
+    schema = {"type": "string", "enum": names} if names else {"type": "string"}
+    return {"name": "track", "in": "path", "required": True, "schema": schema}
 
 
 def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

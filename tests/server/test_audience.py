@@ -37,6 +37,17 @@ async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
     assert await seen(connection) == [("left", 3, False)]
 
 
+def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
+    audience = Audience()
+    assert audience.on_screen("left") is None
+    audience.show(frame(1))
+    audience.show(frame(2))
+    assert audience.on_screen("left") == frame(2).as_held()
+    assert audience.on_screen("right") is None
+    audience.clear_screen()
+    assert audience.on_screen("left") is None
+
+
 async def test_who_has_left_sees_and_hears_nothing() -> None:
     audience = Audience()
     connection = viewer(audience)
@@ -78,3 +89,17 @@ async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
     audience.look(waiting, View(paused=True))
     audience.look(waiting, View())
     assert await seen(waiting) == []
+
+
+async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_for_it() -> None:
+    audience = Audience()
+    connection = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("right",)))
+    audience.join(connection)
+    for number in range(2000):
+        audience.tell("progress", {"step": number})
+    connection.tell("reactor.stats", {})
+    for each in (frame(1), frame(5, "right")):
+        audience.show(each)
+    assert await seen(connection) == [("right", 5, False)]
+    assert connection.closing is None
+    assert await told(connection) == []

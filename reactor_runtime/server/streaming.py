@@ -1,0 +1,93 @@
+"""HTTP responses without an end, written by a client's sender as its WebSocket would be."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.transports import Transport
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from reactor_runtime.server.edge import HttpProtocol
+from reactor_runtime.server.mjpeg import Parts
+from reactor_runtime.server.transport import keep_little_unsent, notice_silence
+
+STALLED_S = 20.0
+STATE = "reactor.http"  # in the scope's state, where the application finds the protocol that serves it
+
+
+class StreamingHttp(HttpProtocol):
+    """The edge's HTTP with little room for what is not sent yet; a peer that takes nothing for 20 s is let go."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, STATE: self}, _loop)
+        self.resumed: Callable[[], object] = lambda: None
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        keep_little_unsent(transport)
+        notice_silence(transport, round(STALLED_S))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self._stalled or self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unset_stalled()
+        self.resumed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unset_stalled()
+        super().connection_lost(exc)
+
+    def _unset_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class FrameStream:
+    """A response that goes on frame after frame, as a sender's socket; it says nothing but frames."""
+
+    def __init__(self, scope: Scope, parts: Parts) -> None:
+        self._protocol: StreamingHttp = scope["state"][STATE]
+        self._chunked = scope["http_version"] != "1.0"
+        self._parts = parts
+
+    @property
+    def resumed(self) -> Callable[[], object]:
+        return self._protocol.resumed
+
+    @resumed.setter
+    def resumed(self, resumed: Callable[[], object]) -> None:
+        self._protocol.resumed = resumed
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether what is posted goes to the kernel at once."""
+        return not self._protocol.flow.write_paused
+
+    def post(self, item: str | bytes) -> None:
+        """Send a frame without waiting; nothing happens when the connection is over."""
+        transport = self._protocol.transport
+        if isinstance(item, str) or transport.is_closing():
+            return
+        before, after = self._parts.around(len(item))
+        if self._chunked:  # as h11 would, without its copies (RFC 9112, 7.1)
+            before, after = b"%x\r\n%s" % (len(before) + len(item) + len(after), before), after + b"\r\n"
+        transport.writelines((before, item, after))
+
+    def abort(self) -> None:
+        """End the connection at once, whatever was not sent."""
+        self._protocol.transport.abort()

@@ -1,0 +1,32 @@
+"""How a client's connection is set up, whatever is spoken over it: little room for what is not sent yet."""
+
+from __future__ import annotations
+
+import socket
+from asyncio.transports import BaseTransport, Transport
+
+from uvicorn.protocols.utils import is_ssl
+
+UNSENT_BYTES = 16 * 1024
+TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
+
+
+def keep_little_unsent(transport: Transport) -> None:
+    """Let a frame wait in its client's slot, where a newer one can replace it, and not in other buffers."""
+    # TLS reports full when what it holds has reached the mark, other transports when that is above it.
+    transport.set_write_buffer_limits(high=1 if is_ssl(transport) else 0, low=0)
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+
+def notice_silence(transport: BaseTransport, after_s: int) -> None:
+    """Have the kernel ask a peer that is silent whether it is there, and end the connection when it isn't."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", after_s // 2), ("TCP_KEEPINTVL", after_s // 4), ("TCP_KEEPCNT", 2)):
+        option = getattr(socket, name, None)  # not every platform lets one say when
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
