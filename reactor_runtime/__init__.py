@@ -24,6 +24,7 @@ __all__ = [
     "ReactorPipeline",
     "ReadMode",
     "StepResult",
+    "UploadedFile",
     "Video",
     "VideoModel",
     "__version__",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from reactor_runtime.authoring.reactor_model import ReactorModel
     from reactor_runtime.authoring.state import InputState
     from reactor_runtime.authoring.tracks import Audio, Output, Video
+    from reactor_runtime.authoring.upload import UploadedFile
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 
     __version__: str

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeVar
 
 logger = logging.getLogger(__name__)
 
+INVALID = "invalid_event"
 _OURS = Path(__file__).parent
 
 
@@ -126,11 +127,12 @@ class FieldError:
 
 
 class InvalidEvent(ReactorError):
-    """A client's event has wrong, missing or unknown values; `fields` lists every one of them."""
+    """A client's event has wrong, missing or unknown values; `fields` lists every one of them, `code` is the wire's."""
 
-    def __init__(self, fields: Sequence[FieldError]) -> None:
+    def __init__(self, fields: Sequence[FieldError], *, code: str = INVALID) -> None:
         super().__init__("; ".join(f"{field.path}: {field.message}" for field in fields))
         self.fields = tuple(fields)
+        self.code = code
 
 
 class WireError(ReactorError):

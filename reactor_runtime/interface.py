@@ -16,6 +16,7 @@ from reactor_runtime.authoring.pipeline import Idle, ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.authoring.state import InputState
 from reactor_runtime.authoring.tracks import Audio, Output, Video
+from reactor_runtime.authoring.upload import UploadedFile
 
 __all__ = [
     "Audio",
@@ -34,6 +35,7 @@ __all__ = [
     "ReactorPipeline",
     "ReadMode",
     "StepResult",
+    "UploadedFile",
     "Video",
     "VideoModel",
     "__version__",

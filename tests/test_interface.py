@@ -28,6 +28,7 @@ NAMES = [
     "ReactorPipeline",
     "ReadMode",
     "StepResult",
+    "UploadedFile",
     "Video",
     "VideoModel",
     "__version__",

@@ -19,6 +19,7 @@ from reactor_runtime.authoring.fields import InputDeclaration, compile_field
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.source import declared_at
+from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
 
 MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
@@ -56,9 +57,9 @@ class EventSpec:
     client_parameter: str | None
     payload: Payload = dataclasses.field(repr=False, compare=False)
 
-    def validate(self, data_json: str) -> dict[str, object]:
+    def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
-        return self.payload.validate(data_json)
+        return self.payload.validate(data_json, uploads)
 
     def parameters_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the event's data."""

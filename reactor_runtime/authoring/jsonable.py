@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from reactor_runtime.authoring.upload import UploadedFile
+
 _MOST_NESTED = 100
 _TOO_LARGE = 10**4300  # Python refuses to print, and clients can't send, integers of more digits
 
@@ -40,6 +42,8 @@ def _convert(value: object, path: str, depth: int) -> Any:
             return _convert(value.item(), path, depth + 1)
         case np.ndarray():
             return _convert(value.tolist(), path, depth + 1)
+        case UploadedFile():
+            return {"upload": value.id}
         case list() | tuple():
             return [_convert(item, f"{path}.{index}", depth + 1) for index, item in enumerate(value)]
         case Mapping():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_schema
 
 from reactor_runtime.authoring.fields import FieldSpec
-from reactor_runtime.authoring.phrases import phrase, unknown
-from reactor_runtime.errors import FieldError, InvalidEvent
+from reactor_runtime.authoring.phrases import UNRESOLVED, phrase, unknown
+from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
+from reactor_runtime.errors import INVALID, FieldError, InvalidEvent
 
 _MOST_ERRORS = 100
 _LONGEST_NAME = 60
@@ -37,7 +38,7 @@ class Payload:
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._fields)
 
-    def validate(self, data_json: str) -> dict[str, object]:
+    def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
         try:
             data = data_json.encode()
@@ -45,9 +46,9 @@ class Payload:
             half = FieldError(self._event, "can't be read as JSON: half a surrogate pair")
             raise InvalidEvent([half]) from error
         try:
-            values: dict[str, object] = self._validator.validate_json(data)
+            values: dict[str, object] = self._validator.validate_json(data, context=uploads)
         except ValidationError as error:
-            raise InvalidEvent(self._field_errors(error)) from error
+            raise InvalidEvent(self._field_errors(error), code=_code(error)) from error
         return values
 
     def _field_errors(self, error: ValidationError) -> list[FieldError]:
@@ -73,6 +74,12 @@ class Payload:
         if self._required:
             schema["required"] = list(self._required)
         return {**schema, "additionalProperties": False}
+
+
+def _code(error: ValidationError) -> str:
+    """Tell whether a file that isn't there is all that is wrong."""
+    kinds = {detail["type"] for detail in error.errors(include_url=False, include_input=False)}
+    return UNRESOLVED if kinds == {UNRESOLVED} else INVALID
 
 
 def _shortened(name: str) -> str:

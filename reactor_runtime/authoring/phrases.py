@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 _LONGEST = 40
 _MOST_NAMES = 12
 _OWN = "reactor"
+UNRESOLVED = "unresolved_upload"
 
 
 def complaint(phrase: str) -> PydanticCustomError:
@@ -20,11 +21,17 @@ def complaint(phrase: str) -> PydanticCustomError:
     return PydanticCustomError(_OWN, "{phrase}", {"phrase": phrase})
 
 
+def unresolved(id: str) -> PydanticCustomError:
+    """Make the error for a file that isn't there, which clients are told by a code of its own."""
+    phrase = f"there is no file {shown(id)} in this session; send it to /uploads first"
+    return PydanticCustomError(UNRESOLVED, "{phrase}", {"phrase": phrase})
+
+
 def phrase(error: ErrorDetails) -> str:
     """Put one of pydantic's errors into a short phrase that shows the value."""
     context: dict[str, Any] = error.get("ctx", {})
     kind = error["type"]
-    if kind == _OWN:
+    if kind in (_OWN, UNRESOLVED):
         return str(context["phrase"])
     if kind == "missing":
         return "missing"

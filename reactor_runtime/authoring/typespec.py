@@ -19,10 +19,11 @@ from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationEr
 from reactor_runtime.authoring.annotations import Scope, own_annotations, type_name, union_options
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS, Limits
-from reactor_runtime.authoring.phrases import complaint, not_one_of, phrase
+from reactor_runtime.authoring.phrases import complaint, not_one_of, phrase, unresolved
 from reactor_runtime.authoring.source import declared_at
+from reactor_runtime.authoring.upload import UploadedFile
 
-SUPPORTED = "int, float, str, bool, Literal, Enum, Optional, list, dict, tuple and dataclasses of these"
+SUPPORTED = "int, float, str, bool, Literal, Enum, UploadedFile, Optional, list, dict, tuple and dataclasses of these"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,25 @@ def _str(limits: Limits, place: Place) -> TypeSpec:
 def _bool(limits: Limits, place: Place) -> TypeSpec:
     limits.allow("bool", {"choices"}, place.where)
     return TypeSpec(core_schema.bool_schema(strict=True), {"type": "boolean"})
+
+
+def _upload(limits: Limits, place: Place) -> TypeSpec:
+    limits.allow("UploadedFile", set(), place.where)
+    member = core_schema.typed_dict_field(core_schema.str_schema(strict=True, max_length=100), required=True)
+    named = core_schema.typed_dict_schema({"upload": member}, extra_behavior="forbid", strict=True)
+    core = core_schema.with_info_after_validator_function(_resolve, named)
+    schema = {"type": "object", "format": "upload", "properties": {"upload": {"type": "string", "maxLength": 100}}}
+    return TypeSpec(core, {**schema, "required": ["upload"], "additionalProperties": False})
+
+
+def _resolve(value: dict[str, str], info: core_schema.ValidationInfo) -> UploadedFile:
+    """Find the file a client names, among those that validating was given."""
+    if info.context is None:
+        raise complaint("a file comes from a client; write UploadedFile | None = None")
+    file = info.context.get(value["upload"])
+    if not isinstance(file, UploadedFile):
+        raise unresolved(value["upload"])
+    return file
 
 
 def _optional(options: Sequence[Any], hint: Any, limits: Limits, place: Place) -> TypeSpec:
@@ -271,6 +291,7 @@ _SCALARS: tuple[tuple[type, Callable[[Limits, Place], TypeSpec]], ...] = (
     (float, _float),
     (str, _str),
     (bool, _bool),
+    (UploadedFile, _upload),
 )
 _CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, Place], TypeSpec], tuple[Any, ...]], ...] = (
     (list, _list, (Any,)),

@@ -11,6 +11,7 @@ from typing import Any
 from reactor_runtime.authoring.events import EventSpec
 from reactor_runtime.authoring.messages import CommandError, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.session import Session, SessionStopped, must_pass
 from reactor_runtime.errors import InvalidEvent, from_author
@@ -30,17 +31,19 @@ class CheckedEvent:
     arguments: dict[str, Any]
 
 
-def check_event(events: Mapping[str, EventSpec], event: ClientEvent) -> CheckedEvent | Refusal:
-    """Hold a client's event against the contract; pure, any thread."""
+def check_event(
+    events: Mapping[str, EventSpec], event: ClientEvent, uploads: Mapping[str, UploadedFile] = NO_UPLOADS
+) -> CheckedEvent | Refusal:
+    """Hold a client's event against the contract and what the client has uploaded; pure, any thread."""
     spec = events.get(event.name)
     if spec is None:
         known = ", ".join(sorted(events)) or "none"
         return refusal(event, "unknown_event", f"the model has no event {event.name!r}; it has: {known}")
     try:
-        return CheckedEvent(event, spec, spec.validate(event.data_json))
+        return CheckedEvent(event, spec, spec.validate(event.data_json, uploads))
     except InvalidEvent as error:
         fields = [field.to_json() for field in error.fields]
-        return refusal(event, "invalid_event", str(error), fields)
+        return refusal(event, error.code, str(error), fields)
 
 
 def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, str]] | None = None) -> Refusal:

@@ -41,6 +41,7 @@ from reactor_runtime.engine.session import Session, must_pass
 from reactor_runtime.engine.sink import SeamSink, Sink
 from reactor_runtime.engine.threads import FreeTurns, Turns
 from reactor_runtime.engine.trace import Recorder
+from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.ring import RingWriter
@@ -84,7 +85,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     async def serve() -> None:
         if not isinstance(model, VideoModel):  # its driver knows better where it is: in threads of its own
             reader.on_stop = host.overdue.stopping
-        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push)
+        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push, host.uploads)
         channel.send(seam.Ready(load_s))
         await host.serve()
         clock.close()
@@ -133,6 +134,7 @@ class Host:
     ) -> None:
         self.connected = Presence()
         self.overdue = Overdue(type(model).__name__)
+        self.uploads = Uploads()
         self._trace = trace
         self._ids = {} if ids is None else ids
         self._project = project
@@ -217,6 +219,7 @@ class Host:
         dispatcher = self._driver.dispatcher(session)
         self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
+        self.uploads.begin(session.id)
         if start.session in self._stopped:
             session.stop()
         error = None
@@ -234,6 +237,7 @@ class Host:
         self._ids.clear()
         if self._trace is not None:
             self._trace.flush(session.id)
+        self.uploads.clear()
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))
 

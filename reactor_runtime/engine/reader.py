@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
+from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
 
@@ -29,6 +30,7 @@ class Reader:
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
         self._push: Callable[[str, str, bytes], None] = _nowhere
+        self._uploads = Uploads()
         # what was posted is counted by the one thread and what was taken by the other: what waits is the difference
         self._posted, self._posted_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
@@ -38,9 +40,11 @@ class Reader:
         loop: asyncio.AbstractEventLoop,
         receive: Callable[[seam.Message | CheckedEvent], None],
         push: Callable[[str, str, bytes], None],
+        uploads: Uploads,
     ) -> None:
-        """Call `receive` on `loop` with what comes from here on, and `push` at once with media."""
+        """Call `receive` on `loop` with what comes from here on, and `push` at once with media; keep `uploads`."""
         self._push = push
+        self._uploads = uploads
         self._receive = receive
         self._post = loop.call_soon_threadsafe
 
@@ -52,6 +56,8 @@ class Reader:
                     self._take_event(message)
                 elif isinstance(message, seam.Media):
                     self._push(message.session, message.track, message.file)
+                elif isinstance(message, seam.Upload):
+                    self._uploads.take(message)
                 elif self._post is not None:
                     self._post(functools.partial(self._receive, message))
                     if isinstance(message, seam.StopSession):
@@ -68,7 +74,7 @@ class Reader:
             self._channel.send(too_many(event))
             return
         assert self.contract is not None, "a session begins when the model is loaded"
-        checked = check_event(self.contract.events, event)
+        checked = check_event(self.contract.events, event, self._uploads)
         if isinstance(checked, seam.Refusal):
             self._channel.send(checked)
         elif self._post is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, get_args
 
-from reactor_runtime.seam.messages import Media, Message, Moment, Picture, Sound, ToEngine, ToServer
+from reactor_runtime.seam.messages import Media, Message, Moment, Picture, Sound, ToEngine, ToServer, Upload
 
 LENGTHS = struct.Struct(">II")
 
@@ -42,14 +42,14 @@ class Framing:
 def encode(message: Message) -> bytes:
     """Turn a message into the bytes that `Framing` cuts back into it."""
     kind = type(message)
-    file = message.file if isinstance(message, Media) else b""
+    file = message.file if isinstance(message, Media | Upload) else b""
     body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
     return b"".join((LENGTHS.pack(len(body), len(file)), body, file))
 
 
 def _decode(body: bytearray, file: bytearray) -> Message:
     name, *values = json.loads(body)
-    if name == Media.__name__:
+    if name in _WITH_FILE:
         values.append(bytes(file))
     return _MAKERS[name](*values)
 
@@ -81,5 +81,7 @@ _KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
 _FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
 _FIELDS[Moment] = _moment_fields
 _FIELDS[Media] = attrgetter("session", "track")
+_FIELDS[Upload] = attrgetter("session", "id", "name", "content_type", "path")
+_WITH_FILE = (Media.__name__, Upload.__name__)
 _MAKERS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in _KINDS}
 _MAKERS["Moment"] = _make_moment

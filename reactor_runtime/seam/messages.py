@@ -74,6 +74,21 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
+class Upload:
+    """server → engine: a file for events of this session to name by `id`; at `path`, or `file` itself where that is "".
+
+    Whoever opens the path removes it.
+    """
+
+    session: str
+    id: str
+    name: str
+    content_type: str
+    path: str
+    file: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """server → engine: the moment was shown or dropped; its memory and its place in the queue are free again.
 
@@ -246,7 +261,7 @@ class Traced:
     spans: list[dict[str, Any]]
 
 
-ToEngine = Load | StartSession | StopSession | Hold | ClientEvent | Media | Credit | Shutdown
+ToEngine = Load | StartSession | StopSession | Hold | ClientEvent | Media | Upload | Credit | Shutdown
 ToServer = (
     Loading
     | Described

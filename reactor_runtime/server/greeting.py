@@ -10,7 +10,7 @@ from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.session import Session
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.turn import TurnLimits, TurnNotice
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
 
 
 class Described(Protocol):
@@ -46,9 +46,11 @@ class Greeter:
                 "schema": contract["schema"],
                 "state": {} if session is None else session.state,
                 "resume": session.resume_secret if controls and session is not None else None,
+                "upload_key": session.upload_key if controls and session is not None else None,
                 "limits": {
                     "max_text_bytes": MAX_TEXT_BYTES,
                     "max_media_bytes": MAX_MEDIA_BYTES,
+                    "max_upload_bytes": MAX_UPLOAD_BYTES,
                     "max_session_s": self.limits.max_session_s or None,
                     "idle_timeout_s": self.limits.idle_timeout_s or None,
                     "resume_grace_s": self.limits.resume_grace_s or None,

@@ -220,6 +220,7 @@ class Lobby:
         self.session = None
         self.figures.sessions.add(reason)
         session.turn.stop()
+        session.over.set()
         controller = session.controller
         failed = reason not in ("finished", *TurnEnd)
         if failed:

@@ -42,6 +42,7 @@ from reactor_runtime.server.relay import Relay
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.server.uploads import Uploads
 from reactor_runtime.server.watch import watch_routes
 from reactor_runtime.server.websocket import House, serve_socket
 from reactor_runtime.wire.protocol import CloseCode
@@ -153,6 +154,7 @@ class Service:
             on_ready=options.on_ready,
             figures=figures,
         )
+        self._uploads = Uploads(self._lobby, self._supervisor)
 
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
@@ -170,6 +172,7 @@ class Service:
             for task in (stop, engine, *others):
                 task.cancel()
             ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
+        await self._uploads.aclose()
         self._encoder.close()
         self._clock.close()
         if self._trace is not None:
@@ -195,6 +198,7 @@ class Service:
             *http_routes(self._lobby, self._supervisor, time.monotonic()),
             metrics_route(self._lobby, self._supervisor),
             *watch_routes(house, self._supervisor),
+            self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
         ]
         return http_config(routes, self._options.access, host=self._options.host, port=port, tls=self._tls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -46,6 +47,8 @@ class Session:
         limits: TurnLimits,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
+        self.over = asyncio.Event()
+        self.upload_key = secrets.token_urlsafe(16)
         self.controller = controller
         controller.ids["session"] = self.id
         self.phase = SessionPhase.STARTING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import itertools
 import json
 import weakref
@@ -15,9 +16,11 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.messages import CommandError
 from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.upload import UploadedFile
 from reactor_runtime.engine.author import config_of, construct
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
@@ -125,13 +128,15 @@ class Studio(Generic[M]):
     def send_event(self, event: str, /, **data: Any) -> Message | None:
         """Do what a client does that sends an event: handle it, after the step that may be going on.
 
-        Returns the reply, if the handler returned one. Raises ValueError for an event the model hasn't or a value it
-        doesn't take, saying why, CommandError and anything else as the handler raised it.
+        Bytes and an UploadedFile are uploaded first. Returns the reply, if the handler returned one. Raises ValueError
+        for an event the model hasn't or a value it doesn't take, saying why, CommandError and anything else as the
+        handler raised it.
         """
         self._need_session()
         ticket = next(self._numbers)
+        data = {name: _sent(value, self._host.uploads) for name, value in data.items()}
         sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
-        checked = check_event(self._contract.events, sent)
+        checked = check_event(self._contract.events, sent, self._host.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers
@@ -162,6 +167,22 @@ class Studio(Generic[M]):
     def _need_session(self) -> None:
         if self._recorder.ended:
             raise RuntimeError("no client is connected; call connect() first")
+
+
+def _sent(value: object, uploads: Uploads) -> object:
+    """Upload what is a file in a client's values."""
+    match value:
+        case bytes() | bytearray():
+            return _sent(UploadedFile(bytes(value)), uploads)
+        case UploadedFile():
+            uploads.add(value)
+        case list() | tuple():
+            return [_sent(item, uploads) for item in value]
+        case dict():
+            return {key: _sent(item, uploads) for key, item in value.items()}
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _sent(getattr(value, field.name), uploads) for field in dataclasses.fields(value)}
+    return value
 
 
 def _to_json(event: str, data: dict[str, Any]) -> Any:

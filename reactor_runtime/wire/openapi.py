@@ -117,8 +117,36 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         },
         "/snapshot/{track}.jpg": {"get": _snapshot(tracks)},
         "/stream/{track}.mjpg": {"get": _stream(tracks)},
+        "/uploads": {"post": _upload()},
         "/ws": {"get": _socket(tracks)},
     }
+
+
+def _upload() -> dict[str, Any]:
+    """Describe how a file comes to the model; an event then carries what the answer says."""
+    text: Schema = {"text/plain": {}}
+    answers = {
+        "201": _answer("What an event carries in place of the file", _json(record({"upload": {"type": "string"}}))),
+        "400": _answer("The name is none, or the connection ended too soon", text),
+        "403": _answer("No session has this key", text),
+        "408": _answer("Nothing came for a while", text),
+        "410": _answer("The session is over", text),
+        "413": _answer("The file is too large", text),
+        "415": _answer("A form, and not the file itself", text),
+        "429": _answer("Too many files at once", text),
+        "507": _answer("There is no room for the file", text),
+    }
+    key = {
+        "name": "key",
+        "in": "query",
+        "required": True,
+        "description": "The `upload_key` of `reactor.welcome`",
+        "schema": {"type": "string"},
+    }
+    name = {"name": "name", "in": "query", "description": "The file's name", "schema": {"type": "string"}}
+    body = {"required": True, "description": "The file itself", "content": {"*/*": {}}}
+    upload = _get("upload", "Send a file for an event of this session to name", answers)
+    return {**upload, "parameters": [key, name], "requestBody": body}
 
 
 def _snapshot(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

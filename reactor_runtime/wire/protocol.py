@@ -11,6 +11,7 @@ SUBPROTOCOL = "reactor.v1"
 RESERVED_PREFIX = "reactor."
 MAX_TEXT_BYTES = 256 * 1024
 MAX_MEDIA_BYTES = 16 * 1024 * 1024
+MAX_UPLOAD_BYTES = 256 * 1024 * 1024
 
 
 class CloseCode(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactor_runtime.wire.codec import LOWEST_FPS, MAX_SEQ
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, SUBPROTOCOL, ErrorCode
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL, ErrorCode
 
 Schema = dict[str, Any]
 
@@ -143,10 +143,12 @@ def _welcome() -> Schema:
             "schema": record({"events": by_name(event), "messages": by_name(said)}),
             "state": ref("State"),
             "resume": {"type": ["string", "null"]},
+            "upload_key": {"type": ["string", "null"], "description": "The `key` of the session's uploads"},
             "limits": record(
                 {
                     "max_text_bytes": {**COUNT, "examples": [MAX_TEXT_BYTES]},
                     "max_media_bytes": {**COUNT, "examples": [MAX_MEDIA_BYTES]},
+                    "max_upload_bytes": {**COUNT, "examples": [MAX_UPLOAD_BYTES]},
                     "max_session_s": SECONDS,
                     "idle_timeout_s": SECONDS,
                     "resume_grace_s": SECONDS,

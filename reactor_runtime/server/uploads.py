@@ -1,0 +1,162 @@
+"""`POST /uploads`: a file of the controller's, on its way to the engine, for events of its session to name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.server.lobby import Engine, Lobby
+from reactor_runtime.server.session import Session, SessionPhase
+from reactor_runtime.server.spool import Spool
+from reactor_runtime.wire.protocol import MAX_UPLOAD_BYTES
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 4
+STALLED_S = 20.0
+LONGEST_NAME = 255
+LONGEST_TYPE = 100
+HEADERS = {"Cache-Control": "no-store"}
+USUAL_TYPE = "application/octet-stream"
+FORMS = ("multipart/form-data",)
+
+
+class Refused(Exception):
+    """The file isn't taken; `status` is HTTP's, the message is for people."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Uploads:
+    """Take files for the running session; belongs to the server's loop.
+
+    Large ones lie in a directory of the session until the engine has opened them, which takes their names away; what it
+    didn't get to goes when the session is over.
+    """
+
+    def __init__(self, lobby: Lobby, engine: Engine) -> None:
+        self._lobby = lobby
+        self._engine = engine
+        self._coming = 0
+        self._cleaning: dict[str, asyncio.Task[None]] = {}
+        self._directory = Path(tempfile.gettempdir()) / f"reactor-{secrets.token_hex(8)}"
+
+    def route(self) -> Route:
+        return Route("/uploads", self._post, methods=["POST"])
+
+    async def aclose(self) -> None:
+        """Leave nothing behind."""
+        for task in self._cleaning.values():
+            task.cancel()
+        await asyncio.gather(*self._cleaning.values(), return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+
+    async def _post(self, request: Request) -> Response:
+        try:
+            session = self._session_of(request.query_params.get("key", ""))
+            name, content_type = _name(request), _content_type(request)
+            if self._coming >= MOST_AT_ONCE or self._engine.busy:
+                raise Refused(429, f"{MOST_AT_ONCE} files are on their way already; send one after the other")
+            self._coming += 1
+            try:
+                id = await self._take(request, session, name, content_type)
+            finally:
+                self._coming -= 1
+        except Refused as refused:
+            return PlainTextResponse(f"{refused}\n", status_code=refused.status, headers=HEADERS)
+        return JSONResponse({"upload": id}, status_code=201, headers=HEADERS)
+
+    def _session_of(self, key: str) -> Session:
+        session = self._lobby.session
+        if session is None or not secrets.compare_digest(session.upload_key.encode(), key.encode()):
+            raise Refused(
+                403, "the session with this key is over, or there was none: reactor.welcome has the upload_key"
+            )
+        self._check_open(session)
+        return session
+
+    def _check_open(self, session: Session) -> None:
+        if self._lobby.session is not session or session.phase is SessionPhase.STOPPING:
+            raise Refused(410, "the session is over")
+
+    async def _take(self, request: Request, session: Session, name: str, content_type: str) -> str:
+        """Receive a file whole and hand it on; returns its id."""
+        _check_size(int(request.headers.get("content-length", "0")))
+        id = f"u-{secrets.token_hex(8)}"
+        spool = Spool(self._directory_of(session) / id)
+        taken = False
+        try:
+            await self._receive(request, session, spool)
+            content = await spool.finish()
+            self._check_open(session)
+            path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
+            session.send(seam.Upload(session.id, id, name, content_type, path, file))
+            taken = True
+        except ClientDisconnect:
+            raise Refused(400, "the connection ended before the file did") from None
+        except TimeoutError:
+            raise Refused(408, f"nothing came for {STALLED_S:.0f} s") from None
+        except OSError as error:
+            logger.error("a client's file can't be kept: %s", error)
+            raise Refused(507, "there is no room for the file") from error
+        finally:
+            await spool.discard(taken=taken)
+        return id
+
+    def _directory_of(self, session: Session) -> Path:
+        """Name the directory of a session's files, and see to it that it goes with the session."""
+        directory = self._directory / session.id
+        if session.id not in self._cleaning:
+            task = self._cleaning[session.id] = asyncio.create_task(_remove_after(session.over, directory))
+            task.add_done_callback(lambda _: self._cleaning.pop(session.id, None))
+        return directory
+
+    async def _receive(self, request: Request, session: Session, spool: Spool) -> None:
+        pieces = request.stream()
+        while True:
+            async with asyncio.timeout(STALLED_S):
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
+            self._check_open(session)
+            _check_size(spool.size_bytes + len(piece))
+            await spool.add(piece)
+
+
+async def _remove_after(over: asyncio.Event, directory: Path) -> None:
+    await over.wait()
+    await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_UPLOAD_BYTES:
+        raise Refused(413, f"a file may have {MAX_UPLOAD_BYTES >> 20} MiB")
+
+
+def _name(request: Request) -> str:
+    """Give the file's name without any directories: the author may well save it under that."""
+    name = re.split(r"[/\\]", request.query_params.get("name", ""))[-1]
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise Refused(400, f"the name has to be printable, and no longer than {LONGEST_NAME} characters")
+    return "" if name in (".", "..") else name
+
+
+def _content_type(request: Request) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in FORMS:
+        raise Refused(415, "send the file itself as the body, not a form: curl --data-binary @FILE")
+    if kind == "application/x-www-form-urlencoded":  # what curl says when nobody said anything
+        return USUAL_TYPE
+    return kind[:LONGEST_TYPE] or USUAL_TYPE

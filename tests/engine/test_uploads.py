@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.engine import uploads as module
+from reactor_runtime.engine.uploads import MOST_FILES, Uploads
+from reactor_runtime.seam.messages import Upload
+
+
+def upload(id: str, *, session: str = "s-1", path: str = "", file: bytes = b"x") -> Upload:
+    return Upload(session, id, "cat.png", "image/png", path, file)
+
+
+@pytest.fixture
+def uploads() -> Uploads:
+    uploads = Uploads()
+    uploads.begin("s-1")
+    return uploads
+
+
+def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: Uploads, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"large")
+    uploads.take(upload("u-1"))
+    uploads.take(upload("u-2", path=str(tmp_path / "large"), file=b""))
+    assert [file.read() for file in uploads.values()] == [b"x", b"large"]
+    held = uploads["u-2"]
+    uploads.clear()
+    assert len(uploads) == 0
+    assert held.read() == b"large"
+
+
+def test_a_file_for_a_session_that_is_over_is_not_kept(uploads: Uploads, tmp_path: Path) -> None:
+    (tmp_path / "late").write_bytes(b"late")
+    uploads.clear()
+    uploads.take(upload("u-1", path=str(tmp_path / "late")))
+    uploads.begin("s-2")
+    uploads.take(upload("u-2"))
+    assert list(uploads) == []
+    assert not (tmp_path / "late").exists()
+
+
+def test_of_many_files_the_newest_are_kept(uploads: Uploads) -> None:
+    for number in range(MOST_FILES + 2):
+        uploads.take(upload(f"u-{number}"))
+    assert list(uploads) == [f"u-{number}" for number in range(2, MOST_FILES + 2)]
+
+
+def test_of_large_files_the_newest_are_kept_and_one_however_large(uploads: Uploads) -> None:
+    half = UploadedFile(b"")
+    half.size_bytes = module.MOST_BYTES // 2
+    more = UploadedFile(b"")
+    more.size_bytes = module.MOST_BYTES + 1
+    for file in (half, more):
+        uploads.add(file)
+    assert list(uploads) == [more.id]
+    uploads.add(half)
+    uploads.add(half)
+    assert list(uploads) == [half.id]
+
+
+def test_a_file_that_is_not_there_is_said_in_the_log(uploads: Uploads, caplog: pytest.LogCaptureFixture) -> None:
+    uploads.take(upload("u-1", path="/nowhere/at/all"))
+    assert list(uploads) == []
+    assert "can't be opened" in caplog.text
