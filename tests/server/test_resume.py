@@ -43,6 +43,8 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(house: Hou
     (kind, welcome), resumed = await told(back)
     assert (kind, welcome["session"], welcome["role"]) == ("reactor.welcome", session, "controller")
     assert (welcome["state"], welcome["resume"]) == ({"level": 2}, secret)
+    assert house.lobby.session is not None
+    assert welcome["upload_key"] == house.lobby.session.upload_key
     assert resumed == ("reactor.session", {"phase": "resumed", "session": session})
     assert back.outbox.counters.offered == 1
     assert [data for kind, data in await told(viewer) if kind == "reactor.session"][-2:] == [
@@ -115,7 +117,8 @@ async def test_only_the_controller_is_told_the_secret_and_every_session_has_anot
     house.begin()
     secret = await secret_of(first)
     for other in (viewer, waiting):
-        assert [data["resume"] for kind, data in await told(other) if kind == "reactor.welcome"][-1] is None
+        welcome = [data for kind, data in await told(other) if kind == "reactor.welcome"][-1]
+        assert (welcome["resume"], welcome["upload_key"]) == (None, None)
     house.lobby.detach(first)
     house.end()
     house.begin()

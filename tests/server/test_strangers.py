@@ -16,6 +16,7 @@ from websockets.typing import Origin
 from tests.server.bare import MODEL, SECRET, bare, handshake
 from tests.server.client import Client, client
 from tests.server.running import RunningServer, serving, write_project
+from tests.server.stream import asked
 from tests.server.test_certificate import make_certificate
 
 
@@ -64,6 +65,26 @@ def test_strangers_learn_of_health_one_word(guarded: RunningServer) -> None:
     assert guarded.get("/live")[0] == 200
     assert guarded.get("/schema")[0] == 401
     assert guarded.get(f"/schema?token={SECRET}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/snapshot/main_video.jpg"), ("GET", "/stream/main_video.mjpg"), ("POST", "/uploads?key=x")],
+)
+async def test_pictures_and_uploads_want_the_token_too(guarded: RunningServer, method: str, path: str) -> None:
+    async with asked(guarded.port, path, method=method) as answer:
+        assert answer.status == 401
+    async with asked(guarded.port, f"{path}{'&' if '?' in path else '?'}token={SECRET}", method=method) as answer:
+        assert answer.status != 401
+
+
+async def test_pages_of_others_may_not_upload(open_server: RunningServer) -> None:
+    async with bare(open_server) as (reader, writer):
+        headers = "Host: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\nConnection: close\r\n"
+        writer.write(f"POST /uploads?key=x HTTP/1.1\r\n{headers}\r\n".encode())
+        answer = (await reader.read()).decode()
+    assert answer.startswith("HTTP/1.1 403 ")
+    assert "--allow-origin http://evil.example " in answer
 
 
 async def test_pages_of_others_are_refused(open_server: RunningServer) -> None:

@@ -135,6 +135,18 @@ async def test_a_stream_counts_as_a_viewer(server: RunningServer) -> None:
     server.until(lambda: server.health()[1]["viewers"] == 0, "viewers that leave")
 
 
+async def test_the_frames_of_a_stream_are_among_the_figures(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        server.wait_for_health("ready")
+        async with controlling(server.url) as controller:
+            await controller.ask("set_level", {"level": 40})
+            await controller.frame(applied=1)
+            async with asked(server.port, STREAM) as stream:
+                await stream.frame()
+            sent = 'reactor_frames_sent_total{track="main_video"} 2.0\n'
+            server.until(lambda: sent in server.get("/metrics")[1], "figures of both")
+
+
 async def test_fps_thins_a_stream_out(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
