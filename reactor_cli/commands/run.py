@@ -86,6 +86,14 @@ def run(
     root_path: strangers.RootPath = "",
     proxies: strangers.Proxies = "",
     dev: strangers.Dev = False,
+    step_timeout: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(0),
+            metavar="SECONDS",
+            help="Start the model again when one step takes longer; 0: only warn.",
+        ),
+    ] = 0,
     log_level: Annotated[
         str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
     ] = "info",
@@ -136,6 +144,7 @@ def run(
         max_waiting=max_waiting,
         max_viewers=max_viewers,
         limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
+        step_timeout_s=step_timeout,
         log_level=log_level,
         log_format=log_format,
         trace=trace,

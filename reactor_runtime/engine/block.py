@@ -33,6 +33,8 @@ from reactor_runtime.seam.messages import ModelSaid, Started
 
 logger = logging.getLogger(__name__)
 
+Standstill = tuple[int, int]  # calls the session's code has made, commands begun
+
 MOST_BLOCKS = 2
 
 
@@ -76,6 +78,10 @@ class BlockDriver:
 
     async def aclose(self) -> None:
         """A block model does nothing after the last client."""
+
+    def stalled(self) -> str:
+        """Say where a session or a command has stood still since this was last asked."""
+        return "" if self._serving is None else self._serving.stalled()
 
     async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None:
         """Serve one session until `start_session()` and a command that may run have returned; raises what it raised.
@@ -164,7 +170,7 @@ class BlockDriver:
             if isinstance(item, ModelSaid):
                 self._sink.send(item)
             elif item is not None and not session.held and self._fits(playing, item.frames):
-                self._trace(session, item)
+                _trace(session, item)
                 await self._hand_over(item)
                 playing.append(item.frames)
             elif item is None and over.done() and not len(self._emitter.outstanding):
@@ -183,11 +189,6 @@ class BlockDriver:
             adapt=self._emitter.pace.adaptive,
             whole=True,
         )
-
-    def _trace(self, session: Session, block: Block) -> None:
-        if session.trace is not None and block.made_in_s is not None:
-            now = session.trace.now()
-            session.trace.span(session.id, "session", "block", now - block.made_in_s, now, frames=block.frames)
 
     def _settle(self, playing: deque[int]) -> None:
         """Forget blocks of which no more is to be shown than may be in encoding."""
@@ -208,6 +209,7 @@ class _Serving:
         self.session_thread = AuthorThread("reactor-session", turns)
         self.command_thread = AuthorThread("reactor-commands", turns)
         self._clock = clock
+        self._seen: Standstill = 0, 0
         self._stopped_at: float | None = None
         self._timer: Timer | None = None
 
@@ -226,6 +228,15 @@ class _Serving:
         self._stopped_at = self._clock.now()
         self.context.stop()
         self._report_in_time()
+
+    def stalled(self) -> str:
+        """Say where a thread is that has not come by here since this was last asked."""
+        now, before = (self.context.calls, self.command_thread.begun), self._seen
+        self._seen = now
+        for thread, same in ((self.session_thread, now[0] == before[0]), (self.command_thread, now[1] == before[1])):
+            if same and thread.busy and not thread.waits:
+                return thread.stack()
+        return ""
 
     def close(self) -> None:
         self.stop()
@@ -249,6 +260,12 @@ class _Serving:
                     thread.stack(),
                 )
         self._report_in_time()
+
+
+def _trace(session: Session, block: Block) -> None:
+    if session.trace is not None and block.made_in_s is not None:
+        now = session.trace.now()
+        session.trace.span(session.id, "session", "block", now - block.made_in_s, now, frames=block.frames)
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

@@ -85,7 +85,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     async def serve() -> None:
         if not isinstance(model, VideoModel):  # its driver knows better where it is: in threads of its own
             reader.on_stop = host.overdue.stopping
-        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push, host.uploads)
+        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push, host.uploads, host.stalled)
         channel.send(seam.Ready(load_s))
         await host.serve()
         clock.close()
@@ -109,6 +109,9 @@ class Driver(Protocol):
         """End what lives as long as the model."""
 
     async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None: ...
+
+    def stalled(self) -> str:
+        """Say where code of the author's in other threads has stood still since this was last asked."""
 
 
 class Host:
@@ -148,6 +151,7 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media)
         self._driver = self._make_driver(model, contract, turns or FreeTurns())
+        self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._current: tuple[Session, Dispatcher] | None = None

@@ -69,6 +69,10 @@ class LoopDriver:
             self._run.cancel()
             await asyncio.gather(self._run, return_exceptions=True)
 
+    def stalled(self) -> str:
+        """All of its code runs on the loop."""
+        return ""
+
     async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None:
         """Serve one session until it is stopped; raises what `run()` or `@connected` raised to end it.
 

@@ -65,6 +65,10 @@ class PipelineDriver:
     async def aclose(self) -> None:
         """A pipeline does nothing after the last client."""
 
+    def stalled(self) -> str:
+        """All of its code runs on the loop."""
+        return ""
+
     async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None:
         """Serve one session from its fresh state until it is stopped; raises what the author's code raised to end it.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
+from reactor_runtime.engine.pulse import Heart
 from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
@@ -27,6 +28,7 @@ class Reader:
         self.contract: Contract | None = None
         self.on_stop: Callable[[str], None] = lambda _: None  # on this thread, whatever the model's does
         self._channel = channel
+        self._heart: Heart | None = None
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
         self._push: Callable[[str, str, bytes], None] = _nowhere
@@ -41,8 +43,13 @@ class Reader:
         receive: Callable[[seam.Message | CheckedEvent], None],
         push: Callable[[str, str, bytes], None],
         uploads: Uploads,
+        stalled: Callable[[], str],
     ) -> None:
-        """Call `receive` on `loop` with what comes from here on, and `push` at once with media; keep `uploads`."""
+        """Call `receive` on `loop` with what comes from here on, and `push` at once with media; keep `uploads`.
+
+        `stalled` is asked on `loop` where code of the author's in other threads stands still.
+        """
+        self._heart = Heart(loop.call_soon_threadsafe, stalled)
         self._push = push
         self._uploads = uploads
         self._receive = receive
@@ -58,6 +65,8 @@ class Reader:
                     self._push(message.session, message.track, message.file)
                 elif isinstance(message, seam.Upload):
                     self._uploads.take(message)
+                elif isinstance(message, seam.Probe):
+                    self._channel.send(self._give_pulse())
                 elif self._post is not None:
                     self._post(functools.partial(self._receive, message))
                     if isinstance(message, seam.StopSession):
@@ -66,6 +75,10 @@ class Reader:
                     return
         finally:
             os._exit(0)  # no loop can be trusted to end by itself: the author's code may hold the main thread
+
+    def _give_pulse(self) -> seam.Pulse:
+        assert self._heart is not None, "there is a loop when the model is loaded, and nobody asks before"
+        return self._heart.pulse()
 
     def _take_event(self, event: seam.ClientEvent) -> None:
         size = len(event.data_json)

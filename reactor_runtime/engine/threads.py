@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reactor_runtime.errors import is_ours
+from reactor_runtime.engine.stacks import author_stack, is_in_debugger, is_in_our_code
 
 JOIN_S = 1.0
 
@@ -81,6 +79,7 @@ class AuthorThread:
 
     def __init__(self, name: str, turns: Turns) -> None:
         self._name = name
+        self.begun = 0
         self._turns = turns
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -98,17 +97,20 @@ class AuthorThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._body, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
+        self.begun += 1
         self._turns.begin(self._thread)
         self._jobs.put((work, done))
         return done
 
     def stack(self) -> str:
         """Say where the author's code is at this moment, as a traceback does."""
-        frame = None if self._thread is None else sys._current_frames().get(self._thread.ident or 0)
-        if frame is None:
-            return ""
-        theirs = [line for line in traceback.extract_stack(frame) if not is_ours(line.filename) and _is_code(line)]
-        return "".join(traceback.format_list(theirs))
+        return "" if self._thread is None else author_stack(self._thread.ident)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands still for a reason: it waits in a call of ours, or somebody looks at it in a debugger."""
+        thread = None if self._thread is None else self._thread.ident
+        return is_in_our_code(thread) or is_in_debugger(thread)
 
     def close(self) -> None:
         """End the thread, at once if it has nothing to do, else after its work."""
@@ -154,8 +156,3 @@ def _as_exception(error: BaseException) -> Exception:
         return error
     what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
     return RuntimeError(f"the model {what}").with_traceback(error.__traceback__)
-
-
-def _is_code(line: traceback.FrameSummary) -> bool:
-    """Leave out what starts any thread."""
-    return line.filename != threading.__file__

@@ -101,6 +101,11 @@ class Credit:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """server → engine: give a sign of life; answered by Pulse at once, whatever the model does."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """server → engine: end the session there may be, then the process."""
 
@@ -131,6 +136,14 @@ class Failed:
     """engine → server: the model can't be imported, checked or loaded; the process ends. See `errors.to_json`."""
 
     error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """engine → server: whether the model's code has not given way since the Probe before, and `where` it is then."""
+
+    held: bool
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +274,13 @@ class Traced:
     spans: list[dict[str, Any]]
 
 
-ToEngine = Load | StartSession | StopSession | Hold | ClientEvent | Media | Upload | Credit | Shutdown
+ToEngine = Load | StartSession | StopSession | Hold | ClientEvent | Media | Upload | Credit | Probe | Shutdown
 ToServer = (
     Loading
     | Described
     | Ready
     | Failed
+    | Pulse
     | Started
     | Ended
     | Moment

@@ -22,10 +22,13 @@ class Restarts:
     def after_serving(self, served_s: float) -> float:
         """Take note of the end of a process that was ready for `served_s`; returns the pause, 0 for the first end."""
         self._has_served = True
-        self.failed_loads = 0
         if served_s > STEADY_S:
             self._in_a_row = 0
         return self._next_pause_s()
+
+    def loaded(self) -> None:
+        """Take note of a load that worked."""
+        self.failed_loads = 0
 
     def after_failed_load(self) -> float | None:
         """Take note of a load that failed; returns the pause, or None when there is no use in trying again."""

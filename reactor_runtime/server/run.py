@@ -83,6 +83,7 @@ class ServeOptions:
     max_waiting: int = 16
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
+    step_timeout_s: float = 0.0
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
@@ -136,7 +137,9 @@ class Service:
                 options.log_format,
                 options.trace is not None,
             ),
+            self._clock,
             None if self._relay is None else self._relay.fd,
+            step_timeout_s=options.step_timeout_s,
         )
         self._trace = None if options.trace is None else Trace(options.trace)
         audience, figures = Audience(), Figures(self._trace)

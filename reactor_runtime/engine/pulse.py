@@ -1,0 +1,35 @@
+"""A sign of life for the server: whether the author's code has given way since the last one, and where it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from reactor_runtime.engine.stacks import author_stack, is_in_debugger
+from reactor_runtime.seam.messages import Pulse
+
+
+class Heart:
+    """Answer from another thread than the model's, which has a turn of its loop to make until it is asked again.
+
+    `stalled` is called on the loop: it says where code of the author's in other threads stands still.
+    """
+
+    def __init__(self, post: Callable[[Callable[[], None]], object], stalled: Callable[[], str]) -> None:
+        self._post = post
+        self._stalled = stalled
+        self._turned = True
+        self._elsewhere = ""
+
+    def pulse(self) -> Pulse:
+        """Say how it is since the last call."""
+        if self._turned:
+            self._turned = False
+            self._post(self._turn)
+            return Pulse(bool(self._elsewhere), self._elsewhere)
+        main = threading.main_thread().ident
+        return Pulse(not is_in_debugger(main), author_stack(main))
+
+    def _turn(self) -> None:
+        self._elsewhere = self._stalled()
+        self._turned = True

@@ -1,0 +1,112 @@
+"""One process of the engine from its start to its end: what it said of itself, whether it hangs, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from reactor_runtime import errors
+from reactor_runtime.clock import Clock
+from reactor_runtime.errors import ReactorError, describe_exit
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.link import Link
+from reactor_runtime.seam.process import EngineProcess
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.watchdog import Watchdog
+
+logger = logging.getLogger(__name__)
+
+STOP_S = 0.8
+ABORT_S = 2.0
+
+
+class Life:
+    """Start the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
+
+    `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[seam.Message, RingReader], None],
+        clock: Clock,
+        output_fd: int | None = None,
+        *,
+        step_timeout_s: float,
+    ) -> None:
+        self.process = EngineProcess(output_fd)
+        self.failure: ReactorError | None = None
+        self.ready_at: float | None = None
+        self.link: Link | None = None
+        self._receive = receive
+        self._ring = RingReader(self.process.memory_fd)
+        self._step_timeout_s = step_timeout_s
+        self._watchdog = Watchdog(clock, lambda: self.send(seam.Probe()), step_timeout_s)
+        self._ready = asyncio.Event()
+        self._hung = ""
+
+    def send(self, message: seam.ToEngine) -> None:
+        match message:
+            case seam.StartSession():
+                self._watchdog.ending = False
+            case seam.StopSession():
+                self._watchdog.ending = True
+        if self.link is not None:
+            self.link.send(message)
+
+    async def run(self, load: seam.Load) -> None:
+        """Have the model loaded, and listen until the process lets go of the seam."""
+        link = self.link = await Link.open(self.process.socket, self._take)
+        watching = asyncio.create_task(self._watch())
+        try:
+            link.send(load)
+            await link.lost
+        finally:
+            self.link = None
+            link.close()
+            watching.cancel()
+            await asyncio.wait([watching])
+        if not watching.cancelled():
+            watching.result()
+
+    async def end(self) -> str:
+        """Wait for the end, and see to it; says in words how it came."""
+        try:
+            status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+        finally:
+            self.process.close()
+        return self._hung or describe_exit(status)
+
+    async def stop(self) -> None:
+        """Ask the process to end, and make it if it doesn't; takes at most 2 s."""
+        self.send(seam.Shutdown())
+        await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+
+    def _take(self, message: seam.Message) -> None:
+        match message:
+            case seam.Pulse():
+                self._watchdog.hear(message)
+                return
+            case seam.Ended():
+                self._watchdog.ending = False
+            case seam.Failed():
+                self.failure = errors.from_json(message.error)
+            case seam.Ready():
+                self.ready_at = time.monotonic()
+                self._ready.set()
+        self._receive(message, self._ring)
+
+    async def _watch(self) -> None:
+        await self._ready.wait()
+        where = await self._watchdog.hung()
+        self._hung = f"hung: one step took longer than {self._step_timeout_s:.0f} s"
+        if where:
+            logger.error("the model's process %s. It is here:\n%s", self._hung, where.rstrip("\n"))
+            self.process.kill()
+            return
+        logger.error("the model's process %s, and nothing in it answers; its threads:", self._hung)
+        self.process.abort()
+        await asyncio.sleep(ABORT_S)
+        self.process.kill()

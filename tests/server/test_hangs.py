@@ -1,0 +1,221 @@
+"""A model that hangs under `--step-timeout`, in every place and style; and one that is only slow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import gone
+from tests.server.client import client, controlling
+from tests.server.running import RunningServer, serving, started, write_project
+
+TIMEOUT = "1"
+HANGS = """
+def hang(how):
+    print("hanging", flush=True)
+    if how == "sleeps":
+        time.sleep(600)
+    elif how == "computes":
+        while True:
+            pass
+    elif how == "holds the lock":
+        ctypes.PyDLL(None).sleep(600)
+    elif how == "debugger":
+        breakpoint()
+"""
+PIPELINE = (
+    HANGS
+    + """
+class MyState(InputState):
+    _step = ""
+    _end = ""
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+    where = ""
+
+    @connected
+    def hello(self):
+        if os.path.exists(FLAG):
+            os.unlink(FLAG)
+            hang("sleeps")
+
+    @disconnected
+    def goodbye(self):
+        hang(self.state._end)
+
+    @event(name="in_handler")
+    def in_handler(self):
+        hang("sleeps")
+
+    @event(name="in_step")
+    def in_step(self, how: str):
+        self.state._step = how
+
+    @event(name="at_the_end")
+    def at_the_end(self):
+        self.state._end = "sleeps"
+
+    @event(name="slow")
+    def slow(self):
+        self.state._step = "slow"
+
+    def inference(self):
+        while True:
+            if self.state._step == "slow":
+                time.sleep(0.5)
+            elif self.state._step:
+                hang(self.state._step)
+            yield gray(100)
+
+
+FLAG = os.path.join(os.path.dirname(__file__), "hang-in-connected")
+"""
+)
+BLOCKS = (
+    HANGS
+    + """
+@model("painter")
+class MyModel(VideoModel):
+    def __init__(self, config):
+        self.how = ""
+
+    @command("in_step")
+    def in_step(self, how: str):
+        self.how = how
+
+    @command("in_handler")
+    def in_handler(self):
+        hang("sleeps")
+
+    def start_session(self):
+        self.how = ""
+        ctx = get_ctx()
+        while not ctx.should_stop():
+            if self.how:
+                hang(self.how)
+            ctx.emit_block(gray(100)[None])
+"""
+)
+LOOP = (
+    HANGS
+    + """
+class MyModel(ReactorModel):
+    how = ""
+
+    @event(name="in_step")
+    def in_step(self, how: str):
+        self.how = how
+
+    @event(name="in_handler")
+    async def in_handler(self):
+        hang("sleeps")
+
+    async def run(self):
+        while True:
+            await self.connected.wait()
+            if self.how:
+                hang(self.how)
+            await self.emit(MyOutput(main_video=gray(100)))
+"""
+)
+
+
+@pytest.fixture(scope="module", params=[PIPELINE, LOOP, BLOCKS], ids=["pipeline", "loop", "blocks"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("model"), request.param)
+    with serving(project, "--step-timeout", TIMEOUT) as server:
+        yield server
+
+
+async def is_served(server: RunningServer) -> None:
+    async with controlling(server.url) as controller:
+        assert abs((await controller.frame()).level - 100) < 3
+
+
+@pytest.mark.parametrize("how", ["sleeps", "computes", "holds the lock"])
+async def test_a_step_that_hangs_ends_its_session_and_the_model_comes_back(server: RunningServer, how: str) -> None:
+    async with controlling(server.url) as controller:
+        await controller.frame()
+        engine = server.engine
+        await controller.send("in_step", {"how": how})
+        ended = await controller.data("reactor.session", phase="ended")
+        assert ended["reason"] == "model_died"
+        assert "hung: one step took longer than 1 s" in ended["message"]
+        assert (await controller.closed())[0] == 1011
+    gone(engine)
+    await is_served(server)
+    where = {"sleeps": "time.sleep(600)", "computes": "while True:", "holds the lock": "in hang"}[how]
+    assert where in server.log
+
+
+async def test_a_handler_that_hangs_is_found_too(server: RunningServer) -> None:
+    async with controlling(server.url) as controller:
+        await controller.frame()
+        await controller.send("in_handler")
+        assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
+    await is_served(server)
+    assert "in in_handler" in server.log
+
+
+async def test_the_stack_in_the_log_is_the_author_s(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            (tmp_path / "hang-in-connected").touch()
+        async with client(server.url) as controller:
+            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
+        log = server.log[server.log.index("hung: one step") :]
+        first, second = [line.strip() for line in log.splitlines() if line.strip().startswith("File ")][:2]
+        assert first.endswith("in hello")
+        assert second.endswith("in hang")
+        assert "reactor_runtime" not in log.partition("it is started again")[0]
+        await is_served(server)
+        async with controlling(server.url) as controller:
+            await controller.ask("at_the_end")
+        await is_served(server)
+        assert server.log.count("hung: one step took longer than 1 s. It is here") == 2
+
+
+async def test_a_model_that_is_slow_is_left_alone(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
+        async with controlling(server.url) as controller:
+            await controller.send("slow")
+            first = await controller.frame(applied=1)
+            for _ in range(5):
+                last = await controller.frame()
+            assert last.header.pts_us - first.header.pts_us > 2_000_000
+        assert "hung" not in server.log
+
+
+async def test_a_server_and_a_model_that_were_both_stopped_go_on(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            os.killpg(server.process.pid, signal.SIGSTOP)
+            await asyncio.sleep(2.5)  # as long as somebody leaves it: more than the timeout
+            os.killpg(server.process.pid, signal.SIGCONT)
+            for _ in range(30):
+                await controller.frame()
+            assert (await controller.ask("slow"))["type"] == "reactor.reply"
+        assert "hung" not in server.log
+
+
+async def test_without_a_timeout_nothing_is_ended(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, PIPELINE)) as server:
+        server.wait_for("ready in")
+        async with controlling(server.url) as controller:
+            await controller.send("in_step", {"how": "sleeps"})
+            server.wait_for("hanging")
+            engine = server.engine
+        server.wait_for_health("stopping")
+        assert server.engine == engine
+        server.interrupt()
+        assert server.ended() == 0
