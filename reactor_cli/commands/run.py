@@ -110,8 +110,9 @@ def run(
 
     The page is up at once and shows how loading goes; Ctrl-C stops.
     """
-    from reactor_runtime import config, manifest
+    from reactor_runtime import config, manifest, streams
 
+    streams.forgive()
     settings = context.ensure_object(console.Settings)
     settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))

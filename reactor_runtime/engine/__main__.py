@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import io
 import os
 import signal
 import socket
 import sys
 import traceback
+from types import FrameType
+
+from reactor_runtime import streams
 
 PR_SET_PDEATHSIG = 1
 
@@ -17,12 +19,11 @@ PR_SET_PDEATHSIG = 1
 def main() -> int:
     socket_fd, memory_fd, parent = (int(argument) for argument in sys.argv[1:])
     _end_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the server decides
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the start, see `seam.process`
-    faulthandler.enable()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # in a pipe, too, what the author prints is to be seen at once
+    _leave_signals_to_the_server()
+    if sys.stderr is not None:
+        faulthandler.enable()
     sys.argv[:] = [sys.argv[0]]
+    streams.forgive()
     from reactor_runtime.engine.host import run_engine
     from reactor_runtime.seam.channel import Channel
 
@@ -37,6 +38,29 @@ def main() -> int:
         os._exit(1)  # not by way of the reader's thread, which ends the process when the channel closes
     channel.close()
     return code
+
+
+def _leave_signals_to_the_server() -> None:
+    """Go on at what reaches the whole process group: Ctrl-C, a closed terminal, a service that is to stop.
+
+    Forked workers of the model's get the default back, so that they can be terminated; programs it starts do anyway.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the start, see `seam.process`
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _go_on)
+    os.register_at_fork(after_in_child=_as_by_default)
+
+
+def _go_on(number: int, frame: FrameType | None) -> None:
+    """Do nothing: a handler and not SIG_IGN, which started programs would inherit."""
+
+
+def _as_by_default() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is _go_on:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end_with(parent: int) -> None:

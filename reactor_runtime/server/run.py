@@ -105,9 +105,9 @@ class ServeOptions:
 def serve(options: ServeOptions) -> None:
     """Serve the model until told to stop; takes over the thread and its signals.
 
-    Returns after SIGINT or SIGTERM; a second one kills the engine and raises SystemExit(130). Raises UsageError when
-    the certificate can't be used, BindError when the address can't be had, ClassError, LoadError or ModelFailed when
-    the model can't be served.
+    Returns after SIGINT, SIGTERM, or SIGHUP unless that is ignored as by nohup; a second SIGINT or SIGTERM kills the
+    engine and raises SystemExit(130). Raises UsageError when the certificate can't be used, BindError when the address
+    can't be had, ClassError, LoadError or ModelFailed when the model can't be served.
     """
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
@@ -242,10 +242,12 @@ class Service:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Let the first SIGINT or SIGTERM stop the server, and a second one kill everything at once."""
+        """Let the first signal stop the server, and a second SIGINT or SIGTERM kill everything at once."""
         loop = asyncio.get_running_loop()
 
-        def on_signal() -> None:
+        def on_signal(number: signal.Signals) -> None:
+            if self._stop.is_set() and number is signal.SIGHUP:
+                return  # shell and kernel each send one
             if self._stop.is_set():
                 self._supervisor.kill()
                 os._exit(EXIT_KILLED)
@@ -253,9 +255,11 @@ class Service:
             self._supervisor.stopping = True  # the signal may have ended the engine as well
             self._stop.set()
 
-        signals = (signal.SIGINT, signal.SIGTERM)
+        signals = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signals.append(signal.SIGHUP)
         for number in signals:
-            loop.add_signal_handler(number, on_signal)
+            loop.add_signal_handler(number, on_signal, number)
         try:
             yield
         finally:
