@@ -23,9 +23,13 @@ class Line(Generic[T]):
         """Those who wait, the next one first."""
         return self._waiting
 
+    def has_room(self, *, slot_free: bool) -> bool:
+        """Tell whether one more could join."""
+        return len(self._waiting) < self._most_waiting or (slot_free and not self._waiting)
+
     def join(self, controller: T, *, slot_free: bool) -> bool:
         """Wait in line; False when it is full. With a free slot and nobody waiting there is no wait to be refused."""
-        if len(self._waiting) >= self._most_waiting and not (slot_free and not self._waiting):
+        if not self.has_room(slot_free=slot_free):
             return False
         self._waiting.append(controller)
         return True

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reactor_runtime.server.health import health_status
+from reactor_runtime.server.health import SERVING, health_status, why_not_ready
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.supervisor import Supervisor
 from reactor_runtime.version import version
@@ -56,11 +56,15 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
             "waiting": len(lobby.line.waiting),
             "uptime_s": round(time.monotonic() - started_at, 1),
         }
-        status_code = 200 if status in ("ready", "busy") else 503
+        status_code = 200 if status in SERVING else 503
         return JSONResponse(body if request.state.known else stranger, status_code=status_code, headers=NO_STORE)
 
     async def live(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return PlainTextResponse("ok\n", headers=NO_STORE)
+
+    async def ready(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        reason = why_not_ready(lobby, supervisor)
+        return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200, headers=NO_STORE)
 
     async def schema(request: Request) -> Response:
         contract = supervisor.contract
@@ -77,5 +81,6 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
         Route("/static/{name:path}", static),
         Route("/health", health),
         Route("/live", live),
+        Route("/ready", ready),
         Route("/schema", schema),
     ]

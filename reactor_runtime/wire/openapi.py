@@ -105,6 +105,16 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "/metrics": {
             "get": _get("metrics", "Figures for Prometheus", {"200": _answer("Its text format", {"text/plain": {}})})
         },
+        "/ready": {
+            "get": _get(
+                "ready",
+                "Would a controller that comes now be served",
+                {
+                    "200": _answer("It would, at once or in its turn", {"text/plain": {}}),
+                    "503": _answer("It would not: the reason, in one word", {"text/plain": {}}),
+                },
+            )
+        },
         "/schema": {
             "get": _get(
                 "schema",

@@ -335,6 +335,7 @@ async def test_health_says_busy_and_who_is_there(server: RunningServer) -> None:
 
 def test_the_page_and_the_probes_answer(server: RunningServer) -> None:
     assert server.get("/live") == (200, "ok\n")
+    assert server.get("/ready") == (200, "ready\n")
     status, page = server.get("/")
     assert (status, "<html" in page) == (200, True)
     assert server.get("/static/client/connection.js")[0] == 200

@@ -116,6 +116,8 @@ async def test_a_model_that_cannot_be_loaded_again_at_once_is_tried_again(server
         os.kill(server.engine, signal.SIGKILL)
         server.wait_for_health("failed")
         assert server.health()[0] == 503
+        assert server.get("/ready") == (503, "failed\n")
+        assert server.get("/live")[0] == 200
         await is_served(server)
         assert f"{WORDS[fault]}" in server.log
         assert "could not be loaded again, the next try is in" in server.log

@@ -81,13 +81,14 @@ def test_the_server_gives_the_document_that_the_command_prints(server: RunningSe
     assert document == json.loads(reactor("schema", cwd=server.output.parent).out)
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/live", "/metrics", "/schema"])
+@pytest.mark.parametrize("path", ["/", "/health", "/live", "/metrics", "/ready", "/schema"])
 def test_every_route_answers_as_described(server: RunningServer, document: Document, path: str) -> None:
     status, body = server.get(path)
     content = document["paths"][path]["get"]["responses"][str(status)]["content"]
     if "application/json" not in content:
         assert list(content) == ["text/html" if path == "/" else "text/plain"]
-        assert body.startswith({"/": "<!doctype html>", "/live": "ok", "/metrics": "# HELP "}[path])
+        begins = {"/": "<!doctype html>", "/live": "ok", "/metrics": "# HELP ", "/ready": "ready"}
+        assert body.startswith(begins[path])
         return
     found = strict(document)
     found["components"]["schemas"]["Answer"] = content["application/json"]["schema"]
