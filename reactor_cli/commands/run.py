@@ -94,6 +94,12 @@ def run(
             help="Start the model again when one step takes longer; 0: only warn.",
         ),
     ] = 0,
+    drain_timeout: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(0), metavar="SECONDS", help="After SIGTERM, how long a running session may go on."
+        ),
+    ] = 0,
     log_level: Annotated[
         str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
     ] = "info",
@@ -146,6 +152,7 @@ def run(
         max_viewers=max_viewers,
         limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
         step_timeout_s=step_timeout,
+        drain_timeout_s=drain_timeout,
         log_level=log_level,
         log_format=log_format,
         trace=trace,

@@ -29,6 +29,8 @@ def why_not_ready(lobby: Lobby, engine: Engine) -> str:
 
 def health_status(lobby: Lobby, engine: Engine) -> str:
     """Say in one word how the model is."""
+    if lobby.draining:
+        return "stopping"
     if engine.phase is not EnginePhase.READY:
         return "failed" if engine.restarts.failed_loads else engine.phase.value
     if lobby.session is not None:

@@ -74,6 +74,7 @@ class Lobby:
         self.session: Session | None = None
         self.failed_in_a_row = 0
         self.figures = figures or Figures()
+        self.draining = False
         self._engine = engine
         self.audience = audience
         self._greeter = Greeter(name, engine, audience, limits)
@@ -92,6 +93,9 @@ class Lobby:
         """
         if resume and self.session is not None and self.session.is_resumed_by(resume):
             self._resume(self.session, connection)
+            return
+        if self.draining:
+            _send_away(connection)
             return
         if connection.role is Role.VIEWER:
             if len(self.viewers) >= self._most_viewers:
@@ -239,6 +243,26 @@ class Lobby:
 def loading_phase(engine: Engine) -> dict[str, Any]:
     """Say how far loading is, as `reactor.session` does."""
     return {"phase": "loading", "detail": engine.detail, "elapsed_s": round(engine.loading_s, 1)}
+
+
+def drain(lobby: Lobby, timeout_s: float) -> None:
+    """Let in nobody any more, send away those who wait, and tell those of the session how long it may last.
+
+    A controller of that session whose connection broke may come back to it all the same.
+    """
+    lobby.draining = True
+    while (waiting := lobby.line.next()) is not None:
+        lobby.audience.leave(waiting)
+        _send_away(waiting)
+    line_changed(lobby.line, lobby.session)
+    message = f"the server is stopping, in {timeout_s:.0f} s at the latest"
+    lobby.audience.tell("reactor.session", {"phase": "stopping", "seconds": timeout_s, "message": message})
+
+
+def _send_away(connection: Connection) -> None:
+    message = "the server is stopping"
+    connection.tell("reactor.session", {"phase": "ended", "reason": "server_stopping", "message": message})
+    connection.close(CloseCode.SERVER_STOPPING, message)
 
 
 def line_changed(line: Line[Connection], session: Session | None) -> None:

@@ -35,7 +35,7 @@ from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
-from reactor_runtime.server.lobby import Lobby, loading_phase
+from reactor_runtime.server.lobby import Lobby, drain, loading_phase
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
@@ -84,6 +84,7 @@ class ServeOptions:
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
     step_timeout_s: float = 0.0
+    drain_timeout_s: float = 0.0
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
@@ -124,6 +125,7 @@ class Service:
         self._clock = SystemClock()
         self._encoder = Encoder()
         self._stop = asyncio.Event()
+        self._drain = asyncio.Event()
         self._connections: set[Connection] = set()
         manifest = options.manifest
         self._relay = Relay(self._ids) if options.log_format == "json" else None
@@ -167,7 +169,8 @@ class Service:
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[sock]))
             engine = asyncio.create_task(self._supervisor.run(self._lobby))
-            others = [asyncio.create_task(self._playout.run()), asyncio.create_task(self._tick())]
+            works = (self._playout.run(), self._tick(), self._drained())
+            others = [asyncio.create_task(work) for work in works]
             stop = asyncio.create_task(self._stop.wait())
             await asyncio.wait([http, engine, stop, *others], return_when=asyncio.FIRST_COMPLETED)
             failure = engine.exception() if engine.done() and not engine.cancelled() else None
@@ -223,6 +226,24 @@ class Service:
             elif count % 2 == 0:
                 self._lobby.tell_statistics(self._clock.now())
 
+    async def _drained(self) -> None:
+        """Once asked to, let the session that runs come to its end, but not for ever."""
+        await self._drain.wait()
+        timeout_s = self._options.drain_timeout_s
+        drain(self._lobby, timeout_s)
+        session = self._lobby.session
+        if session is not None:
+            logger.info("stopping when the session is over, in %.0f s at the latest id=%s", timeout_s, session.id)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await session.over.wait()
+        self._begin_stop()
+
+    def _begin_stop(self) -> None:
+        logger.info("stopping")
+        self._supervisor.stopping = True  # the signal may have ended the engine as well
+        self._stop.set()
+
     async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
@@ -242,7 +263,10 @@ class Service:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Let the first signal stop the server, and a second SIGINT or SIGTERM kill everything at once."""
+        """Let the first signal stop the server, and a second SIGINT or SIGTERM kill everything at once.
+
+        With a drain timeout a SIGTERM before those lets the session that runs come to its end first.
+        """
         loop = asyncio.get_running_loop()
 
         def on_signal(number: signal.Signals) -> None:
@@ -251,9 +275,10 @@ class Service:
             if self._stop.is_set():
                 self._supervisor.kill()
                 os._exit(EXIT_KILLED)
-            logger.info("stopping")
-            self._supervisor.stopping = True  # the signal may have ended the engine as well
-            self._stop.set()
+            if number is signal.SIGTERM and self._options.drain_timeout_s and not self._drain.is_set():
+                self._drain.set()
+            else:
+                self._begin_stop()
 
         signals = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

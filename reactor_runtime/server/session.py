@@ -53,6 +53,7 @@ class Session:
         controller.ids["session"] = self.id
         self.phase = SessionPhase.STARTING
         self.state: dict[str, Any] = {}
+        self.over = asyncio.Event()
         self._audience = audience
         self._playout = playout
         self.send = send

@@ -172,6 +172,10 @@ def _session() -> Schema:
         "away": ({"seconds": SECONDS}, {}),
         "resumed": ({"session": STRING}, {}),
         "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
+        "stopping": (
+            {"seconds": {"type": "number", "minimum": 0, "description": "When the server stops at the latest"}},
+            {"message": STRING},
+        ),
         "failed": ({"message": STRING}, {}),
     }
     return {

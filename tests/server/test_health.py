@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reactor_runtime.server.health import SERVING, health_status, why_not_ready
+from reactor_runtime.server.lobby import drain
 from reactor_runtime.server.supervisor import EnginePhase
 from tests.server.house import House
 
@@ -34,6 +35,11 @@ def letting_go(house: House) -> None:
     controller = house.come()
     house.begin()
     house.lobby.detach(controller)
+
+
+def draining(house: House) -> None:
+    busy(house)
+    drain(house.lobby, 10.0)
 
 
 def restarting(house: House) -> None:
@@ -71,6 +77,7 @@ def given_up(house: House) -> None:
         (busy, "busy", ""),
         (full, "busy", "full"),
         (letting_go, "stopping", "stopping"),
+        (draining, "stopping", "stopping"),
         (restarting, "loading", "loading"),
         (failing_to_load_again, "failed", "failed"),
         (failing, "failed", "failed"),

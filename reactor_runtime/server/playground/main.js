@@ -54,6 +54,7 @@ const handlers = {
     if (phase === "started" && welcome && !role) return startSession(welcome); // a viewer stays for the next
     if (phase === "ending") return (status.turnEnds = seconds);
     if (phase === "idle") return status.show(seconds === null ? meaning.controller : meaning.idle(seconds));
+    if (phase === "stopping") return log.add("note", session.message, session);
     if (!/^(loading|failed|ended)$/.test(phase)) return;
     const now = meaning[phase](session);
     if (phase === "loading") return detach(now);
