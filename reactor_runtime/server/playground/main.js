@@ -1,4 +1,4 @@
-/** Puts the page together: what comes from the connection goes to the part that shows it. */
+/** Brings what comes from the connection to the part that shows it. */
 
 import { Connection } from "./client/connection.js";
 import { InputDelay } from "./client/delay.js";
@@ -51,10 +51,10 @@ const handlers = {
   },
   "reactor.session": (session) => {
     const { phase, seconds } = session;
-    if (phase === "started" && welcome && !role) return startSession(welcome); // a viewer stays for the next
+    if (phase === "started" && welcome && !role) return startSession(welcome); // a viewer stays
     if (phase === "ending") return (status.turnEnds = seconds);
     if (phase === "idle") return status.show(seconds === null ? meaning.controller : meaning.idle(seconds));
-    if (phase === "stopping") return log.add("note", session.message, session);
+    if (phase === "stopping") log.add("note", session.message, session);
     if (!/^(loading|failed|ended)$/.test(phase)) return;
     const now = meaning[phase](session);
     if (phase === "loading") return detach(now);
@@ -90,14 +90,14 @@ function restartTracks(all) {
   delay.restart();
 }
 
-/** Ask for what is wanted: a hidden page shows nothing, and is heard if it was. */
+/** A hidden page shows nothing, and is heard if it was. */
 function view() {
   if (!role) return;
   const heard = sound.on && audioNames.length > 0;
   connection.notify("reactor.view", document.hidden && heard ? { tracks: audioNames } : { paused: document.hidden });
 }
 
-/** No session for now; `reason` is what should be remembered until there is one again. */
+/** No session for now; `reason` is remembered until there is one again. */
 function detach(now, reason) {
   role = null;
   sound.restart();
