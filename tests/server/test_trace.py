@@ -138,20 +138,23 @@ async def test_a_killed_server_leaves_a_file_that_lacks_its_end_and_nothing_else
     with started(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
         server.wait_for("ready in")
         await play(server)
-        server.until(lambda: b"input to picture" in path.read_bytes(), "events in the file")
+        server.until(lambda: b"input to picture" in path.read_bytes(), "events of the server's in the file")
+        server.until(lambda: b"set_level waits" in path.read_bytes(), "events of the engine's in the file")
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
     assert "set_level waits" in {event["name"] for event in cut_off(path)}
 
 
 async def test_a_killed_engine_is_followed_by_another_of_its_own_name(tmp_path: Path) -> None:
-    with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
-        for _ in range(2):
+    path = tmp_path / "trace.json"
+    with serving(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
+        for engines in (1, 2):
             await play(server)
+            server.until(lambda: path.read_bytes().count(b"process_name") > engines, "the engine in the file")  # noqa: B023
             os.kill(server.engine, signal.SIGKILL)
             server.wait_for("(?s)ready in.*ready in")
             server.wait_for_health("ready")
-    names = [event for event in closed(tmp_path / "trace.json") if event["name"] == "process_name"]
+    names = [event for event in closed(path) if event["name"] == "process_name"]
     assert [event["args"]["name"] for event in names] == ["server", "model", "model"]
 
 
