@@ -180,8 +180,8 @@ class Playout:
             self._figures.encoded(item.moment, encoding.result().ended - encoding.result().began)
         if item.dropped:
             self._drop(item)
-        self._show_due()  # at once: waking the task that waits would take another turn of the loop
-        self._alarm.ring()
+        if self._show_due() is not None:  # at once: waking the task that waits would take another turn of the loop
+            self._alarm.ring()
 
     def _lost(self, moment: Moment, reason: str) -> None:
         self._figures.lost(moment, reason)
