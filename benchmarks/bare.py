@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from benchmarks.serving import run
 from reactor_runtime.wire.media_header import MediaHeader, attach
@@ -32,8 +33,9 @@ def sending(size_bytes: int, fps: int) -> Iterator[int]:
 async def _serve(size_bytes: int, fps: int) -> None:
     async def send(socket: ServerConnection) -> None:
         file = b"\xff\xd8" + bytes(size_bytes - 2)
-        async for seq in _ticks(1 / fps):
-            await socket.send(attach(MediaHeader("main_video", seq, 0, time.time_ns() // 1000, 0), file))
+        with contextlib.suppress(ConnectionClosed):
+            async for seq in _ticks(1 / fps):
+                await socket.send(attach(MediaHeader("main_video", seq, 0, time.time_ns() // 1000, 0), file))
 
     async with serve(send, "127.0.0.1", 0, compression=None) as server:
         print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201  (the port is what it says)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from benchmarks import loops, tensors
+from benchmarks import loops, namespaces, networks, tensors
 from benchmarks.bare import sending
 from benchmarks.photos import photo_like
 from benchmarks.serving import MODEL, Received, acknowledge, client, cpu_s, frames, run, serving
@@ -109,6 +109,8 @@ BENCHMARKS = {
     "torch": tensors.conversion,
     "emit": loops.emit,
     "camera": loops.camera,
+    "networks": networks.networks,
+    "namespaces": namespaces.namespaces,
 }
 
 

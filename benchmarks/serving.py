@@ -35,10 +35,10 @@ class Received:
 
 
 @contextlib.contextmanager
-def serving(project: Path = MODEL, **config: float) -> Iterator[int]:
+def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> Iterator[int]:
     """Serve a model of the benchmarks; gives the port."""
     arguments = [f"--set={key}={value}" for key, value in config.items()]
-    run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--port", "0"]
+    run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--host", host, "--port", "0"]
     command = [*run_model, "--log-level", "warning", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None, "a pipe was asked for"
@@ -57,9 +57,9 @@ def serving(project: Path = MODEL, **config: float) -> Iterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def client(port: int) -> AsyncIterator[ClientConnection]:
+async def client(port: int, host: str = "127.0.0.1") -> AsyncIterator[ClientConnection]:
     """Connect as controller with a client that isn't ours."""
-    async with connect(f"ws://127.0.0.1:{port}/ws", compression=None, max_size=None, max_queue=64) as socket:
+    async with connect(f"ws://{host}:{port}/ws", compression=None, max_size=None, max_queue=64) as socket:
         yield socket
 
 

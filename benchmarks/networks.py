@@ -1,0 +1,97 @@
+"""What a client behind a bad network sees, next to a loop that sends every frame."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.bare import sending
+from benchmarks.link import Link, linked
+from benchmarks.serving import Received, acknowledge, client, frames, run, serving
+
+Row = tuple[str, str, str]
+
+FPS = 30
+SECONDS = 30.0
+SETTLED_S = 5.0  # a frame of the top rung takes a second at 2 Mbit/s, and it takes three to see that
+TOP_BYTES = 264_000
+PLAIN_S = 12.0
+
+LINKS = {
+    **{
+        f"{mbit} Mbit/s, {round_trip} ms": Link(mbit, round_trip / 1000)
+        for mbit in (2, 8, 30)
+        for round_trip in (20, 80, 200)
+    },
+    "8 Mbit/s, 80 ms, 30 ms of jitter": Link(8, 0.08, jitter_s=0.03),
+    "8 Mbit/s, 80 ms, 3 s outage": Link(8, 0.08, outage_at_s=10, outage_s=3),
+    "30 and 4 Mbit/s, 5 s each, 40 ms": Link(30, 0.04, then_mbit=4, change_every_s=5),
+    "loopback": Link(10_000, 0.0),
+}
+
+
+@dataclass
+class Seen:
+    """What a client painted, and what it was told of its quality."""
+
+    ages_ms: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    fps: float = 0.0
+    qualities: Counter[str] = field(default_factory=Counter)
+    history: list[str] = field(default_factory=list)
+
+    def age_ms(self, share: float) -> float:
+        return sorted(self.ages_ms)[int(len(self.ages_ms) * share)]
+
+    @property
+    def words(self) -> str:
+        mbit = 8 * statistics.mean(self.sizes) * self.fps / 1e6
+        quality = self.qualities.most_common(1)[0][0] if self.qualities else ""
+        return (
+            f"{self.age_ms(0.5):6.0f} {self.age_ms(0.99):6.0f} ms {self.fps:5.1f} fps "
+            f"{statistics.mean(self.sizes) / 1000:4.0f} kB {mbit:5.1f} Mbit/s {quality}"
+        )
+
+
+def networks() -> Iterator[Row]:
+    """A 720p stream of 30 fps over bad links: age p50 and p99 when painted, frames, bytes, usual quality."""
+    for name, link in LINKS.items():
+        bound_ms = 1000 * (2 * link.round_trip_s) + 150
+        with serving(fps=FPS) as port, linked(port, link) as through:
+            seen = run(watch(through, SECONDS))
+        yield name, seen.words, f"p99 under {bound_ms:.0f} ms"
+        yield "  qualities, one after the other", " ".join(seen.history), ""
+        with sending(TOP_BYTES, FPS) as port, linked(port, link) as through:
+            yield "  plain send_bytes", run(watch(through, PLAIN_S)).words, ""
+
+
+async def watch(port: int, seconds: float, host: str = "127.0.0.1") -> Seen:
+    """Paint and acknowledge every frame as it comes; what the first seconds bring isn't counted."""
+    seen = Seen()
+    texts: list[dict[str, Any]] = []
+    began = time.monotonic()
+    async with client(port, host) as socket:
+        painted: list[Received] = []
+        try:
+            async with asyncio.timeout(seconds):
+                async for frame in frames(socket, texts):
+                    await acknowledge(socket, frame)
+                    painted.append(frame)
+        except TimeoutError:
+            painted = [frame for frame in painted if frame.at - began > SETTLED_S]
+        socket.transport.abort()  # a farewell would wait behind what the link still holds
+    seen.ages_ms = [1e3 * (frame.wall - frame.header.wall_us / 1e6) for frame in painted]
+    seen.sizes = [frame.size_bytes for frame in painted]
+    seen.fps = len(painted) / (seconds - SETTLED_S)
+    for text in texts:
+        if text["type"] == "reactor.stats":
+            name = f"{text['data']['quality']}" + (f"·{scale:g}" if (scale := text["data"].get("scale", 1)) < 1 else "")
+            seen.qualities[name] += 1
+            if seen.history[-1:] != [name]:
+                seen.history.append(name)
+    return seen
