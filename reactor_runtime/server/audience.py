@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from reactor_runtime.server.connection import Connection
-from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import View
 
@@ -40,6 +40,11 @@ class Audience:
 
     def leave(self, connection: Connection) -> None:
         self._members.pop(connection, None)
+
+    def rungs(self, track: str) -> list[int]:
+        """List the rungs of the ladder that someone is on, the best first; the top one where nobody is there."""
+        ways = (each.outbox.ways.get(track) for each in self._members if _shows(each.view, track))
+        return sorted({0 if way is None else way.ladder.rung for way in ways}) or [0]
 
     def show(self, frame: EncodedFrame) -> None:
         self._held[frame.track] = frame

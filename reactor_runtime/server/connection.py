@@ -14,6 +14,7 @@ from typing import Any
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.figures import Figures
+from reactor_runtime.server.ladder import RUNGS, Ladder
 from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import View
@@ -119,9 +120,15 @@ class Connection:
     def statistics(self, now: float) -> dict[str, Any]:
         """Give this client's part of `reactor.stats`; rates are those since the last call."""
         counters = self.outbox.counters
-        windows = self.outbox.windows
+        ways = self.outbox.ways
+        windows = {track: way.window for track, way in ways.items()}
+        ladder = max((way.ladder for way in ways.values()), key=lambda ladder: ladder.rung, default=Ladder())
         round_trips = [window.round_trip_s for window in windows.values() if window.acknowledging]
         return {
+            "rung": ladder.rung,
+            "quality": RUNGS[ladder.rung].quality,
+            "scale": RUNGS[ladder.rung].scale,
+            "why": ladder.why,
             "fps": self._rates.update(counters.sent_by_track, now),
             "emitted": counters.offered,
             "sent": counters.sent,

@@ -57,8 +57,8 @@ class _Reported(Collector):
     def _frames(self) -> Iterator[Metric]:
         figures, frames = self._report.figures, self._report.figures.frames
         yield _counts("reactor_frames_emitted", "Frames the model made", "track", frames.emitted)
-        yield _counts("reactor_frames_encoded", "Frames encoded", "track", frames.encoded)
-        yield _counts("reactor_frames_sent", "Frames sent, each client counted", "track", frames.sent)
+        yield _by_rung("reactor_frames_encoded", "Frames encoded, each rung counted", frames.encoded)
+        yield _by_rung("reactor_frames_sent", "Frames sent, each client counted", frames.sent)
         about = "Frames a client was spared for a newer one, and what they had waited for"
         yield _counts("reactor_frames_skipped", about, "reason", figures.skipped.counts)
         yield _counts("reactor_frames_dropped", "Frames shown to nobody, and why", "reason", figures.dropped.counts)
@@ -89,6 +89,13 @@ def _counts(name: str, about: str, label: str, counts: Mapping[str, int]) -> Met
     family = CounterMetricFamily(name, about, labels=[label])
     for value, count in counts.items():
         family.add_metric([value], count)
+    return family
+
+
+def _by_rung(name: str, about: str, counts: Mapping[tuple[str, int], int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=["track", "rung"])
+    for (track, rung), count in counts.items():
+        family.add_metric([track, str(rung)], count)
     return family
 
 

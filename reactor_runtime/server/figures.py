@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from reactor_runtime.seam.messages import Moment
+from reactor_runtime.server.encoded import Encoded
 from reactor_runtime.server.trace import Trace
 
 MOST_VALUES = 64
@@ -56,17 +57,17 @@ class Tally:
         self.counts[name] = self.counts.get(name, 0) + count
 
 
-def _by_track() -> defaultdict[str, int]:
+def _by_rung() -> defaultdict[tuple[str, int], int]:
     return defaultdict(int)
 
 
 @dataclass(slots=True)
 class Frames:
-    """How many frames of each track were handed over by the model, encoded, and sent to a client."""
+    """How many frames of each track were handed over by the model; on each rung of it encoded, and sent to a client."""
 
-    emitted: defaultdict[str, int] = field(default_factory=_by_track)
-    encoded: defaultdict[str, int] = field(default_factory=_by_track)
-    sent: defaultdict[str, int] = field(default_factory=_by_track)
+    emitted: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    encoded: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
+    sent: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
 
 
 @dataclass(slots=True)
@@ -120,10 +121,12 @@ class Figures:
                 self.frames.emitted[picture.track] += gap
                 self.dropped.add("discarded", gap)
 
-    def encoded(self, moment: Moment, encode_s: float) -> None:
-        self.encode_s.observe(encode_s)
-        for picture in moment.pictures:
-            self.frames.encoded[picture.track] += 1
+    def encoded(self, jobs: Sequence[Encoded]) -> None:
+        """Count what the jobs of a moment made, and take the time from the first one's start to the last one's end."""
+        self.encode_s.observe(max(job.ended for job in jobs) - min(job.began for job in jobs))
+        for frame in (frame for job in jobs for frame in job.frames):
+            for rung in frame.by_rung:
+                self.frames.encoded[frame.track, rung] += 1
 
     def lost(self, moment: Moment, reason: str) -> None:
         """Count frames that nobody is shown."""

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from reactor_runtime import errors
 from reactor_runtime.clock import Clock
-from reactor_runtime.media.jpeg import QUALITY
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.admission import Line
@@ -171,7 +170,7 @@ class Lobby:
 
     def tell_statistics(self, now: float) -> None:
         """Tell everyone who sees the session the figures of the model and its own."""
-        shared = {"queue": len(self._playout), "quality": QUALITY, **self._playout.times.medians_ms()}
+        shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
         for connection in self.audience:
             connection.tell("reactor.stats", {**shared, **connection.statistics(now)})
 

@@ -5,42 +5,17 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.figures import Figures
-from reactor_runtime.server.window import Window
-from reactor_runtime.wire.media_header import FrameFlag, attach, detach
+from reactor_runtime.server.way import Way
 from reactor_runtime.wire.messages import View
 
 MOST_MESSAGES = 1000
 MOST_SOUND_S = 1.0
 ROUNDING_S = 1e-6  # durations don't add up exactly
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedFrame:
-    """A JPEG with its header, ready for the socket."""
-
-    track: str
-    seq: int
-    data: bytes
-    interval_s: float
-
-    def as_held(self) -> EncodedFrame:
-        """Give the same frame as it is sent to a client that came after it was shown."""
-        header, file = detach(self.data)
-        assert header is not None, "every frame of ours carries its header"
-        return replace(self, data=attach(replace(header, flags=header.flags | FrameFlag.HELD), file))
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedSound:
-    """A WAV with its header, ready for the socket."""
-
-    track: str
-    data: bytes
-    duration_s: float
 
 
 @dataclass(slots=True)
@@ -115,13 +90,13 @@ class Outbox:
         self._messages: deque[tuple[int, str]] = deque()
         self._sounds = SoundQueue()
         self._slots: dict[str, tuple[int, EncodedFrame]] = {}
-        self._windows: dict[str, Window] = {}
+        self._ways: dict[str, Way] = {}
         self._view = View()
-        self._not_before: dict[str, float] = {}
 
     @property
-    def windows(self) -> Mapping[str, Window]:
-        return self._windows
+    def ways(self) -> Mapping[str, Way]:
+        """By track, of those that a frame was offered of."""
+        return self._ways
 
     def put_message(self, text: str) -> bool:
         """Queue a text message; False when 1,000 wait already: then it isn't queued."""
@@ -135,12 +110,12 @@ class Outbox:
         """Make this the track's newest frame, unless the client doesn't want it."""
         if self._unwanted(frame.track):
             return
-        window = self._windows.setdefault(frame.track, Window())
         self.counters.offered += 1
+        if frame.track not in self._ways:
+            self._ways[frame.track] = Way()
         if frame.track in self._slots:
             self.counters.skipped += 1
-            window.skipped()
-            self._figures.skipped.add(self._why_skipped(frame.track))
+            self._figures.skipped.add(self._ways[frame.track].skipped(self._clock.now()))
         self._slots[frame.track] = (next(self._orders), frame)
         self.news()
 
@@ -157,8 +132,8 @@ class Outbox:
 
     def acknowledge(self, track: str, seq: int) -> None:
         """Take the client's word that it has shown all frames of `track` up to `seq`."""
-        if track in self._windows:
-            self._windows[track].acknowledged(seq, self._clock.now())
+        if track in self._ways:
+            self._ways[track].acknowledged(seq, self._clock.now())
             self.news()
 
     def set_view(self, view: View) -> None:
@@ -199,9 +174,7 @@ class Outbox:
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
         for track, (order, _) in self._slots.items():
-            at = self._not_before.get(track, 0.0)
-            if not self._windows[track].is_open(now):
-                at = max(at, self._windows[track].reopens_at())
+            at = self._ways[track].opens_at(now)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
             elif best is None or order < self._slots[best][0]:
@@ -210,22 +183,11 @@ class Outbox:
 
     def _take_frame(self, track: str, now: float) -> bytes:
         _, frame = self._slots.pop(track)
-        self._windows[track].sent(frame.seq, now, frame.interval_s)
+        rung, data = self._ways[track].send(frame, now, self._view.max_fps)
         self.counters.sent += 1
-        self._figures.frames.sent[track] += 1
+        self._figures.frames.sent[track, rung] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
-        if self._view.max_fps is not None:
-            # on a grid of its own, or a frame that is a hair early would halve the rate
-            grid = self._not_before.get(track, 0.0) + 1 / self._view.max_fps
-            self._not_before[track] = grid if grid > now else now + 1 / self._view.max_fps
-        return frame.data
-
-    def _why_skipped(self, track: str) -> str:
-        """Tell what the frame in the track's slot was waiting for."""
-        now = self._clock.now()
-        if now < self._not_before.get(track, 0.0):
-            return "rate"
-        return "socket" if self._windows[track].is_open(now) else "window"
+        return data
 
     def _unwanted(self, track: str) -> bool:
         tracks = self._view.tracks

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reactor_runtime.clock import Alarm, Clock
-from reactor_runtime.media import jpeg, wav
-from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
+from reactor_runtime.seam.messages import Credit, Moment
 from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound
 from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.encoding import encode, frames_of, jobs_of
 from reactor_runtime.server.figures import Figures
-from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
 from reactor_runtime.server.trace_events import Stages
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
 logger = logging.getLogger(__name__)
 
@@ -31,29 +28,22 @@ CLOSEST = 0.8  # of an interval: after a stall of the server what was late catch
 
 
 class Stage(Protocol):
-    """Where what is due is shown: to every client of the session."""
+    """Where what is due is shown: to every client of the session; those of a track need it on these rungs."""
+
+    def rungs(self, track: str) -> Sequence[int]: ...
 
     def show(self, frame: EncodedFrame) -> None: ...
 
     def play(self, sound: EncodedSound) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """What encoding a moment gave, and how long it took."""
-
-    frames: tuple[EncodedFrame, ...]
-    sounds: tuple[EncodedSound, ...]
-    began: float
-    ended: float
-    thread: int
-
-
 @dataclass(slots=True)
 class _Queued:
     moment: Moment
     arrived_at: float
-    encoding: Future[Encoded] | None = None
+    jobs: int = 0  # still encoding
+    encoded: list[Encoded] = field(default_factory=list)
+    error: BaseException | None = None
     ready_at: float = 0.0
     dropped: bool = False
 
@@ -92,9 +82,10 @@ class Playout:
         self._figures.arrived(moment)
         first = self._first_of(moment)
         queued = _Queued(moment, self._clock.now())
-        self._encoder.submit(
-            lambda: encode_moment(moment, ring, started_at, first), lambda encoding: self._encoded(queued, encoding)
-        )
+        jobs = jobs_of(moment, self._stage.rungs)
+        queued.jobs = len(jobs)
+        for job in jobs:
+            self._encoder.submit(partial(encode, moment, ring, started_at, first, job), partial(self._encoded, queued))
         self._queue.insert(self._place(moment), queued)
 
     def _first_of(self, moment: Moment) -> set[str]:
@@ -174,10 +165,16 @@ class Playout:
         return None
 
     def _encoded(self, item: _Queued, encoding: Future[Encoded]) -> None:
-        item.encoding = encoding
+        error = encoding.exception()
+        if error is None:
+            item.encoded.append(encoding.result())
+        item.error = item.error or error
+        item.jobs -= 1
+        if item.jobs:
+            return
         item.ready_at = self._clock.now()
-        if encoding.exception() is None:
-            self._figures.encoded(item.moment, encoding.result().ended - encoding.result().began)
+        if item.error is None:
+            self._figures.encoded(item.encoded)
         if item.dropped:
             self._drop(item)
         if self._show_due() is not None:  # at once: waking the task that waits would take another turn of the loop
@@ -199,33 +196,20 @@ class Playout:
         now = self._clock.now()
         if moment.pictures:
             self._not_before = now + moment.interval_s * CLOSEST
-        assert item.encoding is not None, "only what is encoded is shown"
-        error = item.encoding.exception()
-        if error is not None:
+        if item.error is not None:
             whose = {"session": moment.session}
-            logger.error("a moment could not be encoded and is skipped", exc_info=error, extra=whose)
+            logger.error("a moment could not be encoded and is skipped", exc_info=item.error, extra=whose)
             self._lost(moment, "failed")
         else:
-            encoded = item.encoding.result()
             self._figures.shown(moment, now)
-            for frame in encoded.frames:
+            for frame in frames_of(item.encoded):
                 self._stage.show(frame)
-            for sound in encoded.sounds:
+            for sound in (sound for encoded in item.encoded for sound in encoded.sounds):
                 self._stage.play(sound)
+            stages = Stages(item.arrived_at, tuple(item.encoded), item.ready_at, now)
             if self._figures.trace is not None:
-                times = item.arrived_at, encoded.began, encoded.ended, encoded.thread, item.ready_at, now
-                self._figures.trace.shown(moment, Stages(*times))
-            self.times.add(
-                StageTimes(
-                    step=moment.step_s,
-                    arrive=item.arrived_at - moment.handed_over,
-                    queue=encoded.began - item.arrived_at,
-                    encode=encoded.ended - encoded.began,
-                    back=item.ready_at - encoded.ended,
-                    hold=max(0.0, min(now, moment.due) - item.ready_at),
-                    late=max(0.0, now - moment.due),
-                )
-            )
+                self._figures.trace.shown(moment, stages)
+            self.times.add(times_of(moment, stages))
         self._credit(Credit(moment.session, moment.number, item.ready_at))
 
 
@@ -239,6 +223,19 @@ class StageTimes(NamedTuple):
     back: float  # from the encoder thread to the loop
     hold: float  # ready and not yet due
     late: float  # shown after it was due
+
+
+def times_of(moment: Moment, stages: Stages) -> StageTimes:
+    """Tell how long a moment that was shown took in each stage."""
+    return StageTimes(
+        step=moment.step_s,
+        arrive=stages.arrived_at - moment.handed_over,
+        queue=stages.encode_began - stages.arrived_at,
+        encode=stages.encode_ended - stages.encode_began,
+        back=stages.ready_at - stages.encode_ended,
+        hold=max(0.0, min(stages.shown_at, moment.due) - stages.ready_at),
+        late=max(0.0, stages.shown_at - moment.due),
+    )
 
 
 class Times:
@@ -258,37 +255,3 @@ class Times:
         return {
             f"{name}_ms": round(1e3 * float(value), 2) for name, value in zip(StageTimes._fields, medians, strict=True)
         }
-
-
-def encode_moment(moment: Moment, ring: RingReader, started_at: float, first: Collection[str]) -> Encoded:
-    """Encode all that a moment shows and plays, of some tracks the `first` after a flush; runs on an encoder thread."""
-    began = time.monotonic()
-
-    def header(part: Picture | Sound, at: float) -> MediaHeader:
-        flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
-        pts_us = max(0, round((at - started_at) * 1e6))
-        return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
-
-    frames = tuple(
-        EncodedFrame(
-            picture.track,
-            picture.seq,
-            attach(header(picture, moment.due), jpeg.encode(_pixels(picture, ring))),
-            moment.interval_s,
-        )
-        for picture in moment.pictures
-    )
-    sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in moment.sounds)
-    return Encoded(frames, sounds, began, time.monotonic(), threading.get_native_id())
-
-
-def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:
-    if picture.offset < 0:
-        return np.zeros((picture.height, picture.width, 3), np.uint8)
-    return ring.picture(picture.offset, picture.height, picture.width)
-
-
-def _encode_sound(sound: Sound, ring: RingReader, header: MediaHeader) -> EncodedSound:
-    samples = ring.samples(sound.offset, sound.channels, sound.samples)
-    data = attach(header, wav.encode(samples, sound.sample_rate))
-    return EncodedSound(sound.track, data, sound.samples / sound.sample_rate)

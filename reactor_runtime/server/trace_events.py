@@ -17,6 +17,7 @@ from typing import Any
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.seam.messages import Moment, Traced
+from reactor_runtime.server.encoded import Encoded
 from reactor_runtime.wire.media_header import detach
 
 FIRST_LANE = 1 << 22  # above the ids that Linux gives threads
@@ -26,14 +27,20 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """When a moment went through each stage in the server; `thread` encoded it."""
+    """When a moment went through each stage in the server; its encoding may be shared out in several jobs."""
 
     arrived_at: float
-    encode_began: float
-    encode_ended: float
-    thread: int
+    jobs: tuple[Encoded, ...]
     ready_at: float
     shown_at: float
+
+    @property
+    def encode_began(self) -> float:
+        return min(job.began for job in self.jobs)
+
+    @property
+    def encode_ended(self) -> float:
+        return max(job.ended for job in self.jobs)
 
     def spans(self, moment: Moment) -> Iterator[tuple[str, float, float]]:
         """Give each stage's name, beginning and end, from hand-over until it was shown."""
@@ -90,7 +97,7 @@ def _name(kind: str, process: int, thread: int, name: str) -> Event:
 
 
 def shown(names: Names, moment: Moment, stages: Stages) -> Iterator[Event]:
-    """Tell the way of a moment through the server: its stages, and its encoding on a thread of the encoder."""
+    """Tell the way of a moment through the server: its stages, and its encoding on threads of the encoder."""
     whose = f"{moment.session}.{moment.number}"
     args = {"session": moment.session, "moment": moment.number, "applied": moment.applied, **_seqs(moment)}
     frame = {"cat": "frame", "id": whose, "pid": names.server, "tid": names.server}
@@ -99,11 +106,13 @@ def shown(names: Names, moment: Moment, stages: Stages) -> Iterator[Event]:
         yield {"ph": "b", "name": name, "ts": us(began), **frame}
         yield {"ph": "e", "name": name, "ts": us(ended), **frame}
     yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
-    lane, new = names.lane(names.server, f"encoder {stages.thread}", stages.thread)
-    yield from new
-    yield _complete("encode", names.server, lane, stages.encode_began, stages.encode_ended, args)
-    yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
-           "ts": us(stages.encode_began)}  # fmt: skip
+    for job in stages.jobs:
+        lane, new = names.lane(names.server, f"encoder {job.thread}", job.thread)
+        yield from new
+        rungs = {frame.track: sorted(frame.by_rung) for frame in job.frames}
+        yield _complete("encode", names.server, lane, job.began, job.ended, {**args, "rungs": rungs})
+        yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
+               "ts": us(job.began)}  # fmt: skip
     for number, arrived_at in enumerate(moment.inputs):
         each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to picture", "pid": names.server}
         yield {"ph": "b", "tid": names.server, "ts": us(arrived_at), **each}

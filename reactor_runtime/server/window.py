@@ -9,16 +9,20 @@ ROUNDS = 8
 MIN_ROUND_TRIP_S = 10.0
 STALLED_S = 2.0
 TOLERANCE = 0.25
+GROWTH = 1.25
 
 
 class Window:
     """Bound the frames in flight to a client that acknowledges, so that its picture is late by its round trip only.
 
     Follows round trip and delivery rate as BBR does (draft-cardwell-iccrg-bbr-congestion-control): frames in flight =
-    the most frames delivered per second in recent rounds, times the shortest round trip, and in one round of eight one
-    more to see whether the path takes it. While the client gets every frame, one frame is allowed for jitter on top of
-    what the round trip holds. Open for a client that has never acknowledged. When nothing is acknowledged for 2 s one
-    more frame is let through, so that a lost acknowledgement can't end the stream.
+    the most frames delivered per second in recent rounds, times the shortest round trip. To see whether the path takes
+    more, one more is sent in one round of eight, and twice as many after a round that brought a quarter more frames a
+    second than those before. While the client gets every frame, one frame is allowed for jitter on top of what the
+    round trip holds.
+
+    Open for a client that has never acknowledged. When nothing is acknowledged for 2 s one more frame is let through,
+    so that a lost acknowledgement can't end the stream.
     """
 
     def __init__(self) -> None:
@@ -38,9 +42,15 @@ class Window:
         shortest = self._shortest[0][1] if self._shortest else 0.0
         if not self._limited:
             return max(2, math.ceil(shortest / self._interval_s - TOLERANCE) + 1)
-        path_holds = shortest * self._rounds.best_rate
-        probe = 1 if self._rounds.count % ROUNDS == 0 else 0
-        return max(1, math.ceil(path_holds - TOLERANCE)) + probe
+        path_holds = max(1, math.ceil(shortest * self._rounds.best_rate - TOLERANCE))
+        if self._rounds.growing:
+            return 2 * path_holds
+        return path_holds + (1 if self._rounds.count % ROUNDS == 0 else 0)
+
+    def resize(self, larger: float) -> None:
+        """Expect frames so many times as large from here on, and measure anew how many arrive."""
+        self._limited = self._skipped = False
+        self._rounds = _Rounds(min(self._rounds.best_rate / larger, 1 / self._interval_s))
 
     def is_open(self, now: float) -> bool:
         """Tell whether one more frame may be sent."""
@@ -97,9 +107,10 @@ class Window:
 class _Rounds:
     """Measure how many frames a second arrive; a round ends with a frame that was sent after it began."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: float = 0.0) -> None:
         self.count = 0
-        self._rates: deque[float] = deque(maxlen=ROUNDS)
+        self.growing = True
+        self._rates: deque[float] = deque([expected], maxlen=ROUNDS)
         self._ends_with = -1
         self._began = 0.0
         self._frames = 0
@@ -115,7 +126,9 @@ class _Rounds:
         if seq <= self._ends_with:
             return False
         if self._began and now > self._began:
-            self._rates.append(self._frames / (now - self._began))
+            rate = self._frames / (now - self._began)
+            self.growing = rate > GROWTH * self.best_rate
+            self._rates.append(rate)
         self.count += 1
         self._began, self._frames, self._ends_with = now, 0, newest_sent
         return self.count % ROUNDS == 0

@@ -202,7 +202,10 @@ def _stats() -> Schema:
     return record(
         {
             "queue": {**COUNT, "description": "Moments that wait to be shown"},
+            "rung": {**COUNT, "description": "Of the ladder of qualities, 0 is the best"},
             "quality": {"type": "integer", "minimum": 1, "maximum": 100},
+            "scale": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            "why": {"type": "string", "enum": ["full", "network", "client"]},
             "fps": by_name(time_ms),
             "emitted": COUNT,
             "sent": COUNT,

@@ -4,7 +4,7 @@ import pytest
 
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock
@@ -103,3 +103,21 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
     assert await seen(connection) == [("right", 5, False)]
     assert connection.closing is None
     assert await told(connection) == []
+
+
+async def test_the_rungs_in_use_are_those_of_who_watches() -> None:
+    audience = Audience()
+    assert audience.rungs("left") == [0]
+    first, second = viewer(audience), viewer(audience)
+    audience.show(frame(1))
+    assert audience.rungs("left") == [0]
+    second.outbox.ways["left"].ladder.rung = 4
+    assert audience.rungs("left") == [0, 4]
+    assert audience.rungs("right") == [0]
+    audience.leave(first)
+    assert audience.rungs("left") == [4]
+    audience.look(second, View(tracks=("right",)))
+    assert audience.rungs("left") == [0]
+    second.outbox.ways["left"].ladder.rung = 3
+    audience.look(second, View(paused=True))
+    assert audience.rungs("left") == [0]

@@ -293,7 +293,8 @@ async def test_a_client_that_acknowledges_is_told_its_round_trip(server: Running
     statistics = received["data"]
     assert statistics["window"]["main_video"] >= 1
     assert statistics["sent"] <= statistics["emitted"]
-    assert set(statistics) >= {"fps", "skipped", "queue", "step_ms", "encode_ms", "quality"}
+    assert set(statistics) >= {"fps", "skipped", "queue", "step_ms", "encode_ms"}
+    assert [statistics[name] for name in ("rung", "quality", "scale", "why")] == [0, 85, 1.0, "full"]
 
 
 async def test_a_client_that_never_acknowledges_is_sent_every_frame(server: RunningServer) -> None:

@@ -7,8 +7,8 @@ import pytest
 from reactor_runtime.media import jpeg
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Role
+from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.server.health import health_status
-from reactor_runtime.server.outbox import EncodedFrame
 from reactor_runtime.server.session import MOST_EARLY
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader, attach

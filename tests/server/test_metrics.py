@@ -51,11 +51,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def samples(server: RunningServer) -> Samples:
-    """Give each sample by its name and its first label's value."""
+    """Give each sample by its name and its track, or its first label's value."""
     status, text = server.get("/metrics")
     assert status == 200
     found = [sample for family in parse_text(text) for sample in family.samples]
-    return {(sample.name, next(iter(sample.labels.values()), "")): sample.value for sample in found}
+    first = [next(iter(sample.labels.values()), "") for sample in found]
+    return {
+        (sample.name, sample.labels.get("track", label)): sample.value
+        for sample, label in zip(found, first, strict=True)
+    }
 
 
 async def test_a_session_shows_in_the_figures(server: RunningServer) -> None:

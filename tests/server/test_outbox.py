@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
-from reactor_runtime.server.outbox import MOST_MESSAGES, MOST_SOUND_S, EncodedFrame, EncodedSound, Outbox
+from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.outbox import MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
@@ -194,7 +195,54 @@ async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbo
 
 async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:
     outbox.acknowledge("no such track", 5)
-    assert not outbox.windows
+    assert not outbox.ways
+
+
+def laddered(seq: int, *rungs: int) -> EncodedFrame:
+    """A frame encoded on these rungs only, each file saying which."""
+    best, *worse = rungs
+    return EncodedFrame("video", seq, b"rung %d" % best, 1 / 30, best, {rung: b"rung %d" % rung for rung in worse})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "got"),
+    [
+        (0, (0, 3), 0),
+        (3, (0, 3), 3),
+        (2, (0, 3), 3),
+        (5, (0, 3), 3),
+        (1, (2, 4), 2),
+        (6, (0,), 0),
+        (4, (0, 2, 5, 6), 5),
+    ],
+)
+def test_a_client_gets_the_file_of_its_rung_or_the_next_smaller_one(
+    wanted: int, there: tuple[int, ...], got: int
+) -> None:
+    assert laddered(1, *there).nearest(wanted) == (got, b"rung %d" % got)
+
+
+async def test_a_client_that_skips_most_frames_is_sent_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
+    taken = []
+    for seq in range(90):
+        outbox.offer(laddered(seq, *range(7)))
+        if seq % 10 == 0:  # a link that takes three frames a second
+            outbox.acknowledge("video", seq - 10)
+            taken += await drain(outbox)
+        clock.spend(1 / 30)
+    rung = outbox.ways["video"].ladder.rung
+    assert rung > 0
+    assert taken[0] == b"rung 0"
+    assert b"rung %d" % rung in taken
+
+
+def test_a_held_frame_is_held_on_every_rung() -> None:
+    file = attach(MediaHeader("video", 7, 1, 2, 3), jpeg.encode(pixels(9)))
+    held = EncodedFrame("video", 7, file, 0.1, 0, {4: file}).as_held()
+    for data in (held.data, held.worse[4]):
+        header, _ = detach(data)
+        assert header is not None
+        assert header.flags == FrameFlag.HELD
 
 
 def test_a_held_frame_differs_in_its_flag_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.seam.messages import Credit, Moment, Picture, Sound
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
-from reactor_runtime.server.outbox import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 from tests.engine.rig import frame
@@ -24,8 +24,10 @@ class Theatre:
         self.clock = FakeClock()
         self.encoder = HandEncoder()
         self.credits: list[Credit] = []
+        self.in_use: dict[str, list[int]] = {}
         self.shown: list[tuple[int | str, float]] = []
         self.headers: list[MediaHeader] = []
+        self.frames: list[EncodedFrame] = []
         self.sound_headers: list[MediaHeader] = []
         self.playout = Playout(self.clock, self.encoder, self, self.credits.append)
         self.memory = create_memory()
@@ -36,7 +38,11 @@ class Theatre:
         header, _ = detach(frame.data)
         assert header is not None
         self.headers.append(header)
+        self.frames.append(frame)
         self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
+
+    def rungs(self, track: str) -> list[int]:
+        return self.in_use.get(track, [0])
 
     def play(self, sound: EncodedSound) -> None:
         header, _ = detach(sound.data)
@@ -107,6 +113,36 @@ async def test_the_header_says_what_the_moment_said(theatre: Theatre) -> None:
     theatre.encoder.run_all()
     await theatre.clock.advance(0.3)
     assert theatre.headers == [MediaHeader("video", 7, 250_000, 5, 3, 0)]
+
+
+async def test_each_rung_in_use_is_encoded_once_and_shown_when_all_are(theatre: Theatre) -> None:
+    theatre.in_use["video"] = [0, 2, 4, 6]
+    theatre.put(0, 0.0)
+    assert len(theatre.encoder.jobs) == 3  # the best, another quality, and what is smaller
+    for job in (2, 0):
+        theatre.encoder.run(job)
+    await theatre.clock.advance(0.1)
+    assert (theatre.shown, theatre.credited) == ([], [])
+    theatre.encoder.run(1)
+    assert theatre.credited == [0]
+    assert (theatre.frames[0].rung, sorted(theatre.frames[0].worse)) == (0, [2, 4, 6])
+
+
+async def test_the_best_rung_is_left_out_when_nobody_is_on_it(theatre: Theatre) -> None:
+    theatre.in_use["video"] = [3]
+    theatre.put(0, 0.0, sound=True)
+    theatre.encoder.run_all()
+    assert theatre.order == [0, "audio"]
+    assert (theatre.frames[0].rung, theatre.frames[0].worse) == (3, {})
+
+
+async def test_a_moment_that_one_rung_can_t_be_had_of_is_skipped_once_nothing_reads_it(theatre: Theatre) -> None:
+    theatre.in_use["video"] = [0, 1]
+    theatre.put(0, 0.0, broken=True)
+    theatre.encoder.run(0)
+    assert theatre.credited == []
+    theatre.encoder.run(1)
+    assert (theatre.shown, theatre.credited) == ([], [0])
 
 
 async def test_frames_encoded_out_of_order_are_shown_in_order(theatre: Theatre) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event

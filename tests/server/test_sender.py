@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from reactor_runtime.server.outbox import EncodedFrame, Outbox
+from reactor_runtime.server.encoded import EncodedFrame
+from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, settle

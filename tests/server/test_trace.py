@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.seam.messages import Moment, Picture, Traced
+from reactor_runtime.server.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.trace_events import Stages
 from tests.cli.command import reactor
@@ -40,7 +41,9 @@ BLOCKS = """
                 get_ctx().emit_block(np.zeros((4, 32, 48, 3), np.uint8))
                 time.sleep(0.02)
 """
-STAGES = Stages(arrived_at=1.1, encode_began=1.2, encode_ended=1.3, thread=7, ready_at=1.4, shown_at=1.6)
+WHOLE = Encoded((EncodedFrame("video", 0, b"", 0.1),), (), 1.2, 1.3, thread=7)
+SMALLER = Encoded((EncodedFrame("video", 0, b"", 0.1, 3, {5: b""}),), (), 1.25, 1.35, thread=8)
+STAGES = Stages(arrived_at=1.1, jobs=(WHOLE,), ready_at=1.4, shown_at=1.6)
 
 Event = dict[str, Any]
 
@@ -175,6 +178,16 @@ def test_a_file_that_is_full_becomes_the_one_before(tmp_path: Path) -> None:
         f"s.{number}" for number in range(5)
     ]
     assert lanes(after) == lanes(before)
+
+
+def test_each_job_of_an_encoding_is_told_with_its_rungs(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json")
+    trace.shown(moment(0), Stages(arrived_at=1.1, jobs=(WHOLE, SMALLER), ready_at=1.4, shown_at=1.6))
+    trace.close()
+    encodes = [(event, took) for name, event, took in spans(closed(tmp_path / "trace.json")) if name == "encode"]
+    jobs = [(each["tid"], each["args"]["rungs"]["video"]) for each, _ in encodes if each["ph"] == "X"]
+    assert sorted(jobs) == [(7, [0]), (8, [3, 5])]
+    assert sorted(round(took) for _, took in encodes) == [100_000, 100_000, 150_000]
 
 
 def test_more_than_may_wait_is_lost_and_said(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.outbox import EncodedFrame
+from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import Event
 from tests.server.house import House, drain, told

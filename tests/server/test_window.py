@@ -160,3 +160,14 @@ def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last
     assert window.is_open(1.07)
     window.sent(1, 1.08, 1 / 30)
     assert window.is_open(1.09)
+
+
+@pytest.mark.parametrize(("larger", "most"), [(0.1, 30), (10.0, 4)])
+def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger: float, most: int) -> None:
+    path = Path(source_fps=30, delay_s=0.1, link_fps=15)
+    path.run(10)
+    before = path.window.frames
+    path.window.resize(larger)
+    path.window.skipped()
+    assert (path.window.frames > before) == (larger < 1)
+    assert path.window.frames <= most

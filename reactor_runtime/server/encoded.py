@@ -1,0 +1,65 @@
+"""What encoding gives: files with our header in them, as they go over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from reactor_runtime.wire.media_header import FrameFlag, attach, detach
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFrame:
+    """A JPEG with its header, ready for the socket; `worse` has the same picture on other rungs of the ladder.
+
+    `rung` is that of `data`, the best there is.
+    """
+
+    track: str
+    seq: int
+    data: bytes
+    interval_s: float
+    rung: int = 0
+    worse: Mapping[int, bytes] = field(default_factory=dict)
+
+    @property
+    def by_rung(self) -> dict[int, bytes]:
+        """All the files."""
+        return {self.rung: self.data, **self.worse}
+
+    def nearest(self, rung: int) -> tuple[int, bytes]:
+        """Give the file of a rung, or of the next worse one there is, or of the worst; and which it is."""
+        if not self.worse or rung <= self.rung:
+            return self.rung, self.data
+        found = min((r for r in self.worse if r >= rung), default=max(self.worse))
+        return found, self.worse[found]
+
+    def as_held(self) -> EncodedFrame:
+        """Give the same frame as it is sent to a client that came after it was shown."""
+        return replace(self, data=_held(self.data), worse={rung: _held(data) for rung, data in self.worse.items()})
+
+
+def _held(data: bytes) -> bytes:
+    header, file = detach(data)
+    assert header is not None, "every frame of ours carries its header"
+    return attach(replace(header, flags=header.flags | FrameFlag.HELD), file)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSound:
+    """A WAV with its header, ready for the socket."""
+
+    track: str
+    data: bytes
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a job gave, on which thread, and how long it took."""
+
+    frames: tuple[EncodedFrame, ...]
+    sounds: tuple[EncodedSound, ...]
+    began: float
+    ended: float
+    thread: int

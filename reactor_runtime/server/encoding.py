@@ -1,0 +1,102 @@
+"""What there is to encode of a moment, shared out among threads: each rung in use once, however many clients are on it.
+
+The jobs run on the encoder's threads, and read the moment's pixels and samples where the engine put them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media.scale import halved
+from reactor_runtime.seam.messages import Moment, Picture, Sound
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound
+from reactor_runtime.server.ladder import RUNGS
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
+
+
+class Job(NamedTuple):
+    """What one thread encodes of a moment: pictures, each on one rung or several, and sounds."""
+
+    pictures: Sequence[tuple[Picture, Sequence[int]]]
+    sounds: Sequence[Sound]
+
+
+def jobs_of(moment: Moment, rungs_of: Callable[[str], Sequence[int]]) -> list[Job]:
+    """Share out what there is to encode: the best rung of all tracks, each further quality, and all that is smaller."""
+    best: list[tuple[Picture, Sequence[int]]] = []
+    others: dict[int, list[tuple[Picture, Sequence[int]]]] = {}
+    for picture in moment.pictures:
+        first, *rest = rungs_of(picture.track)
+        best.append((picture, (first,)))
+        for rung in rest:
+            if RUNGS[rung].scale == 1:
+                others.setdefault(rung, []).append((picture, (rung,)))
+        smaller = [rung for rung in rest if RUNGS[rung].scale < 1]
+        if smaller:
+            others.setdefault(len(RUNGS), []).append((picture, smaller))
+    return [Job(best, moment.sounds), *(Job(pictures, ()) for pictures in others.values())]
+
+
+def encode(moment: Moment, ring: RingReader, started_at: float, first: Collection[str], job: Job) -> Encoded:
+    """Do a job for a moment, some tracks of it the `first` after a flush; runs on an encoder thread."""
+    began = time.monotonic()
+
+    def header(part: Picture | Sound, at: float) -> MediaHeader:
+        flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
+        pts_us = max(0, round((at - started_at) * 1e6))
+        return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
+
+    frames = tuple(
+        _encode_picture(_pixels(picture, ring), rungs, header(picture, moment.due), moment.interval_s)
+        for picture, rungs in job.pictures
+    )
+    sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
+    return Encoded(frames, sounds, began, time.monotonic(), threading.get_native_id())
+
+
+def frames_of(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
+    """Give each track's frame with all its rungs, whichever jobs they come from."""
+    by_track: dict[str, list[EncodedFrame]] = {}
+    for frame in (frame for part in encoded for frame in part.frames):
+        by_track.setdefault(frame.track, []).append(frame)
+    for frames in by_track.values():
+        yield reduce(_together, frames)
+
+
+def _together(one: EncodedFrame, other: EncodedFrame) -> EncodedFrame:
+    best, worse = sorted((one, other), key=lambda frame: frame.rung)
+    return replace(best, worse={**best.worse, **worse.by_rung})
+
+
+def _encode_picture(
+    pixels: NDArray[np.uint8], rungs: Sequence[int], header: MediaHeader, interval_s: float
+) -> EncodedFrame:
+    files, scale = {}, 1.0
+    for rung in rungs:
+        while scale > RUNGS[rung].scale:
+            pixels, scale = halved(pixels), scale / 2
+        files[rung] = attach(header, jpeg.encode(pixels, quality=RUNGS[rung].quality))
+    best = rungs[0]
+    return EncodedFrame(header.track, header.seq, files.pop(best), interval_s, best, files)
+
+
+def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:
+    if picture.offset < 0:
+        return np.zeros((picture.height, picture.width, 3), np.uint8)
+    return ring.picture(picture.offset, picture.height, picture.width)
+
+
+def _encode_sound(sound: Sound, ring: RingReader, header: MediaHeader) -> EncodedSound:
+    samples = ring.samples(sound.offset, sound.channels, sound.samples)
+    data = attach(header, wav.encode(samples, sound.sample_rate))
+    return EncodedSound(sound.track, data, sound.samples / sound.sample_rate)

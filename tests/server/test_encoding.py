@@ -1,0 +1,58 @@
+"""What of a moment is encoded by which job, and what becomes of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from reactor_runtime.media import jpeg
+from reactor_runtime.seam.messages import Moment, Picture
+from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.server.encoding import encode, frames_of, jobs_of
+from reactor_runtime.server.ladder import RUNGS
+
+LEFT, RIGHT = Picture("left", 3, -1, 8, 8), Picture("right", 4, -1, 8, 8)
+
+
+def moment(*pictures: Picture) -> Moment:
+    return Moment("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, pictures, ())
+
+
+def test_a_rung_is_a_quality_and_a_scale() -> None:
+    memory = create_memory()
+    pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
+    (offset,) = RingWriter(memory).write(0, [pixels])
+    whole = moment(Picture("video", 0, offset, 400, 800))
+    jobs = jobs_of(whole, lambda _: range(len(RUNGS)))
+    assert [rungs for job in jobs for _, rungs in job.pictures] == [(0,), (1,), (2,), [3, 4, 5, 6]]
+    (frame,) = frames_of([encode(whole, RingReader(memory), 0.0, (), job) for job in jobs])
+    files = [frame.by_rung[rung] for rung in range(len(RUNGS))]
+    assert [jpeg.read_header(file).width for file in files] == [800, 800, 800, 400, 400, 400, 200]
+    lengths = [len(file) for file in files]
+    assert lengths == sorted(set(lengths), reverse=True)
+
+
+def test_a_picture_that_all_see_at_its_best_is_one_job() -> None:
+    (job,) = jobs_of(moment(LEFT, RIGHT), lambda _: [0])
+    assert job.pictures == [(LEFT, (0,)), (RIGHT, (0,))]
+
+
+def test_tracks_are_on_rungs_of_their_own() -> None:
+    jobs = jobs_of(moment(LEFT, RIGHT), lambda track: {"left": [0, 2], "right": [1, 2, 6]}[track])
+    assert [job.pictures for job in jobs] == [
+        [(LEFT, (0,)), (RIGHT, (1,))],
+        [(LEFT, (2,)), (RIGHT, (2,))],
+        [(RIGHT, [6])],
+    ]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_the_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
+    memory = RingReader(create_memory())
+    both = moment(LEFT, RIGHT)
+    jobs = jobs_of(both, lambda track: {"left": [0, 2], "right": [1, 4, 6]}[track])
+    encoded = [encode(both, memory, 0.0, (), jobs[number]) for number in order]
+    frames = {frame.track: (frame.seq, frame.rung, sorted(frame.worse)) for frame in frames_of(encoded)}
+    assert frames == {"left": (3, 0, [2]), "right": (4, 1, [4, 6])}
