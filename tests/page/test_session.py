@@ -131,6 +131,16 @@ def test_a_flood_of_messages_keeps_the_log_bounded(page: Page, server: FakeServe
     assert page.locator("#log li").count() <= 200
 
 
+def test_the_size_says_which_quality_it_has_and_why(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    size = page.locator("[data-figure=size]")
+    server.broadcast("reactor.stats", rung=4, quality=60, scale=0.5, why="network")
+    expect(size).to_have_text("640×480 · q60, network")
+    server.broadcast("reactor.stats", rung=0, quality=85, scale=1, why="full")
+    expect(size).to_have_text("640×480")
+
+
 def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect_phase(page, "connected")

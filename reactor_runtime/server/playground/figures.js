@@ -1,4 +1,4 @@
-/** The line of figures under the picture, and those of each picture where there are several; refreshed twice a second. */
+/** The line of figures under the picture, and those of each of several pictures. */
 
 import { el, setText } from "./dom.js";
 
@@ -10,7 +10,7 @@ const CELLS = {
   skipped: ["Skipped", "Frames left out so that the newest is on screen"],
   delay: ["Input to picture", "From an input to the first frame that shows it, painted: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
-  size: ["Size", "Of the picture, in pixels"],
+  size: ["Size", "Of the picture, in pixels; JPEG quality below the best, and why"],
   sound: ["Sound", "How long after its picture sound is heard; minus is before"],
   bits: ["Mbit/s", "Of pictures and sound"],
 };
@@ -39,6 +39,7 @@ export class Figures {
   #pictures = new Map(); // name → {rate, canvas, caption}
   #bits = new Rate();
   #skipped = 0;
+  stats = {};
 
   /** `delay` is the InputDelay to show, `sound` the Sound; `rttMs()` the connection's round trip or null. */
   constructor(list, delay, sound, rttMs) {
@@ -47,7 +48,7 @@ export class Figures {
       this.#cells[key] = el("dd", { "data-figure": key }, "–");
       list.append(el("div", { title }, el("dt", {}, label), this.#cells[key]));
     }
-    this.#cells.sound.parentElement.hidden = true; // until a model has some
+    this.restart([], false);
     setInterval(() => document.hidden || this.#refresh(performance.now(), delay, sound, rttMs()), REFRESH_MS);
   }
 
@@ -72,14 +73,16 @@ export class Figures {
   #refresh(now, { medianMs, lastMs }, sound, rttMs) {
     const show = (key, words) => setText(this.#cells[key], words);
     const each = [...this.#pictures.values()].map(({ canvas, caption, rate }) => {
-      const size = canvas.hasAttribute("data-empty") ? "" : `${canvas.width}×${canvas.height}`;
+      const size = "empty" in canvas.dataset ? "" : `${canvas.width}×${canvas.height}`;
       const fps = rate.perSecond(now);
       setText(caption, `${size} · ${fps.toFixed(1)} fps`);
       return { size, fps };
     });
     show("fps", span(each.map(({ fps }) => fps)));
-    show("size", [...new Set(each.map(({ size }) => size).filter(Boolean))].join(" · ") || "–");
-    show("skipped", String(this.#skipped));
+    const { rung, quality, why } = this.stats;
+    const sizes = [...new Set(each.map(({ size }) => size)), rung && `q${quality}, ${why}`];
+    show("size", sizes.filter(Boolean).join(" · ") || "–");
+    show("skipped", `${this.#skipped}`);
     show("delay", medianMs === null ? "–" : `${medianMs.toFixed()} ms · last ${lastMs.toFixed()}`);
     show("rtt", rttMs === null ? "–" : `${rttMs.toFixed(rttMs < 10 ? 1 : 0)} ms`);
     show("sound", !sound.on ? "off" : sound.lagMs === null ? "on" : `${signed(sound.lagMs)} ms`);

@@ -30,9 +30,9 @@ export class ListenButton {
   }
 
   show() {
-    this.#button.ariaChecked = this.#sound.on;
-    if (this.#sound.on) this.#say("on", "Turn the sound off");
-    else this.#say("off", "Turn the sound on");
+    const [is, other] = this.#sound.on ? ["on", "off"] : ["off", "on"];
+    this.#button.ariaChecked = is === "on";
+    this.#say(is, `Turn the sound ${other}`);
   }
 
   /** Let the bars of the button follow what comes, heard or not. */

@@ -64,7 +64,7 @@ const handlers = {
   "reactor.state": (changes) => controls.follow(changes),
   "reactor.reply": ({ message }) => message && log.add("reply", message.type, message.data),
   "reactor.error": (error) => error.code === "model_error" || log.add("error", error.message || error.code, error), // "ended" says it
-  "reactor.stats": () => {},
+  "reactor.stats": (stats) => (figures.stats = stats),
   "reactor.pong": () => {},
 };
 

@@ -66,7 +66,7 @@ export class Status {
     this.now = now;
     this.#reason = reason;
     documentElement.dataset.phase = phase;
-    documentElement.toggleAttribute("data-live", Boolean(role));
+    documentElement.toggleAttribute("data-live", !!role);
     document.title = `${mark} ${this.#model} · ${headline}`;
     byId("icon").href = `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
     setText(byId("headline"), headline);

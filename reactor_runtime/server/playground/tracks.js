@@ -83,8 +83,8 @@ export class Tracks {
 }
 
 function mark(canvas) {
-  canvas.removeAttribute("data-empty");
-  canvas.removeAttribute("data-stale");
+  delete canvas.dataset.empty;
+  delete canvas.dataset.stale;
 }
 
 /** In how many columns `count` pictures are largest, side by side where it makes no difference; shapes are width by height. */

@@ -6,10 +6,8 @@
 
 import { el } from "./dom.js";
 
-const nothing = () => {};
-
 export function makeWidget(spec, given) {
-  const options = { edited: nothing, commit: nothing, ...given };
+  const options = { edited() {}, commit() {}, ...given };
   const make = { range, number, choice, text, switch: toggle, json }[spec.kind];
   const widget = { main: null, aside: null, held: () => false, ...make(spec, options, common(spec, options)) };
   widget.write(spec.default);
