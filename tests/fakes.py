@@ -12,7 +12,7 @@ import numpy as np
 
 from reactor_runtime.engine.sink import Black, Outgoing
 from reactor_runtime.seam import messages as seam
-from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.encoder import Encoder, Job, Key
 from reactor_runtime.server.restarts import Restarts
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
@@ -90,16 +90,19 @@ class HandEncoder(Encoder):
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Callable[[], R], done: Callable[[Future[R]], object]) -> None:
+    def submit(self, job: Job[R], done: Callable[[Future[R]], object], key: Key | None = None) -> None:  # noqa: ARG002
         def run() -> None:
             outcome: Future[R] = Future()
             try:
-                outcome.set_result(job())
+                outcome.set_result(job(None))
             except Exception as error:  # noqa: BLE001  (as a pool does: it is the outcome's)
                 outcome.set_exception(error)
             done(outcome)
 
         self.jobs[next(self._numbers)] = run
+
+    def anticipate(self, life: int, top: bool) -> None:
+        """Nothing is encoded before it is told to."""
 
     def run(self, number: int) -> None:
         self.jobs.pop(number)()

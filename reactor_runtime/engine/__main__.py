@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    socket_fd, memory_fd, parent = (int(argument) for argument in sys.argv[1:])
+    socket_fd, memory_fd, parent, nudge_fd, life = (int(argument) for argument in sys.argv[1:])
     _end_with(parent)
     _leave_signals_to_the_server()
     if sys.stderr is not None:
@@ -26,12 +26,17 @@ def main() -> int:
     streams.forgive()
     from reactor_runtime.engine.host import run_engine
     from reactor_runtime.seam.channel import Channel
+    from reactor_runtime.seam.nudge import Nudger
 
     channel = Channel(socket.socket(fileno=socket_fd))
     os.register_at_fork(after_in_child=channel.forked)
     os.set_inheritable(memory_fd, False)
+    nudger = None
+    if nudge_fd >= 0:
+        os.set_inheritable(nudge_fd, False)
+        nudger = Nudger(socket.socket(fileno=nudge_fd), life)
     try:
-        code = run_engine(channel, memory_fd)
+        code = run_engine(channel, memory_fd, nudger)
     except BaseException:  # noqa: BLE001  (the last place to say anything)
         traceback.print_exc()
         sys.stderr.flush()

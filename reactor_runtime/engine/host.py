@@ -44,12 +44,13 @@ from reactor_runtime.engine.trace import Recorder
 from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.nudge import Nudger
 from reactor_runtime.seam.ring import RingWriter
 
 logger = logging.getLogger(__name__)
 
 
-def run_engine(channel: Channel, memory_fd: int) -> int:
+def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -> int:
     """Do everything the engine's process does; returns its exit code."""
     incoming = iter(channel)
     load = next(incoming, None)
@@ -72,7 +73,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
             channel.send(seam.Described(contract.to_json()))
             config = author.config_of(model_class, yaml.safe_load(load.config), project)
             model = author.make_model(model_class, config, project)
-            sink = SeamSink(channel, RingWriter(memory_fd))
+            sink = SeamSink(channel, RingWriter(memory_fd), nudger)
             trace = Recorder(clock, channel.send) if load.trace else None
             host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids, trace=trace)
             author.call_load(model, config, project)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.messages import Moment, Picture, Sound, ToServer
+from reactor_runtime.seam.nudge import Nudger, Place
 from reactor_runtime.seam.ring import RingWriter
 
 
@@ -70,9 +71,10 @@ class Sink(Protocol):
 class SeamSink:
     """Write moments into shared memory and tell the server where they lie."""
 
-    def __init__(self, channel: Channel, ring: RingWriter) -> None:
+    def __init__(self, channel: Channel, ring: RingWriter, nudger: Nudger | None = None) -> None:
         self._channel = channel
         self._ring = ring
+        self._nudger = nudger
 
     def show(self, moment: Outgoing) -> None:
         arrays = [piece.payload for piece in moment.pieces if not isinstance(piece.payload, Black)]
@@ -89,6 +91,10 @@ class SeamSink:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
                 sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at))
+        nudged = False
+        if pictures and self._nudger is not None:
+            places = [Place(picture.offset, picture.height, picture.width) for picture in pictures]
+            nudged = self._nudger.nudge(moment.number, places)
         self._channel.send(
             Moment(
                 moment.session,
@@ -103,6 +109,7 @@ class SeamSink:
                 tuple(sounds),
                 moment.first,
                 moment.inputs,
+                nudged,
             )
         )
 

@@ -210,6 +210,7 @@ class Moment:
     sounds: tuple[Sound, ...] = ()
     first: bool = True
     inputs: tuple[float, ...] = ()
+    nudged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class EngineProcess:
     from the thread that lives longest: the kernel ends the child when that thread ends.
     """
 
-    def __init__(self, output_fd: int | None = None) -> None:
+    def __init__(self, output_fd: int | None = None, nudges: socket.socket | None = None, life: int = 0) -> None:
         with contextlib.ExitStack() as unless_started:
             self.memory_fd = create_memory()
             unless_started.callback(os.close, self.memory_fd)
@@ -32,11 +32,12 @@ class EngineProcess:
             unless_started.callback(ours.close)
             for end in (ours, theirs):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-            arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
+            nudge_fd = -1 if nudges is None else nudges.fileno()
+            arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid()), str(nudge_fd), str(life)]
             with theirs, _interrupt_held():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
-                    pass_fds=(theirs.fileno(), self.memory_fd),
+                    pass_fds=(theirs.fileno(), self.memory_fd, *([] if nudges is None else [nudge_fd])),
                     stdout=output_fd,
                     stderr=output_fd,
                 )

@@ -85,11 +85,15 @@ def _copy(target: NDArray[np.uint8], array: NDArray[np.generic]) -> None:
 class RingReader:
     """Look at arrays the other process placed, without a copy; valid until their credit is given back."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, life: int = 0) -> None:
+        self.life = life
         self._fd = fd
         self._memory = np.empty(0, np.uint8)
 
     def picture(self, offset: int, height: int, width: int) -> NDArray[np.uint8]:
+        """Give a picture `(height, width, 3)`; an `offset` below 0 means a black one."""
+        if offset < 0:
+            return np.zeros((height, width, 3), np.uint8)
         size = height * width * 3
         return self._view(offset, size).reshape(height, width, 3)
 

@@ -20,7 +20,8 @@ from reactor_runtime.media.scale import halved
 from reactor_runtime.seam.messages import Moment, Picture, Sound
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound
-from reactor_runtime.server.ladder import RUNGS
+from reactor_runtime.server.encoder import Ahead
+from reactor_runtime.server.ladder import RUNGS, TOP
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
 
@@ -29,6 +30,11 @@ class Job(NamedTuple):
 
     pictures: Sequence[tuple[Picture, Sequence[int]]]
     sounds: Sequence[Sound]
+
+    @property
+    def is_top(self) -> bool:
+        """Tell that its pictures are all on the top rung: what an engine's nudge has encoded is of use."""
+        return all(rungs[0] == TOP for _, rungs in self.pictures)
 
 
 def jobs_of(moment: Moment, rungs_of: Callable[[str], Sequence[int]]) -> list[Job]:
@@ -47,9 +53,15 @@ def jobs_of(moment: Moment, rungs_of: Callable[[str], Sequence[int]]) -> list[Jo
     return [Job(best, moment.sounds), *(Job(pictures, ()) for pictures in others.values())]
 
 
-def encode(moment: Moment, ring: RingReader, started_at: float, first: Collection[str], job: Job) -> Encoded:
-    """Do a job for a moment, some tracks of it the `first` after a flush; runs on an encoder thread."""
+def encode(
+    moment: Moment, ring: RingReader, started_at: float, first: Collection[str], job: Job, ahead: Ahead | None = None
+) -> Encoded:
+    """Do a job for a moment, some tracks of it the `first` after a flush; runs on an encoder thread.
+
+    `ahead` holds the moment's pictures on the top rung, where they are encoded already.
+    """
     began = time.monotonic()
+    early = {} if ahead is None else dict(zip((picture.track for picture in moment.pictures), ahead.files, strict=True))
 
     def header(part: Picture | Sound, at: float) -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
@@ -57,10 +69,14 @@ def encode(moment: Moment, ring: RingReader, started_at: float, first: Collectio
         return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
 
     frames = tuple(
-        _encode_picture(_pixels(picture, ring), rungs, header(picture, moment.due), moment.interval_s)
+        _encode_picture(
+            _pixels(picture, ring), rungs, header(picture, moment.due), moment.interval_s, early.get(picture.track)
+        )
         for picture, rungs in job.pictures
     )
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
+    if ahead is not None:  # what was left to do is nothing next to that
+        return Encoded(frames, sounds, ahead.began, ahead.ended, ahead.thread)
     return Encoded(frames, sounds, began, time.monotonic(), threading.get_native_id())
 
 
@@ -79,20 +95,23 @@ def _together(one: EncodedFrame, other: EncodedFrame) -> EncodedFrame:
 
 
 def _encode_picture(
-    pixels: NDArray[np.uint8], rungs: Sequence[int], header: MediaHeader, interval_s: float
+    pixels: NDArray[np.uint8],
+    rungs: Sequence[int],
+    header: MediaHeader,
+    interval_s: float,
+    early: bytes | None,
 ) -> EncodedFrame:
     files, scale = {}, 1.0
     for rung in rungs:
         while scale > RUNGS[rung].scale:
             pixels, scale = halved(pixels), scale / 2
-        files[rung] = attach(header, jpeg.encode(pixels, quality=RUNGS[rung].quality))
+        known = early if rung == TOP else None
+        files[rung] = attach(header, jpeg.encode(pixels, quality=RUNGS[rung].quality) if known is None else known)
     best = rungs[0]
     return EncodedFrame(header.track, header.seq, files.pop(best), interval_s, best, files)
 
 
 def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:
-    if picture.offset < 0:
-        return np.zeros((picture.height, picture.width, 3), np.uint8)
     return ring.picture(picture.offset, picture.height, picture.width)
 
 

@@ -50,7 +50,7 @@ RUNGS = (
     Rung(40, 0.5, 0.075),
     Rung(60, 0.25, 0.03),
 )
-BOTTOM = len(RUNGS) - 1
+TOP, BOTTOM = 0, len(RUNGS) - 1
 
 
 class Why(StrEnum):

@@ -14,6 +14,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.link import Link
 from reactor_runtime.seam.process import EngineProcess
 from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -35,13 +36,17 @@ class Life:
         output_fd: int | None = None,
         *,
         step_timeout_s: float,
+        encoder: Encoder,
     ) -> None:
-        self.process = EngineProcess(output_fd)
+        self.number = encoder.next_life()
+        self.process = EngineProcess(output_fd, encoder.engines_end, self.number)
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None
         self._receive = receive
-        self._ring = RingReader(self.process.memory_fd)
+        self._ring = RingReader(self.process.memory_fd, self.number)
+        self._encoder = encoder
+        encoder.expect(self.number, self._ring)
         self._step_timeout_s = step_timeout_s
         self._watchdog = Watchdog(clock, lambda: self.send(seam.Probe()), step_timeout_s)
         self._ready = asyncio.Event()
@@ -76,6 +81,7 @@ class Life:
         try:
             status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
+            self._encoder.forget(self.number)
             self.process.close()
         return self._hung or describe_exit(status)
 

@@ -82,10 +82,13 @@ class Playout:
         self._figures.arrived(moment)
         first = self._first_of(moment)
         queued = _Queued(moment, self._clock.now())
-        jobs = jobs_of(moment, self._stage.rungs)
-        queued.jobs = len(jobs)
-        for job in jobs:
-            self._encoder.submit(partial(encode, moment, ring, started_at, first, job), partial(self._encoded, queued))
+        best, *others = jobs_of(moment, self._stage.rungs)
+        queued.jobs = 1 + len(others)
+        self._encoder.anticipate(ring.life, best.is_top)
+        key = (ring.life, moment.number) if moment.nudged else None
+        for job in (best, *others):
+            work = partial(encode, moment, ring, started_at, first, job)
+            self._encoder.submit(work, partial(self._encoded, queued), key if job is best else None)
         self._queue.insert(self._place(moment), queued)
 
     def _first_of(self, moment: Moment) -> set[str]:
@@ -217,7 +220,7 @@ class StageTimes(NamedTuple):
     """Seconds a moment spent in each stage from the start of its step until it was shown."""
 
     step: float
-    arrive: float  # from hand-over, through shared memory and seam, to the server's loop
+    arrive: float  # from hand-over, through shared memory and seam, to the server
     queue: float  # until an encoder thread took it
     encode: float
     back: float  # from the encoder thread to the loop
@@ -229,8 +232,8 @@ def times_of(moment: Moment, stages: Stages) -> StageTimes:
     """Tell how long a moment that was shown took in each stage."""
     return StageTimes(
         step=moment.step_s,
-        arrive=stages.arrived_at - moment.handed_over,
-        queue=stages.encode_began - stages.arrived_at,
+        arrive=stages.noticed_at - moment.handed_over,
+        queue=stages.encode_began - stages.noticed_at,
         encode=stages.encode_ended - stages.encode_began,
         back=stages.ready_at - stages.encode_ended,
         hold=max(0.0, min(stages.shown_at, moment.due) - stages.ready_at),

@@ -142,6 +142,7 @@ class Service:
             self._clock,
             None if self._relay is None else self._relay.fd,
             step_timeout_s=options.step_timeout_s,
+            encoder=self._encoder,
         )
         self._trace = None if options.trace is None else Trace(options.trace)
         audience, figures = Audience(), Figures(self._trace)
@@ -179,7 +180,7 @@ class Service:
                 task.cancel()
             ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
         await self._uploads.aclose()
-        self._encoder.close()
+        await asyncio.to_thread(self._encoder.close)
         self._clock.close()
         if self._trace is not None:
             await asyncio.to_thread(self._trace.close)

@@ -12,6 +12,7 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.life import Life
 from reactor_runtime.server.restarts import Restarts
 
@@ -41,7 +42,13 @@ class Supervisor:
     """Keep one engine running; `run` ends only with the reason why the model can't be served."""
 
     def __init__(
-        self, load: seam.Load, clock: Clock, output_fd: int | None = None, *, step_timeout_s: float = 0.0
+        self,
+        load: seam.Load,
+        clock: Clock,
+        output_fd: int | None = None,
+        *,
+        step_timeout_s: float = 0.0,
+        encoder: Encoder,
     ) -> None:
         self.phase = EnginePhase.LOADING
         self.detail = ""
@@ -51,6 +58,7 @@ class Supervisor:
         self._load = load
         self._clock = clock
         self._output_fd = output_fd
+        self._encoder = encoder
         self._step_timeout_s = step_timeout_s
         self._life: Life | None = None
         self._loading_since = time.monotonic()
@@ -102,6 +110,7 @@ class Supervisor:
                 self._clock,
                 self._output_fd,
                 step_timeout_s=self._step_timeout_s,
+                encoder=self._encoder,
             )
         except OSError as error:  # no memory or no descriptors left, which may pass
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))

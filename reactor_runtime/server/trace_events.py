@@ -35,6 +35,11 @@ class Stages:
     shown_at: float
 
     @property
+    def noticed_at(self) -> float:
+        """When the server first knew of it: its loop, or a thread of the encoder's that the engine had nudged."""
+        return min(self.arrived_at, self.encode_began)
+
+    @property
     def encode_began(self) -> float:
         return min(job.began for job in self.jobs)
 
@@ -44,8 +49,8 @@ class Stages:
 
     def spans(self, moment: Moment) -> Iterator[tuple[str, float, float]]:
         """Give each stage's name, beginning and end, from hand-over until it was shown."""
-        yield "arrive", moment.handed_over, self.arrived_at
-        yield "queue", self.arrived_at, self.encode_began
+        yield "arrive", moment.handed_over, self.noticed_at
+        yield "queue", self.noticed_at, self.encode_began
         yield "encode", self.encode_began, self.encode_ended
         yield "back", self.encode_ended, self.ready_at
         due = min(max(moment.due, self.ready_at), self.shown_at)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.engine.sink import Black, Outgoing, Piece, SeamSink
+from reactor_runtime.seam.channel import Channel
+from reactor_runtime.seam.messages import Message, Moment
+from reactor_runtime.seam.nudge import MOST_BYTES, Nudge, Nudger, Place
+from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+
+VIDEO = TrackSpec("main_video", "video", "out", None)
+
+
+@dataclass
+class Ends:
+    """The server's ends of everything a sink writes to."""
+
+    messages: Iterator[Message]
+    nudges: socket.socket
+    ring: RingReader
+    sink: SeamSink
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    memory = create_memory()
+    ours, theirs = socket.socketpair()
+    nudges, nudging = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs, nudges, nudging:
+        sink = SeamSink(Channel(theirs), RingWriter(memory), Nudger(nudging, 5))
+        yield Ends(iter(Channel(ours)), nudges, RingReader(memory), sink)
+    os.close(memory)
+
+
+def outgoing(number: int, *payloads: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | Black) -> Outgoing:
+    pieces = tuple(Piece(VIDEO, number, payload, 0.0) for payload in payloads)
+    return Outgoing("s-1", number, 0.0, 0.1, 0.0, 0, 0, 0.0, pieces)
+
+
+def test_encoder_threads_are_nudged_and_the_moment_says_so(ends: Ends) -> None:
+    frame = np.full((8, 10, 3), 9, np.uint8)
+    ends.sink.show(outgoing(1, frame, Black(4, 6)))
+    nudge = Nudge.from_bytes(ends.nudges.recv(MOST_BYTES))
+    assert (nudge.life, nudge.moment, nudge.places[1]) == (5, 1, Place(-1, 4, 6))
+    assert (ends.ring.picture(*nudge.places[0]) == frame).all()
+    moment = next(ends.messages)
+    assert isinstance(moment, Moment)
+    assert moment.nudged
+
+
+def test_a_moment_nobody_could_be_nudged_for_is_sent_all_the_same(ends: Ends) -> None:
+    ends.nudges.close()
+    ends.sink.show(outgoing(1, np.zeros((8, 10, 3), np.uint8)))
+    moment = next(ends.messages)
+    assert isinstance(moment, Moment)
+    assert not moment.nudged

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.media import jpeg
+from reactor_runtime.seam.nudge import Nudger, Place
+from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.server.encoder import MOST_UNASKED, Ahead, Encoder
+from tests.timeouts import TIMEOUT_S
+
+
+class Engine:
+    """An engine's end of the encoder, and the shared memory that its pictures lie in."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.life = encoder.next_life()
+        self._memory = create_memory()
+        self.writer = RingWriter(self._memory)
+        encoder.expect(self.life, RingReader(self._memory, self.life))
+        self.nudger = Nudger(encoder.engines_end, self.life)
+
+    def place(self, moment: int, value: int) -> Place:
+        """Place a picture of one colour."""
+        (offset,) = self.writer.write(moment, [np.full((16, 24, 3), value, np.uint8)])
+        return Place(offset, 16, 24)
+
+    def close(self) -> None:
+        self.encoder.forget(self.life)
+        os.close(self._memory)
+
+
+@pytest.fixture
+def encoder() -> Iterator[Encoder]:
+    encoder = Encoder()
+    yield encoder
+    encoder.close()
+    assert not any(thread.is_alive() for thread in encoder.threads)
+
+
+@pytest.fixture
+def engine(encoder: Encoder) -> Iterator[Engine]:
+    engine = Engine(encoder)
+    yield engine
+    engine.close()
+
+
+async def submitted(encoder: Encoder, job: Callable[[Ahead | None], Any], key: tuple[int, int] | None = None) -> Any:
+    arrived: asyncio.Future[Future[Any]] = asyncio.get_running_loop().create_future()
+    encoder.submit(job, arrived.set_result, key)
+    return (await asyncio.wait_for(arrived, TIMEOUT_S)).result()
+
+
+def outcome(encoder: Encoder, job: Callable[[Ahead | None], Any], key: tuple[int, int] | None = None) -> Any:
+    return asyncio.run(submitted(encoder, job, key))
+
+
+def fill(sock: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(b"", socket.MSG_DONTWAIT)
+
+
+def same(value: int, _: Ahead | None) -> int:
+    return value
+
+
+def given(ahead: Ahead | None) -> Ahead | None:
+    return ahead
+
+
+def shade(file: bytes) -> int:
+    return int(jpeg.decode(file)[8, 12, 0])
+
+
+def test_jobs_run_on_a_thread_and_end_on_the_loop(encoder: Encoder) -> None:
+    assert outcome(encoder, lambda _: 6 * 7) == 42
+
+
+def test_what_a_job_raises_is_its_outcome(encoder: Encoder) -> None:
+    def job(_: Ahead | None) -> None:
+        raise ValueError("no picture")
+
+    with pytest.raises(ValueError, match="no picture"):
+        outcome(encoder, job)
+    assert outcome(encoder, lambda _: "the thread lives") == "the thread lives"
+
+
+def test_many_jobs_at_once_are_all_done(encoder: Encoder) -> None:
+    async def scene() -> None:
+        results = await asyncio.gather(*(submitted(encoder, partial(same, n)) for n in range(2000)))
+        assert results == list(range(2000))
+
+    asyncio.run(scene())
+
+
+def test_a_job_gets_what_was_encoded_before_it_was_submitted(encoder: Encoder, engine: Engine) -> None:
+    assert engine.nudger.nudge(1, [engine.place(1, 200), Place(-1, 16, 24)])
+    ahead = outcome(encoder, given, (engine.life, 1))
+    assert [shade(file) for file in ahead.files] == [200, 0]
+    assert ahead.began <= ahead.ended
+
+
+def test_a_job_that_is_submitted_first_waits_for_the_nudge(encoder: Encoder, engine: Engine) -> None:
+    async def scene() -> None:
+        waiting = asyncio.ensure_future(submitted(encoder, given, (engine.life, 1)))
+        assert await submitted(encoder, lambda _: "others go on") == "others go on"
+        assert not waiting.done()
+        engine.nudger.nudge(1, [engine.place(1, 90)])
+        assert [shade(file) for file in (await waiting).files] == [90]
+
+    asyncio.run(scene())
+
+
+def test_a_picture_that_can_t_be_read_is_left_to_its_job(encoder: Encoder, engine: Engine) -> None:
+    engine.nudger.nudge(1, [Place(1 << 40, 16, 24)])
+    assert outcome(encoder, given, (engine.life, 1)) is None
+
+
+def test_an_engine_that_has_ended_is_not_listened_to(encoder: Encoder, engine: Engine) -> None:
+    place = engine.place(1, 90)
+    encoder.forget(engine.life)
+    engine.nudger.nudge(1, [place])
+    assert outcome(encoder, given, (engine.life, 1)) is None
+
+
+def test_what_nobody_asks_for_does_not_pile_up(encoder: Encoder, engine: Engine) -> None:
+    async def scene() -> None:
+        place = engine.place(0, 90)
+        for moment in range(3 * MOST_UNASKED):
+            assert engine.nudger.nudge(moment, [place])
+            await submitted(encoder, given)
+        last = await submitted(encoder, given, (engine.life, 3 * MOST_UNASKED - 1))
+        assert [shade(file) for file in last.files] == [90]
+        assert encoder.unasked <= MOST_UNASKED
+
+    asyncio.run(scene())
+
+
+def test_a_full_queue_of_nudges_loses_no_job(encoder: Encoder) -> None:
+    async def scene() -> None:
+        hold = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        began = [asyncio.Event() for _ in encoder.threads]
+
+        def busy(event: asyncio.Event, _: Ahead | None) -> None:
+            loop.call_soon_threadsafe(event.set)
+            asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(TIMEOUT_S)
+
+        blocked = [asyncio.ensure_future(submitted(encoder, partial(busy, event))) for event in began]
+        for event in began:
+            await asyncio.wait_for(event.wait(), TIMEOUT_S)
+        fill(encoder.engines_end)
+        waiting = [asyncio.ensure_future(submitted(encoder, partial(same, n))) for n in range(20)]
+        await asyncio.sleep(0)
+        hold.set()
+        assert await asyncio.gather(*waiting) == list(range(20))
+        await asyncio.gather(*blocked)
+
+    asyncio.run(scene())
