@@ -21,6 +21,7 @@ import simplejpeg
 from benchmarks import loops, namespaces, networks, tensors
 from benchmarks.bare import sending
 from benchmarks.photos import photo_like
+from benchmarks.receiver import receive
 from benchmarks.serving import MODEL, Received, acknowledge, client, cpu_s, frames, run, serving
 
 Row = tuple[str, str, str]
@@ -52,7 +53,7 @@ def paced() -> Iterator[Row]:
         for _ in range(RUNS):
             with serving(fps=fps, burn_ms=burn_ms) as port:
                 texts: list[dict[str, Any]] = []
-                received = run(_collect(port, 5.0, texts))[fps:]
+                received = receive(port, 5.0, texts)[fps:]
             stages = next(text["data"] for text in reversed(texts) if text["type"] == "reactor.stats")
             gaps = np.diff([frame.at for frame in received])
             deviations.append(1e3 * float(np.std(gaps)))
@@ -125,10 +126,10 @@ def encode_s(width: int, height: int) -> float:
     return statistics.median(times)
 
 
-async def _collect(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
+async def _collect(port: int, seconds: float) -> list[Received]:
     received: list[Received] = []
     async with client(port) as socket:
-        async for frame in frames(socket, texts):
+        async for frame in frames(socket):
             received.append(frame)
             if frame.at - received[0].at > seconds:
                 return received
@@ -147,7 +148,7 @@ def _bare_delay_ms(like: list[Received], fps: int) -> float:
     delays: list[float] = []
     for _ in range(RUNS):
         with sending(size, fps) as port:
-            received = run(_collect(port, 2.0))[fps // 2 :]
+            received = receive(port, 2.0)[fps // 2 :]
         delays.append(1e3 * statistics.median(frame.wall - frame.header.wall_us / 1e6 for frame in received))
     return statistics.median(delays)
 

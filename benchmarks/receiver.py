@@ -1,0 +1,88 @@
+"""The leanest client there is: a socket that reads frames as they arrive, so that what is measured is the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.serving import Received
+from reactor_runtime.wire.media_header import detach
+
+LARGEST = 4_000_000
+HEADER_BYTES = 10  # of a WebSocket frame of the server's, at most
+
+
+def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
+    """Connect as controller and note every frame for a while; text messages go into `texts`.
+
+    A client written in Python spends more on joining 200 kB than the network takes to carry them. This one has them
+    put where they belong, and reads the clock when the last byte is there.
+    """
+    received: list[Received] = []
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        _open(connection, port)
+        for message in _messages(connection):
+            at, wall = time.monotonic(), time.time()
+            if isinstance(message, str):
+                if texts is not None:
+                    texts.append(json.loads(message))
+                continue
+            header, _ = detach(bytes(message))
+            assert header is not None, "every frame of the server's carries a header"
+            received.append(Received(at, wall, header, len(message)))
+            if at - received[0].at > seconds:
+                break
+    return received
+
+
+def _open(connection: socket.socket, port: int) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    key = "cmVhY3RvcmJlbmNobWFyaw=="
+    lines = ["GET /ws HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade"]
+    lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
+    connection.sendall("\r\n".join(lines).encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        answer += connection.recv(1)
+    assert answer.startswith(b"HTTP/1.1 101"), answer
+
+
+def _messages(connection: socket.socket) -> Iterator[memoryview | str]:
+    """Yield messages; a binary one lies in a buffer that the next one overwrites."""
+    buffer = bytearray(LARGEST)
+    view = memoryview(buffer)
+    while True:
+        _fill(connection, view[:2])
+        kind, size = buffer[0] & 15, buffer[1]
+        if size >= 126:
+            more = 2 if size == 126 else 8
+            _fill(connection, view[:more])
+            size = int.from_bytes(view[:more])
+        _fill(connection, view[:size])
+        if kind == 1:
+            yield str(view[:size], "utf-8")
+        elif kind == 2:
+            yield view[:size]
+        elif kind == 9:
+            _pong(connection, bytes(view[:size]))
+        else:
+            raise ConnectionError(f"the server sent a frame of kind {kind}: {bytes(view[:size])!r}")
+
+
+def _fill(connection: socket.socket, place: memoryview) -> None:
+    while place:
+        count = connection.recv_into(place)
+        if not count:
+            raise ConnectionError("the server hung up")
+        place = place[count:]
+
+
+def _pong(connection: socket.socket, data: bytes) -> None:
+    mask = os.urandom(4)
+    masked = bytes(byte ^ mask[index % 4] for index, byte in enumerate(data))
+    connection.sendall(struct.pack("!BB", 0x8A, 0x80 | len(data)) + mask + masked)
