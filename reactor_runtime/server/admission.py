@@ -1,4 +1,4 @@
-"""Who is next: one controller at a time, further ones in line, first come first served."""
+"""Who is next: those who wait in line, first come first served."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Line(Generic[T]):
         """Those who wait, the next one first."""
         return self._waiting
 
-    def has_room(self, *, slot_free: bool) -> bool:
-        """Tell whether one more could join."""
-        return len(self._waiting) < self._most_waiting or (slot_free and not self._waiting)
+    def has_room(self, *, free: int) -> bool:
+        """Tell whether one more could join, with so many slots free."""
+        return len(self._waiting) < max(self._most_waiting, free)
 
-    def join(self, controller: T, *, slot_free: bool) -> bool:
-        """Wait in line; False when it is full. With a free slot and nobody waiting there is no wait to be refused."""
-        if not self.has_room(slot_free=slot_free):
+    def join(self, controller: T, *, free: int) -> bool:
+        """Wait in line; False when it is full. Whoever takes one of the free slots has no wait to be refused."""
+        if not self.has_room(free=free):
             return False
         self._waiting.append(controller)
         return True

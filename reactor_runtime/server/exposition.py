@@ -44,7 +44,7 @@ class _Reported(Collector):
         yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers that wait in line", report.waiting)
         yield GaugeMetricFamily("reactor_viewers", "Viewers that are connected", report.viewers)
         yield _counts("reactor_sessions", "Sessions that ended, and why", "reason", figures.sessions.counts)
-        yield CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", figures.restarts)
+        yield CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", report.restarts)
         yield _counts("reactor_errors", "Errors that clients were told of", "code", figures.errors.counts)
         yield from self._frames()
         yield from self._traffic()

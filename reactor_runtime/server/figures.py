@@ -94,7 +94,6 @@ class Figures:
         self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")
         self.traffic = Traffic()
         self.errors = Tally()
-        self.restarts = 0
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)
         self.send_s = Histogram(SEND_S)

@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute, Route
 
 from reactor_runtime.server.health import SERVING, health_status, why_not_ready
 from reactor_runtime.server.lobby import Lobby
-from reactor_runtime.server.supervisor import Supervisor
 from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
 
@@ -23,7 +22,7 @@ NO_CACHE = {"Cache-Control": "no-cache"}
 NO_STORE = {"Cache-Control": "no-store"}
 
 
-def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list[BaseRoute]:
+def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
     """Make the routes; they only look, they change nothing."""
     files = {
         path.relative_to(folder).as_posix(): path
@@ -46,12 +45,13 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
         return FileResponse(path, headers=NO_CACHE)
 
     async def health(request: Request) -> Response:
-        status = health_status(lobby, supervisor)
+        status = health_status(lobby)
         stranger = {"status": status}
+        session = lobby.halls[0].session
         body = {
             **stranger,
-            "model": lobby.name,
-            "session": None if lobby.session is None else lobby.session.id,
+            "model": lobby.rules.name,
+            "session": None if session is None else session.id,
             "viewers": len(lobby.viewers),
             "waiting": len(lobby.line.waiting),
             "uptime_s": round(time.monotonic() - started_at, 1),
@@ -63,17 +63,17 @@ def http_routes(lobby: Lobby, supervisor: Supervisor, started_at: float) -> list
         return PlainTextResponse("ok\n", headers=NO_STORE)
 
     async def ready(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        reason = why_not_ready(lobby, supervisor)
+        reason = why_not_ready(lobby)
         return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200, headers=NO_STORE)
 
     async def schema(request: Request) -> Response:
-        contract = supervisor.contract
+        contract = lobby.contract
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
         root_path = request.scope.get("root_path", "")
         servers = {"servers": [{"url": root_path}]} if root_path else {}
-        text = json.dumps({**document(lobby.name, version(), contract), **servers})
+        text = json.dumps({**document(lobby.rules.name, version(), contract), **servers})
         return Response(text, media_type="application/json", headers=NO_STORE)
 
     return [

@@ -8,15 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from reactor_runtime.server.lobby import Engine, Lobby
+from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.report import Report
 
 
-def metrics_route(lobby: Lobby, engine: Engine) -> Route:
+def metrics_route(lobby: Lobby) -> Route:
     """Make the route; it only looks, it changes nothing."""
 
     async def metrics(request: Request) -> Response:
-        report = Report.of(lobby, engine)
+        report = Report.of(lobby)
         text, content_type = await asyncio.to_thread(_write, report, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 

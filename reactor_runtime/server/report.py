@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reactor_runtime.server.figures import Figures
-from reactor_runtime.server.lobby import Engine, Lobby
+from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.supervisor import EnginePhase
 
 
@@ -16,17 +16,19 @@ class Report:
     model: str
     figures: Figures
     phase: EnginePhase
+    restarts: int
     active: int
     waiting: int
     viewers: int
 
     @classmethod
-    def of(cls, lobby: Lobby, engine: Engine) -> Report:
+    def of(cls, lobby: Lobby) -> Report:
         return cls(
-            model=lobby.name,
-            figures=lobby.figures.copied(),
-            phase=engine.phase,
-            active=int(lobby.session is not None),
+            model=lobby.rules.name,
+            figures=lobby.rules.figures.copied(),
+            phase=lobby.halls[0].engine.phase,
+            restarts=lobby.halls[0].losses,
+            active=sum(hall.session is not None for hall in lobby.halls),
             waiting=len(lobby.line.waiting),
             viewers=len(lobby.viewers),
         )

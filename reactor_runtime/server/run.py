@@ -33,13 +33,14 @@ from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.figures import Figures
+from reactor_runtime.server.hall import Rules
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
-from reactor_runtime.server.lobby import Lobby, drain, loading_phase
+from reactor_runtime.server.lobby import Lobby, close, drain, loading_phase
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
-from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+from reactor_runtime.server.supervisor import Supervisor
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.server.uploads import Uploads
@@ -145,22 +146,23 @@ class Service:
             encoder=self._encoder,
         )
         self._trace = None if options.trace is None else Trace(options.trace)
-        audience, figures = Audience(), Figures(self._trace)
-        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, figures)
-        self._lobby = Lobby(
-            manifest.name,
-            engine=self._supervisor,
-            audience=audience,
-            playout=self._playout,
+        rules = Rules(
+            name=manifest.name,
             clock=self._clock,
             limits=options.limits,
+            expose_errors=options.exposes_errors,
+            figures=Figures(self._trace),
+        )
+        self._lobby = Lobby(
+            rules,
             most_waiting=options.max_waiting,
             most_viewers=options.max_viewers,
-            expose_errors=options.exposes_errors,
-            on_ready=options.on_ready,
-            figures=figures,
+            on_ready=lambda _, load_s: options.on_ready(load_s),
         )
-        self._uploads = Uploads(self._lobby, self._supervisor)
+        audience = Audience()
+        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, rules.figures)
+        self._hall = self._lobby.open_hall(self._supervisor, audience, self._playout)
+        self._uploads = Uploads(self._lobby)
 
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
@@ -169,7 +171,7 @@ class Service:
         with self._signals():
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[sock]))
-            engine = asyncio.create_task(self._supervisor.run(self._lobby))
+            engine = asyncio.create_task(self._supervisor.run(self._hall))
             works = (self._playout.run(), self._tick(), self._drained())
             others = [asyncio.create_task(work) for work in works]
             stop = asyncio.create_task(self._stop.wait())
@@ -192,19 +194,19 @@ class Service:
 
     def _ids(self) -> dict[str, str]:
         """Say whose session it is; any thread."""
-        session = self._lobby.session
+        session = self._hall.session
         return {} if session is None else session.controller.ids
 
     def _http_config(self, port: int) -> uvicorn.Config:
-        house = House(self._lobby, Intake(self._lobby, self._supervisor), self._clock, self._connections)
+        house = House(self._lobby, Intake(self._lobby), self._clock, self._connections)
 
         async def socket_endpoint(websocket: WebSocket) -> None:
             await serve_socket(websocket, house)
 
         routes = [
-            *http_routes(self._lobby, self._supervisor, time.monotonic()),
-            metrics_route(self._lobby, self._supervisor),
-            *watch_routes(house, self._supervisor),
+            *http_routes(self._lobby, time.monotonic()),
+            metrics_route(self._lobby),
+            *watch_routes(house),
             self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
         ]
@@ -215,8 +217,8 @@ class Service:
         told_operator_s = 0.0
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
-            if self._supervisor.phase is EnginePhase.LOADING:
-                phase = loading_phase(self._supervisor)
+            phase = loading_phase(self._lobby.halls)
+            if phase is not None:
                 for connection in self._lobby.everyone():
                     connection.tell("reactor.session", phase)
                 if phase["elapsed_s"] < told_operator_s:
@@ -225,14 +227,14 @@ class Service:
                     told_operator_s = phase["elapsed_s"]
                     self._options.on_loading(Loading(phase["elapsed_s"], phase["detail"]))
             elif count % 2 == 0:
-                self._lobby.tell_statistics(self._clock.now())
+                self._hall.tell_statistics(self._clock.now())
 
     async def _drained(self) -> None:
         """Once asked to, let the session that runs come to its end, but not for ever."""
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
         drain(self._lobby, timeout_s)
-        session = self._lobby.session
+        session = self._hall.session
         if session is not None:
             logger.info("stopping when the session is over, in %.0f s at the latest id=%s", timeout_s, session.id)
             with contextlib.suppress(TimeoutError):
@@ -248,12 +250,12 @@ class Service:
     async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
-            self._lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
+            close(self._lobby, "server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
         else:
             message = "the model can't be served; the log says why"
             if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
-            self._lobby.close("failed", message, CloseCode.MODEL_FAILED)
+            close(self._lobby, "failed", message, CloseCode.MODEL_FAILED)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_S):
                 for connection in tuple(self._connections):

@@ -82,10 +82,9 @@ class Turn:
         """How long the turn may still last, None while nothing ends it."""
         return None if self._ends_at is None else _rounded(self._ends_at - self._clock.now())
 
-    def begin(self, *, others_wait: bool) -> None:
+    def begin(self) -> None:
         """Count from here."""
         self._began_at = self._sign_at = self._clock.now()
-        self.others_wait(others_wait)
         self._look()
 
     def others_wait(self, waiting: bool) -> None:

@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from reactor_runtime.seam import messages as seam
-from reactor_runtime.server.lobby import Engine, Lobby
+from reactor_runtime.server.hall import Engine
+from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.spool import Spool
 from reactor_runtime.wire.protocol import MAX_UPLOAD_BYTES
@@ -40,15 +41,14 @@ class Refused(Exception):
 
 
 class Uploads:
-    """Take files for the running session; belongs to the server's loop.
+    """Take files for the running sessions; belongs to the server's loop.
 
     Large ones lie in a directory of the session until the engine has opened them, which takes their names away; what it
     didn't get to goes when the session is over.
     """
 
-    def __init__(self, lobby: Lobby, engine: Engine) -> None:
+    def __init__(self, lobby: Lobby) -> None:
         self._lobby = lobby
-        self._engine = engine
         self._coming = 0
         self._cleaning: dict[str, asyncio.Task[None]] = {}
         self._directory = Path(tempfile.gettempdir()) / f"reactor-{secrets.token_hex(8)}"
@@ -65,9 +65,9 @@ class Uploads:
 
     async def _post(self, request: Request) -> Response:
         try:
-            session = self._session_of(request.query_params.get("key", ""))
+            session, engine = self._served(request.query_params.get("key", ""))
             name, content_type = _name(request), _content_type(request)
-            if self._coming >= MOST_AT_ONCE or self._engine.busy:
+            if self._coming >= MOST_AT_ONCE or engine.busy:
                 raise Refused(429, f"{MOST_AT_ONCE} files are on their way already; send one after the other")
             self._coming += 1
             try:
@@ -78,18 +78,13 @@ class Uploads:
             return PlainTextResponse(f"{refused}\n", status_code=refused.status, headers=HEADERS)
         return JSONResponse({"upload": id}, status_code=201, headers=HEADERS)
 
-    def _session_of(self, key: str) -> Session:
-        session = self._lobby.session
-        if session is None or not secrets.compare_digest(session.upload_key.encode(), key.encode()):
-            raise Refused(
-                403, "the session with this key is over, or there was none: reactor.welcome has the upload_key"
-            )
-        self._check_open(session)
-        return session
-
-    def _check_open(self, session: Session) -> None:
-        if self._lobby.session is not session or session.phase is SessionPhase.STOPPING:
-            raise Refused(410, "the session is over")
+    def _served(self, key: str) -> tuple[Session, Engine]:
+        """Find the session that a key is for, and the engine that serves it."""
+        for hall in self._lobby.halls:
+            if hall.session is not None and secrets.compare_digest(hall.session.upload_key.encode(), key.encode()):
+                _check_open(hall.session)
+                return hall.session, hall.engine
+        raise Refused(403, "the session with this key is over, or there was none: reactor.welcome has the upload_key")
 
     async def _take(self, request: Request, session: Session, name: str, content_type: str) -> str:
         """Receive a file whole and hand it on; returns its id."""
@@ -100,7 +95,7 @@ class Uploads:
         try:
             await self._receive(request, session, spool)
             content = await spool.finish()
-            self._check_open(session)
+            _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
             session.send(seam.Upload(session.id, id, name, content_type, path, file))
             taken = True
@@ -130,7 +125,7 @@ class Uploads:
                 piece = await anext(pieces, None)
             if piece is None:
                 return
-            self._check_open(session)
+            _check_open(session)
             _check_size(spool.size_bytes + len(piece))
             await spool.add(piece)
 
@@ -138,6 +133,11 @@ class Uploads:
 async def _remove_after(over: asyncio.Event, directory: Path) -> None:
     await over.wait()
     await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+def _check_open(session: Session) -> None:
+    if session.over.is_set() or session.phase is SessionPhase.STOPPING:
+        raise Refused(410, "the session is over")
 
 
 def _check_size(size_bytes: int) -> None:

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.lobby import Engine
+from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.mjpeg import MEDIA_TYPE, Parts
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.server.streaming import FrameStream
@@ -23,31 +23,30 @@ STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "n
 END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def watch_routes(house: House, engine: Engine) -> list[BaseRoute]:
+def watch_routes(house: House) -> list[BaseRoute]:
     """Make the routes that show video tracks."""
 
     async def snapshot(request: Request) -> Response:
         track = request.path_params["track"]
-        missing = _missing(engine, track)
+        missing = _missing(house.lobby, track)
         if missing is not None:
             return missing
-        frame = house.lobby.audience.on_screen(track)
+        frame = house.lobby.halls[0].audience.on_screen(track)
         if frame is None:
             return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
         return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
 
     return [
         Route("/snapshot/{track}.jpg", snapshot),
-        Route("/stream/{track}.mjpg", _Streams(house, engine), methods=["GET"]),
+        Route("/stream/{track}.mjpg", _Streams(house), methods=["GET"]),
     ]
 
 
 class _Streams:
     """Serve each request as a viewer that sees one track and says nothing."""
 
-    def __init__(self, house: House, engine: Engine) -> None:
+    def __init__(self, house: House) -> None:
         self._house = house
-        self._engine = engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -60,7 +59,7 @@ class _Streams:
     def _admit(self, request: Request) -> Connection | Response:
         """Make a viewer of whoever asks, or the answer where there is nothing to be seen."""
         track = request.path_params["track"]
-        missing = _missing(self._engine, track)
+        missing = _missing(self._house.lobby, track)
         if missing is not None:
             return missing
         try:
@@ -72,7 +71,7 @@ class _Streams:
             del head.headers["Content-Length"]
             return head
         address = request.client.host if request.client is not None else "unknown"
-        viewer = Connection(Role.VIEWER, address, self._house.clock, self._house.lobby.figures, only=view)
+        viewer = Connection(Role.VIEWER, address, self._house.clock, self._house.lobby.rules.figures, only=view)
         self._house.lobby.attach(viewer)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
@@ -104,11 +103,12 @@ async def _departure(request: Request) -> None:
         pass
 
 
-def _missing(engine: Engine, track: str) -> Response | None:
+def _missing(lobby: Lobby, track: str) -> Response | None:
     """Answer a request for a track that isn't there to be seen."""
-    if engine.contract is None:
+    contract = lobby.contract
+    if contract is None:
         return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
-    tracks = [each for each in engine.contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
+    tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
     names = [each["name"] for each in tracks]
     if track in names:
         return None

@@ -10,6 +10,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader, create_memory
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.hall import Rules
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.outbox import Outbox
@@ -39,19 +40,15 @@ class House:
         self.loads: list[float] = []
         self.memory = create_memory()
         self.ring = RingReader(self.memory)
+        rules = Rules(name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors)
         self.lobby = Lobby(
-            "my-model",
-            engine=self.engine,
-            audience=self.audience,
-            playout=self.playout,
-            clock=self.clock,
-            limits=limits,
+            rules,
             most_waiting=most_waiting,
             most_viewers=most_viewers,
-            expose_errors=expose_errors,
-            on_ready=self.loads.append,
+            on_ready=lambda _, load_s: self.loads.append(load_s),
         )
-        self.intake = Intake(self.lobby, self.engine)
+        self.hall = self.lobby.open_hall(self.engine, self.audience, self.playout)
+        self.intake = Intake(self.lobby)
 
     def come(self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "") -> Connection:
         connection = Connection(role, "127.0.0.1", self.clock, watches=watches)
@@ -60,11 +57,11 @@ class House:
 
     @property
     def session(self) -> str:
-        assert self.lobby.session is not None
-        return self.lobby.session.id
+        assert self.hall.session is not None
+        return self.hall.session.id
 
     def say(self, message: seam.Message) -> None:
-        self.lobby.engine_said(message, self.ring)
+        self.hall.engine_said(message, self.ring)
 
     def begin(self, **state: Any) -> str:
         """Let the engine start the session it was asked for."""
@@ -77,7 +74,7 @@ class House:
 
     def crash(self) -> None:
         self.engine.phase = EnginePhase.LOADING
-        self.lobby.engine_lost("was killed")
+        self.hall.engine_lost("was killed")
 
 
 async def drain(outbox: Outbox) -> list[str | bytes]:

@@ -10,30 +10,30 @@ from reactor_runtime.server.admission import Line
 def test_first_come_first_served() -> None:
     line: Line[str] = Line(16)
     for name in "abc":
-        assert line.join(name, slot_free=False)
+        assert line.join(name, free=0)
     assert [line.next(), line.next(), line.next(), line.next()] == ["a", "b", "c", None]
 
 
 def test_a_full_line_refuses() -> None:
     line: Line[str] = Line(1)
-    assert line.join("a", slot_free=False)
-    assert not line.join("b", slot_free=False)
+    assert line.join("a", free=0)
+    assert not line.join("b", free=0)
     assert list(line.waiting) == ["a"]
 
 
 def test_a_free_slot_is_given_even_where_nobody_may_wait() -> None:
     line: Line[str] = Line(0)
-    assert line.join("a", slot_free=True)
+    assert line.join("a", free=1)
     assert line.next() == "a"
-    assert not line.join("b", slot_free=False)
+    assert not line.join("b", free=0)
 
 
 def test_who_leaves_frees_its_place_and_leaves_once() -> None:
     line: Line[str] = Line(1)
-    line.join("a", slot_free=False)
+    line.join("a", free=0)
     assert line.leave("a")
     assert not line.leave("a")
-    assert line.join("b", slot_free=False)
+    assert line.join("b", free=0)
 
 
 class Lines(RuleBasedStateMachine):
@@ -51,7 +51,7 @@ class Lines(RuleBasedStateMachine):
     def come(self) -> None:
         self.count += 1
         free = self.serving is None
-        let_in = self.line.join(self.count, slot_free=free)
+        let_in = self.line.join(self.count, free=int(free))
         assert let_in == (len(self.expected) < self.most or (free and not self.expected))
         if let_in:
             self.expected.append(self.count)

@@ -170,7 +170,7 @@ async def test_draining_tells_each_client_what_concerns_it() -> None:
         assert each.closing is None
     assert await phases(waiting) == ["ended"]
     assert waiting.closing is not None
-    session = house.lobby.session
+    session = house.hall.session
     assert session is not None
     house.lobby.detach(controller)
     assert not session.over.is_set()
@@ -187,7 +187,7 @@ async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_m
     drain(house.lobby, 600.0)
     assert await phases(controller) == ["ending", "stopping"]
     assert await phases(waiting) == ["ended"]
-    session = house.lobby.session
+    session = house.hall.session
     assert session is not None
     assert session.turn.left_s is None
 
@@ -196,8 +196,8 @@ async def test_a_controller_comes_back_to_its_session_while_the_server_drains() 
     house = House(limits=TurnLimits(resume_grace_s=10.0))
     controller = house.come()
     session = house.begin()
-    assert house.lobby.session is not None
-    secret = house.lobby.session.resume_secret
+    assert house.hall.session is not None
+    secret = house.hall.session.resume_secret
     assert secret is not None
     house.lobby.detach(controller, lost=True)
     drain(house.lobby, 600.0)
@@ -205,4 +205,4 @@ async def test_a_controller_comes_back_to_its_session_while_the_server_drains() 
     assert stranger.closing is not None
     assert back.closing is None
     assert house.session == session
-    assert house.lobby.session.controller is back
+    assert house.hall.session.controller is back

@@ -88,16 +88,16 @@ def given_up(house: House) -> None:
 async def test_each_state_is_told(come_about: Callable[[House], None], health: str, answer: str) -> None:
     house = House()
     come_about(house)
-    assert health_status(house.lobby, house.engine) == health
-    assert why_not_ready(house.lobby, house.engine) == answer
+    assert health_status(house.lobby) == health
+    assert why_not_ready(house.lobby) == answer
     assert (health in SERVING) == (answer in ("", "full"))
 
 
 async def test_where_nobody_may_wait_a_busy_model_is_not_ready() -> None:
     house = House(most_waiting=0)
-    assert not why_not_ready(house.lobby, house.engine)
+    assert not why_not_ready(house.lobby)
     busy(house)
-    assert why_not_ready(house.lobby, house.engine) == "full"
+    assert why_not_ready(house.lobby) == "full"
 
 
 async def test_a_model_that_has_been_loaded_again_is_ready() -> None:
@@ -105,4 +105,4 @@ async def test_a_model_that_has_been_loaded_again_is_ready() -> None:
     failing_to_load_again(house)
     house.engine.restarts.loaded()
     house.engine.phase = EnginePhase.READY
-    assert health_status(house.lobby, house.engine) == "ready"
+    assert health_status(house.lobby) == "ready"

@@ -9,6 +9,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Role
 from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.server.health import health_status
+from reactor_runtime.server.lobby import close
 from reactor_runtime.server.session import MOST_EARLY
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader, attach
@@ -52,8 +53,8 @@ async def test_the_next_in_line_is_served_when_the_model_has_let_go(house: House
     house.end()
     house.begin(level=1)
     assert house.session != former
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is second
+    assert house.hall.session is not None
+    assert house.hall.session.controller is second
 
 
 async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(house: House) -> None:
@@ -61,7 +62,7 @@ async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(
     house.lobby.detach(first)
     house.begin()
     house.end()
-    assert house.lobby.session is None
+    assert house.hall.session is None
     house.come()
     assert house.begin()
 
@@ -209,7 +210,7 @@ async def test_what_the_engine_says_of_a_session_that_is_over_is_nobody_s(house:
     house.say(seam.Moment("s-before", 7, 0.0, 0.1, 0.0, 0, 0, 0.0, ()))
     house.say(seam.Ended("s-before", None))
     assert house.engine.of(seam.Credit) == [seam.Credit("s-before", 7, 0.0)]
-    assert house.lobby.session is not None
+    assert house.hall.session is not None
 
 
 @pytest.mark.parametrize(("exposed", "words"), [(True, "KeyError: 'x'"), (False, "the model failed in this session")])
@@ -231,14 +232,14 @@ async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_
         house.come()
         house.begin()
         house.end("no")
-        assert health_status(house.lobby, house.engine) == expected
+        assert health_status(house.lobby) == expected
     controller = house.come()
     house.begin()
-    assert health_status(house.lobby, house.engine) == "busy"
+    assert health_status(house.lobby) == "busy"
     house.lobby.detach(controller)
-    assert health_status(house.lobby, house.engine) == "stopping"
+    assert health_status(house.lobby) == "stopping"
     house.end()
-    assert health_status(house.lobby, house.engine) == "ready"
+    assert health_status(house.lobby) == "ready"
 
 
 async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_loading(house: House) -> None:
@@ -251,10 +252,10 @@ async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_load
     assert (await told(controller))[-1][1]["reason"] == "model_died"
     assert await phases(viewer) == ["ended", "loading"]
     assert await phases(waiting) == ["loading"]
-    assert house.lobby.session is None
-    assert health_status(house.lobby, house.engine) == "loading"
+    assert house.hall.session is None
+    assert health_status(house.lobby) == "loading"
     house.engine.phase = EnginePhase.READY
-    house.lobby.engine_ready(1.5)
+    house.hall.engine_ready(1.5)
     house.begin()
     assert await types(waiting) == ["reactor.welcome", "reactor.session"]
     assert house.loads == [1.5]
@@ -270,7 +271,7 @@ async def test_who_comes_while_the_model_loads_is_told_and_seated_later(house: H
         ("reactor.session", {"phase": "loading", "detail": "reading weights", "elapsed_s": 0.0})
     ]
     house.engine.phase, house.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
-    house.lobby.engine_ready(2.0)
+    house.hall.engine_ready(2.0)
     assert await types(viewer) == ["reactor.welcome"]
     house.begin()
     assert await types(controller) == ["reactor.welcome", "reactor.session"]
@@ -292,7 +293,7 @@ async def test_statistics_are_each_client_s_own(house: House) -> None:
     await told(controller), await told(viewer)
     house.audience.show(FRAME)
     house.clock.spend(1.0)
-    house.lobby.tell_statistics(house.clock.now())
+    house.hall.tell_statistics(house.clock.now())
     (_, statistics) = (await told(controller))[-1]
     assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
 
@@ -300,8 +301,8 @@ async def test_statistics_are_each_client_s_own(house: House) -> None:
 async def test_everyone_is_told_when_the_server_stops(house: House) -> None:
     everyone = [house.come(), house.come(), house.come(Role.VIEWER)]
     house.begin()
-    house.lobby.close("server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
-    house.lobby.close("server_stopping", "again", CloseCode.SERVER_STOPPING)
+    close(house.lobby, "server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
+    close(house.lobby, "server_stopping", "again", CloseCode.SERVER_STOPPING)
     for connection in everyone:
         assert (await told(connection))[-1][1]["reason"] == "server_stopping"
         assert connection.closing is not None
@@ -311,11 +312,11 @@ async def test_everyone_is_told_when_the_server_stops(house: House) -> None:
 async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(house: House) -> None:
     controller, viewer = house.come(), house.come(Role.VIEWER)
     house.begin()
-    house.lobby.failed_in_a_row = 2
+    house.hall.failed_in_a_row = 2
     house.end()
     for client in (controller, viewer):
         (ended,) = [data for kind, data in await told(client) if data.get("phase") == "ended"]
         assert ended["reason"] == "finished"
     assert controller.closing is not None
     assert controller.closing.code == CloseCode.SESSION_OVER
-    assert house.lobby.failed_in_a_row == 0
+    assert house.hall.failed_in_a_row == 0

@@ -46,7 +46,7 @@ class Lobbies(RuleBasedStateMachine):
 
     @rule(watches=st.booleans())
     def come(self, watches: bool) -> None:
-        free = self.controller is None and self.house.lobby.session is None and not self.line
+        free = self.controller is None and self.house.hall.session is None and not self.line
         connection = self.house.come(watches=watches)
         if len(self.line) >= MOST and not free:
             assert connection.closing is not None
@@ -81,7 +81,7 @@ class Lobbies(RuleBasedStateMachine):
         else:
             (self.line if gone in self.line else self.viewers).remove(gone)
 
-    @precondition(lambda self: self.house.lobby.session is not None and self.began_at is None)
+    @precondition(lambda self: self.house.hall.session is not None and self.began_at is None)
     @rule()
     def begin(self) -> None:
         self.house.begin(level=1)
@@ -109,7 +109,7 @@ class Lobbies(RuleBasedStateMachine):
     @rule()
     def return_(self) -> None:
         """Come back, or over another connection while the first is still there."""
-        session = self.house.lobby.session
+        session = self.house.hall.session
         assert session is not None
         former, self.controller = self.controller, self.house.come(resume=session.resume_secret or "")
         assert former is not None
@@ -124,7 +124,7 @@ class Lobbies(RuleBasedStateMachine):
         self.house.intake.event(self.controller, Event("set_level", "{}"))
         self.sign_at = self.now
 
-    @precondition(lambda self: self.house.lobby.session is not None)
+    @precondition(lambda self: self.house.hall.session is not None)
     @rule(error=st.none() | st.just("broken"))
     def end(self, error: str | None) -> None:
         ended = self.controller
@@ -143,37 +143,37 @@ class Lobbies(RuleBasedStateMachine):
     @rule()
     def load(self) -> None:
         self.house.engine.phase = EnginePhase.READY
-        self.house.lobby.engine_ready(1.0)
+        self.house.hall.engine_ready(1.0)
         self.seat()
 
     @invariant()
     def everybody_is_where_they_belong(self) -> None:
-        lobby = self.house.lobby
+        lobby, hall = self.house.lobby, self.house.hall
         assert list(lobby.line.waiting) == self.line
         assert lobby.viewers == set(self.viewers)
-        assert self.controller is None or (lobby.session is not None and lobby.session.controller is self.controller)
+        assert self.controller is None or (hall.session is not None and hall.session.controller is self.controller)
         assert len(self.line) <= MOST
         assert not any(each.closing for each in lobby.everyone() if each in self.line or each in self.viewers)
 
     @invariant()
     def the_model_is_neither_idle_nor_doubled(self) -> None:
-        lobby, engine = self.house.lobby, self.house.engine
-        assert not (self.ready and lobby.session is None and self.line)
-        assert self.ready or lobby.session is None
+        hall, engine = self.house.hall, self.house.engine
+        assert not (self.ready and hall.session is None and self.line)
+        assert self.ready or hall.session is None
         starts = [message.session for message in engine.of(seam.StartSession)]
         stops = [message.session for message in engine.of(seam.StopSession)]
         assert (len(starts), len(set(starts))) == (self.sessions, self.sessions)
         assert len(set(stops)) == len(stops)
-        if lobby.session is not None:
-            stopping = lobby.session.phase is SessionPhase.STOPPING
-            assert lobby.session.id == starts[-1]
-            assert stopping == (self.controller is None) == (lobby.session.id in stops)
+        if hall.session is not None:
+            stopping = hall.session.phase is SessionPhase.STOPPING
+            assert hall.session.id == starts[-1]
+            assert stopping == (self.controller is None) == (hall.session.id in stops)
 
     @invariant()
     def who_sees_a_session_has_asked_for_it_or_has_it(self) -> None:
-        lobby = self.house.lobby
+        lobby, hall = self.house.lobby, self.house.hall
         assert self.away_at is None or self.controller not in set(self.house.audience)
-        running = lobby.session is not None and lobby.session.phase is SessionPhase.RUNNING
+        running = hall.session is not None and hall.session.phase is SessionPhase.RUNNING
         for connection in self.house.audience:
             assert connection in lobby.everyone()
             assert connection.watches or connection in (self.controller, self.released, *self.viewers)

@@ -43,8 +43,8 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(house: Hou
     (kind, welcome), resumed = await told(back)
     assert (kind, welcome["session"], welcome["role"]) == ("reactor.welcome", session, "controller")
     assert (welcome["state"], welcome["resume"]) == ({"level": 2}, secret)
-    assert house.lobby.session is not None
-    assert welcome["upload_key"] == house.lobby.session.upload_key
+    assert house.hall.session is not None
+    assert welcome["upload_key"] == house.hall.session.upload_key
     assert resumed == ("reactor.session", {"phase": "resumed", "session": session})
     assert back.outbox.counters.offered == 1
     assert [data for kind, data in await told(viewer) if kind == "reactor.session"][-2:] == [
@@ -68,8 +68,8 @@ async def test_who_does_not_come_back_has_left(house: House) -> None:
     late = house.come(resume=secret)
     assert await types(late) == ["reactor.queue"]
     house.end()
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is waiting
+    assert house.hall.session is not None
+    assert house.hall.session.controller is waiting
 
 
 async def test_who_says_goodbye_is_not_waited_for(house: House) -> None:
@@ -99,8 +99,8 @@ async def test_a_second_connection_with_the_secret_replaces_the_first(house: Hou
     assert controller.closing.code == 1000
     assert list(house.audience) == [back]
     house.lobby.detach(controller, lost=True)
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is back
+    assert house.hall.session is not None
+    assert house.hall.session.controller is back
     assert house.engine.of(seam.Hold) == [seam.Hold(house.session, held=False)]
 
 
@@ -151,8 +151,8 @@ async def test_a_session_that_fails_while_its_controller_is_away_is_over(house: 
     secret = await secret_of(controller)
     house.lobby.detach(controller, lost=True)
     house.end("broken")
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is waiting
+    assert house.hall.session is not None
+    assert house.hall.session.controller is waiting
     assert await types(house.come(resume=secret)) == ["reactor.queue"]
     house.clock.move_to(house.clock.now() + 100)
     assert not house.engine.of(seam.StopSession)

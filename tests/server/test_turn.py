@@ -19,7 +19,8 @@ class Timed:
         self.said: Said = []
         self.over: list[tuple[float, TurnEnd]] = []
         self.turn = Turn(limits, self.clock, self._tell, lambda end: self.over.append((self.clock.now(), end)))
-        self.turn.begin(others_wait=others_wait)
+        self.turn.begin()
+        self.turn.others_wait(others_wait)
 
     def last(self) -> tuple[float, str, float | None]:
         return self.said[-1]

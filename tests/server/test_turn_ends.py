@@ -64,9 +64,9 @@ async def test_a_turn_that_is_over_is_the_next_one_s(house: House) -> None:
     assert (await told(controller))[-1][1]["reason"] == "turn_over"
     assert controller.closing is not None
     assert controller.closing.code == CloseCode.SESSION_OVER
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is waiting
-    assert house.lobby.failed_in_a_row == 0
+    assert house.hall.session is not None
+    assert house.hall.session.controller is waiting
+    assert house.hall.failed_in_a_row == 0
 
 
 async def test_a_session_that_begins_with_others_in_line_says_when_it_ends(house: House) -> None:

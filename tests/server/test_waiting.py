@@ -51,7 +51,7 @@ async def test_who_waits_without_watching_is_told_its_place_and_nothing_of_the_o
     waiting = house.come()
     house.audience.show(picture(1))
     house.say(seam.ModelSaid(house.session, "progress", {"step": 1}))
-    house.lobby.tell_statistics(house.clock.now())
+    house.hall.tell_statistics(house.clock.now())
     house.end()
     assert [item if isinstance(item, bytes) else json.loads(item)["type"] for item in await drain(waiting.outbox)] == [
         "reactor.queue"
@@ -69,8 +69,8 @@ async def test_who_waits_is_welcomed_as_viewer_and_as_controller_when_it_is_its_
     house.begin()
     assert await roles(second) == [("reactor.welcome", "controller"), ("reactor.session", "started")]
     assert await roles(third) == [("reactor.welcome", "viewer")]
-    assert house.lobby.session is not None
-    assert house.lobby.session.controller is second
+    assert house.hall.session is not None
+    assert house.hall.session.controller is second
 
 
 async def test_a_session_that_ends_or_fails_is_no_news_to_who_waits(house: House) -> None:

@@ -1,0 +1,211 @@
+"""One engine and everyone around it: its session, who sees that, and what they are told of its beginning and end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from reactor_runtime import errors
+from reactor_runtime.clock import Clock
+from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.admission import Line
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.figures import Figures
+from reactor_runtime.server.greeting import Greeter
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.restarts import Restarts
+from reactor_runtime.server.session import Session, SessionPhase
+from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.server.turn import TurnEnd, TurnLimits
+from reactor_runtime.wire.protocol import CloseCode, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+ENDINGS = {
+    TurnEnd.LEFT: "the controller has gone",
+    TurnEnd.TIME: "the turn is over: others wait",
+    TurnEnd.IDLE: "the controller gave no sign of being there",
+}
+
+
+class Engine(Protocol):
+    """What a hall and its clients need to know of the engine, and how to talk to it."""
+
+    phase: EnginePhase
+    detail: str
+    contract: dict[str, Any] | None
+    restarts: Restarts
+
+    @property
+    def loading_s(self) -> float: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    def send(self, message: seam.ToEngine) -> None: ...
+
+
+class Usher(Protocol):
+    """Who brings clients to the halls, and hears what becomes of each hall."""
+
+    def hall_ready(self, hall: Hall, load_s: float) -> None: ...
+
+    def hall_lost(self, hall: Hall) -> None: ...
+
+    def session_began(self, hall: Hall) -> None: ...
+
+    def session_over(self, hall: Hall) -> None: ...
+
+    def seat_next(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is the same in every hall of a server."""
+
+    name: str
+    clock: Clock
+    limits: TurnLimits
+    expose_errors: bool
+    figures: Figures = field(default_factory=Figures)
+
+
+class Hall:
+    """Give one engine to one controller after the other, and show those who watch what it makes.
+
+    Who gets it, and who watches, is the usher's to say. Belongs to the server's loop.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        engine: Engine,
+        audience: Audience,
+        playout: Playout,
+        line: Line[Connection],
+        usher: Usher,
+        rules: Rules,
+    ) -> None:
+        self.number = number
+        self.engine = engine
+        self.audience = audience
+        self.session: Session | None = None
+        self.failed_in_a_row = 0
+        self.losses = 0
+        self._playout = playout
+        self._line = line
+        self._usher = usher
+        self._rules = rules
+        self._greeter = Greeter(rules.name, engine, audience, rules.limits)
+
+    def seat(self, controller: Connection) -> None:
+        """Start a session for a controller; the engine must be ready, and without one."""
+        self.session = Session(
+            controller,
+            self.audience,
+            self._playout,
+            self.engine.send,
+            clock=self._rules.clock,
+            limits=self._rules.limits,
+        )
+        self.session.start()
+
+    def greet(self, connection: Connection) -> None:
+        """Let a client see what is going on here, once there is something to tell of the model."""
+        self._greeter.greet(connection, self.session)
+
+    def resume(self, connection: Connection) -> None:
+        """Let the controller go on over another connection."""
+        session = self.session
+        assert session is not None, "somebody has shown its secret"
+        logger.info("session resumed id=%s client=%s from=%s", session.id, connection.id, connection.address)
+        session.resume(connection)
+        self.greet(connection)
+        self.audience.tell("reactor.session", {"phase": "resumed", "session": session.id})
+
+    def release(self, *, lost: bool) -> None:
+        """End the session of a controller that has gone; one whose connection is `lost` may come back."""
+        session = self.session
+        if session is not None and not (lost and session.leave()):
+            session.stop()
+
+    def engine_ready(self, load_s: float) -> None:
+        self._usher.hall_ready(self, load_s)
+
+    def engine_said(self, message: seam.Message, ring: RingReader) -> None:
+        session = self.session
+        if isinstance(message, seam.Moment) and (session is None or message.session != session.id):
+            self.engine.send(seam.Credit(message.session, message.number, 0.0))
+        elif session is None or message.session != session.id:  # type: ignore[union-attr]  # all others name theirs
+            logger.debug("the engine spoke of a session that is over: %s", type(message).__name__)
+        elif isinstance(message, seam.Started):
+            self._session_started(session, message)
+        elif isinstance(message, seam.Ended):
+            self._session_ended(session, message)
+        else:
+            session.receive(message, ring)
+
+    def engine_lost(self, how: str) -> None:
+        """End the session that died with the engine's process."""
+        self._playout.clear()
+        self.losses += 1
+        if self.session is not None:
+            self.failed_in_a_row += 1
+            self._end(self.session, "model_died", f"the model's process {how}; it is started again")
+        self._usher.hall_lost(self)
+
+    def tell_statistics(self, now: float) -> None:
+        """Tell everyone who sees the session the figures of the model and its own."""
+        shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
+        for connection in self.audience:
+            connection.tell("reactor.stats", {**shared, **connection.statistics(now)})
+
+    def _session_started(self, session: Session, started: seam.Started) -> None:
+        session.began(started)
+        if session.phase is not SessionPhase.RUNNING:
+            return
+        controller = session.controller
+        logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
+        self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
+        self.audience.clear_screen()
+        self.greet(controller)
+        self._usher.session_began(self)
+        waiting = self._line.waiting
+        self.audience.tell("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
+        self.audience.tell("reactor.state", session.state, but=(controller, *waiting))
+        session.turn.begin()
+        self._usher.seat_next()
+
+    def _session_ended(self, session: Session, ended: seam.Ended) -> None:
+        if ended.error is None:
+            self.failed_in_a_row = 0
+            if session.phase is SessionPhase.STOPPING:
+                self._end(session, session.end, ENDINGS[session.end])
+            else:
+                self._end(session, "finished", "the model has finished this session")
+            return
+        self.failed_in_a_row += 1
+        error = errors.from_json(ended.error)
+        message = error.message if self._rules.expose_errors else "the model failed in this session"
+        self._end(session, "model_error", message)
+
+    def _end(self, session: Session, reason: str, message: str) -> None:
+        logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
+        self.session = None
+        self._rules.figures.sessions.add(reason)
+        session.turn.stop()
+        session.over.set()
+        waiting = self._line.waiting
+        failed = reason not in ("finished", *TurnEnd)
+        if failed:
+            self._rules.figures.errors.add(ErrorCode.MODEL_ERROR)
+            self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message}, but=waiting)
+        self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message}, but=waiting)
+        self.audience.leave(session.controller)
+        session.controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
+        self._usher.session_over(self)
