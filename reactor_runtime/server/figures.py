@@ -80,6 +80,14 @@ class Traffic:
     received_messages: Tally = field(default_factory=lambda: Tally("event", "ack", "ping", "view", "media", "invalid"))
 
 
+@dataclass(slots=True)
+class _Seen:
+    """How far the frames of a session have come, and when inputs arrived that no frame has shown yet."""
+
+    next_seqs: defaultdict[str, int] = field(default_factory=_by_track)
+    unseen: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_UNSEEN))
+
+
 class Figures:
     """Everything one server counts since its start; belongs to its loop.
 
@@ -98,9 +106,7 @@ class Figures:
         self.encode_s = Histogram(ENCODE_S)
         self.send_s = Histogram(SEND_S)
         self.input_s = Histogram(INPUT_S)
-        self._unseen: deque[float] = deque(maxlen=MOST_UNSEEN)
-        self._session = ""
-        self._next_seqs: dict[str, int] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def copied(self) -> Figures:
         """Give the figures of this moment, for another thread to read."""
@@ -108,14 +114,11 @@ class Figures:
 
     def arrived(self, moment: Moment) -> None:
         """Count what the model handed over; a gap in the numbers is what it discarded before."""
-        if moment.session != self._session:
-            self._session = moment.session
-            self._next_seqs.clear()
-            self._unseen.clear()
+        next_seqs = self._seen.setdefault(moment.session, _Seen()).next_seqs
         for picture in moment.pictures:
             self.frames.emitted[picture.track] += 1
-            gap = picture.seq - self._next_seqs.get(picture.track, 0)
-            self._next_seqs[picture.track] = picture.seq + 1
+            gap = picture.seq - next_seqs[picture.track]
+            next_seqs[picture.track] = picture.seq + 1
             if gap > 0:
                 self.frames.emitted[picture.track] += gap
                 self.dropped.add("discarded", gap)
@@ -129,7 +132,8 @@ class Figures:
 
     def lost(self, moment: Moment, reason: str) -> None:
         """Count frames that nobody is shown."""
-        self._unseen.extend(moment.inputs)
+        if moment.session in self._seen:
+            self._seen[moment.session].unseen.extend(moment.inputs)
         if moment.pictures:
             self.dropped.add(reason, len(moment.pictures))
 
@@ -137,10 +141,16 @@ class Figures:
         """Take the time of the step, and of every input that is seen for the first time."""
         if moment.first and moment.step_s:
             self.step_s.observe(moment.step_s)
-        if moment.inputs or (self._unseen and moment.pictures):
-            for arrived_at in (*self._unseen, *moment.inputs):
+        unseen = self._seen[moment.session].unseen if moment.session in self._seen else ()
+        if moment.inputs or (unseen and moment.pictures):
+            for arrived_at in (*unseen, *moment.inputs):
                 self.input_s.observe(now - arrived_at)
-            self._unseen.clear()
+            if unseen:
+                unseen.clear()
+
+    def forget(self, session: str) -> None:
+        """Expect nothing more of a session: it is over."""
+        self._seen.pop(session, None)
 
     def sent(self, item: str | bytes, send_s: float) -> None:
         """Count what a socket took, and how long it took."""

@@ -54,7 +54,7 @@ class Usher(Protocol):
 
     def hall_ready(self, hall: Hall, load_s: float) -> None: ...
 
-    def hall_lost(self, hall: Hall) -> None: ...
+    def hall_lost(self) -> None: ...
 
     def session_began(self, hall: Hall) -> None: ...
 
@@ -97,11 +97,17 @@ class Hall:
         self.session: Session | None = None
         self.failed_in_a_row = 0
         self.losses = 0
+        self._begun = False
         self._playout = playout
         self._line = line
         self._usher = usher
         self._rules = rules
         self._greeter = Greeter(rules.name, engine, audience, rules.limits)
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether there is a session to be seen."""
+        return self._begun and self.engine.phase is EnginePhase.READY
 
     def seat(self, controller: Connection) -> None:
         """Start a session for a controller; the engine must be ready, and without one."""
@@ -157,7 +163,7 @@ class Hall:
         if self.session is not None:
             self.failed_in_a_row += 1
             self._end(self.session, "model_died", f"the model's process {how}; it is started again")
-        self._usher.hall_lost(self)
+        self._usher.hall_lost()
 
     def tell_statistics(self, now: float) -> None:
         """Tell everyone who sees the session the figures of the model and its own."""
@@ -169,6 +175,7 @@ class Hall:
         session.began(started)
         if session.phase is not SessionPhase.RUNNING:
             return
+        self._begun = True
         controller = session.controller
         logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
         self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
@@ -197,6 +204,8 @@ class Hall:
     def _end(self, session: Session, reason: str, message: str) -> None:
         logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
         self.session = None
+        self._begun = False
+        self._rules.figures.forget(session.id)
         self._rules.figures.sessions.add(reason)
         session.turn.stop()
         session.over.set()

@@ -8,6 +8,7 @@ from reactor_runtime.server.session import SessionPhase
 from reactor_runtime.server.supervisor import EnginePhase
 
 SERVING = ("ready", "busy")
+BEST_FIRST = (*SERVING, "stopping", "loading", "failed")
 FAILED_SESSIONS = 3
 
 
@@ -16,12 +17,12 @@ def why_not_ready(lobby: Lobby) -> str:
     status = health_status(lobby)
     if status not in SERVING:
         return status
-    return "" if lobby.line.has_room(free=lobby.free_halls) else "full"
+    return "" if lobby.line.has_room(free=lobby.halls.empty) else "full"
 
 
 def health_status(lobby: Lobby) -> str:
-    """Say in one word how the model is."""
-    return "stopping" if lobby.draining else hall_status(lobby.halls[0])
+    """Say in one word how the model is, where it is best of all halls: one that serves is enough."""
+    return "stopping" if lobby.draining else min(map(hall_status, lobby.halls), key=BEST_FIRST.index)
 
 
 def hall_status(hall: Hall) -> str:

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reactor_runtime.server.health import SERVING, health_status, why_not_ready
+from reactor_runtime.server.hall import Hall
+from reactor_runtime.server.health import SERVING, hall_status, health_status, why_not_ready
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
@@ -47,13 +48,14 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
     async def health(request: Request) -> Response:
         status = health_status(lobby)
         stranger = {"status": status}
-        session = lobby.halls[0].session
+        session = lobby.halls.first.session
         body = {
             **stranger,
             "model": lobby.rules.name,
             "session": None if session is None else session.id,
-            "viewers": len(lobby.viewers),
+            "viewers": len(lobby.gallery.viewers),
             "waiting": len(lobby.line.waiting),
+            "engines": [_engine(hall, lobby) for hall in lobby.halls],
             "uptime_s": round(time.monotonic() - started_at, 1),
         }
         status_code = 200 if status in SERVING else 503
@@ -67,7 +69,7 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200, headers=NO_STORE)
 
     async def schema(request: Request) -> Response:
-        contract = lobby.contract
+        contract = lobby.halls.contract
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
@@ -84,3 +86,11 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         Route("/ready", ready),
         Route("/schema", schema),
     ]
+
+
+def _engine(hall: Hall, lobby: Lobby) -> dict[str, object]:
+    return {
+        "status": hall_status(hall),
+        "session": None if hall.session is None else hall.session.id,
+        "viewers": sum(viewer in hall.audience for viewer in lobby.gallery.viewers),
+    }

@@ -8,7 +8,7 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.hall import Engine
-from reactor_runtime.server.lobby import Lobby, loading_phase
+from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.wire.media_header import detach
 from reactor_runtime.wire.messages import Event
@@ -62,11 +62,11 @@ class Intake:
     def _why_not(self, connection: Connection) -> str:
         if connection.role is Role.VIEWER:
             return "viewers send nothing to the model"
-        return "wait for your turn" if loading_phase(self._lobby.halls) is None else "the model is loading"
+        return "wait for your turn" if self._lobby.halls.loading_phase() is None else "the model is loading"
 
     def _served(self, connection: Connection) -> tuple[Session, Engine] | None:
         """Find the session that a client controls, and the engine that serves it."""
-        hall = self._lobby.controlled_by(connection)
+        hall = self._lobby.halls.controlled_by(connection)
         if hall is None or hall.session is None or hall.session.phase is SessionPhase.STOPPING:
             return None
         return hall.session, hall.engine

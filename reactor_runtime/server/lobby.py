@@ -1,19 +1,18 @@
-"""Where clients come in: who waits in line, who watches, and which hall each is brought to."""
+"""Where clients come in: who waits in line, who watches, and whose turn it is in which hall."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from reactor_runtime.server.admission import Line
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
+from reactor_runtime.server.gallery import Gallery
 from reactor_runtime.server.hall import Engine, Hall, Rules
+from reactor_runtime.server.halls import Halls
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import SessionPhase
-from reactor_runtime.server.supervisor import EnginePhase
-from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -27,8 +26,8 @@ class Lobby:
     ) -> None:
         self.rules = rules
         self.line: Line[Connection] = Line(most_waiting)
-        self.viewers: set[Connection] = set()
-        self.halls: list[Hall] = []
+        self.halls = Halls()
+        self.gallery = Gallery(self.halls, self.line)
         self.draining = False
         self._most_viewers = most_viewers
         self._on_ready = on_ready
@@ -44,124 +43,98 @@ class Lobby:
             usher=self,
             rules=self.rules,
         )
-        self.halls.append(hall)
+        self.halls.add(hall)
         return hall
 
-    @property
-    def contract(self) -> dict[str, Any] | None:
-        """What the engines have said of the model, None before the first has."""
-        return next((hall.engine.contract for hall in self.halls if hall.engine.contract is not None), None)
-
-    @property
-    def free_halls(self) -> int:
-        """How many halls have no session, though they may still load."""
-        return sum(hall.session is None and hall.engine.phase is not EnginePhase.FAILED for hall in self.halls)
-
-    def attach(self, connection: Connection, resume: str = "") -> None:
+    def attach(self, connection: Connection, resume: str = "", session: str = "") -> None:
         """Let a client in: to a hall, into the line, or among the viewers; a full house closes its socket.
 
-        A controller that brings the secret of a running session, as `resume`, is back in it.
+        A controller that brings the secret of a running session, as `resume`, is back in it. Who watches is shown the
+        `session` of that id while there is one, and else the one that has run longest.
         """
-        for hall in self.halls if resume else ():
-            if hall.session is not None and hall.session.is_resumed_by(resume):
-                hall.resume(connection)
-                return
+        if (its := self.halls.resumed_by(resume)) is not None:
+            its.resume(connection)
+            return
         if self.draining:
             _send_away(connection)
             return
+        viewers = self.gallery.viewers
         if connection.role is Role.VIEWER:
-            if len(self.viewers) >= self._most_viewers:
+            if len(viewers) >= self._most_viewers:
                 connection.close(CloseCode.FULL, f"{self._most_viewers} viewers are watching already; try again later")
                 return
-            self.viewers.add(connection)
-        elif not self.line.join(connection, free=self.free_halls):
+            viewers.add(connection)
+        elif not self.line.join(connection, free=self.halls.empty):
             connection.close(CloseCode.FULL, f"{len(self.line.waiting)} are waiting already; try again later")
             return
         whose = connection.id, connection.role, connection.address
         logger.info("client attached id=%s role=%s from=%s", *whose, extra=connection.ids)
         if connection.role is Role.CONTROLLER:
             self.seat_next()
-        if connection in self.viewers or (connection.watches and connection in self.line.waiting):
-            self.halls[0].greet(connection)
-        if (phase := loading_phase(self.halls)) is not None:
+        if connection in viewers or (connection.watches and connection in self.line.waiting):
+            self.gallery.show(connection, session)
+        if (phase := self.halls.loading_phase()) is not None:
             connection.tell("reactor.session", phase)
 
     def detach(self, connection: Connection, *, lost: bool = False) -> None:
         """Take note that a client has gone, whatever it was; one whose connection is `lost` may come back."""
-        self.viewers.discard(connection)
-        for hall in self.halls:
-            hall.audience.leave(connection)
-        if self.line.leave(connection):
-            self._line_changed()
-        elif (its := self.controlled_by(connection)) is not None:
+        self.gallery.viewers.discard(connection)
+        self.gallery.part(connection)
+        its = self.halls.controlled_by(connection)
+        if its is not None:
             its.release(lost=lost)
-
-    def controlled_by(self, connection: Connection) -> Hall | None:
-        """Find the hall whose session is this controller's."""
-        for hall in self.halls:
-            if hall.session is not None and hall.session.controller is connection:
-                return hall
-        return None
-
-    def look(self, connection: Connection, view: View) -> None:
-        """Send the client from here on what it asks for."""
-        self.halls[0].audience.look(connection, view)
+        if self.line.leave(connection) or its is not None:
+            line_changed(self)
 
     def everyone(self) -> list[Connection]:
         """List every client, whether it controls, waits or watches."""
         controllers = [hall.session.controller for hall in self.halls if hall.session is not None]
-        return [*controllers, *self.line.waiting, *self.viewers]
+        return [*controllers, *self.line.waiting, *self.gallery.viewers]
 
     def hall_ready(self, hall: Hall, load_s: float) -> None:
         self._on_ready(hall, load_s)
-        for connection in self.viewers.difference(hall.audience):
-            hall.greet(connection)
+        self.gallery.settle()
         self.seat_next()
 
-    def hall_lost(self, hall: Hall) -> None:  # noqa: ARG002  (the signature halls call)
-        """Tell everyone that the model is loading; those who wait go on waiting for it."""
-        if (phase := loading_phase(self.halls)) is not None:
+    def hall_lost(self) -> None:
+        """Tell everyone when there is only loading to wait for; those in line keep their places."""
+        if (phase := self.halls.loading_phase()) is not None:
             for connection in self.everyone():
                 connection.tell("reactor.session", phase)
 
     def session_began(self, hall: Hall) -> None:
-        """Have those who wait see the session, if they have asked to."""
-        for connection in self.line.waiting:
-            if connection.watches:
-                hall.greet(connection)
+        self.gallery.session_began(hall)
 
-    def session_over(self, hall: Hall) -> None:  # noqa: ARG002  (the signature halls call)
+    def session_over(self, hall: Hall) -> None:
+        self.halls.last = hall
+        self.gallery.settle()
         self.seat_next()
 
     def seat_next(self) -> None:
         """Start sessions for those who are next, as far as there are halls for them."""
-        for hall in self.halls:
-            if hall.session is None and hall.engine.phase is EnginePhase.READY:
-                controller = self.line.next()
-                if controller is not None:
-                    hall.seat(controller)
-        self._line_changed()
-
-    def _line_changed(self) -> None:
-        """Tell those who wait what changed of their place, and the turns that run whether anybody does."""
-        length = len(self.line.waiting)
-        for position, connection in enumerate(self.line.waiting, start=1):
-            if connection.told_position != (position, length):
-                connection.told_position = (position, length)
-                connection.tell("reactor.queue", {"position": position, "length": length})
-        for hall in self.halls:
-            if hall.session is not None and hall.session.phase is SessionPhase.RUNNING:
-                hall.session.turn.others_wait(length > 0)
+        for hall in self.halls.free:
+            controller = self.line.next()
+            if controller is not None:
+                self.gallery.part(controller, but=hall)
+                hall.seat(controller)
+        line_changed(self)
 
 
-def loading_phase(halls: list[Hall]) -> dict[str, Any] | None:
-    """Say how far loading is, as `reactor.session` does; None unless everybody has to wait for it."""
-    phases = {hall.engine.phase for hall in halls}
-    if EnginePhase.READY in phases or EnginePhase.LOADING not in phases:
-        return None
-    loading = [hall.engine for hall in halls if hall.engine.phase is EnginePhase.LOADING]
-    engine = max(loading, key=lambda engine: engine.loading_s)
-    return {"phase": "loading", "detail": engine.detail, "elapsed_s": round(engine.loading_s, 1)}
+def line_changed(lobby: Lobby) -> None:
+    """Tell those who wait what changed of their place, and the turns that run whether anybody waits for them.
+
+    Of several sessions only as many have to end as there are people in line, those first that have run longest.
+    """
+    length = len(lobby.line.waiting)
+    for position, connection in enumerate(lobby.line.waiting, start=1):
+        if connection.told_position != (position, length):
+            connection.told_position = (position, length)
+            connection.tell("reactor.queue", {"position": position, "length": length})
+    sessions = [hall.session for hall in lobby.halls if hall.session is not None]
+    stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
+    running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
+    for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
+        session.turn.others_wait(rank < length - stopping)
 
 
 def close(lobby: Lobby, reason: str, message: str, code: CloseCode) -> None:
@@ -179,10 +152,9 @@ def drain(lobby: Lobby, timeout_s: float) -> None:
     """
     lobby.draining = True
     while (waiting := lobby.line.next()) is not None:
-        for hall in lobby.halls:
-            hall.audience.leave(waiting)
+        lobby.gallery.part(waiting)
         _send_away(waiting)
-    lobby.seat_next()
+    line_changed(lobby)
     message = f"the server is stopping, in {timeout_s:.0f} s at the latest"
     for hall in lobby.halls:
         hall.audience.tell("reactor.session", {"phase": "stopping", "seconds": timeout_s, "message": message})

@@ -26,9 +26,9 @@ class Report:
         return cls(
             model=lobby.rules.name,
             figures=lobby.rules.figures.copied(),
-            phase=lobby.halls[0].engine.phase,
-            restarts=lobby.halls[0].losses,
+            phase=lobby.halls.first.engine.phase,
+            restarts=lobby.halls.first.losses,
             active=sum(hall.session is not None for hall in lobby.halls),
             waiting=len(lobby.line.waiting),
-            viewers=len(lobby.viewers),
+            viewers=len(lobby.gallery.viewers),
         )

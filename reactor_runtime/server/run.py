@@ -36,7 +36,7 @@ from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Rules
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
-from reactor_runtime.server.lobby import Lobby, close, drain, loading_phase
+from reactor_runtime.server.lobby import Lobby, close, drain
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
@@ -217,7 +217,7 @@ class Service:
         told_operator_s = 0.0
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
-            phase = loading_phase(self._lobby.halls)
+            phase = self._lobby.halls.loading_phase()
             if phase is not None:
                 for connection in self._lobby.everyone():
                     connection.tell("reactor.session", phase)

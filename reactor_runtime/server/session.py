@@ -61,7 +61,7 @@ class Session:
         self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
         self.turn = Turn(limits, clock, self._announce, self.stop)
         self.end = TurnEnd.LEFT
-        self._started_at = 0.0
+        self.started_at = 0.0
         self._early: list[seam.ClientEvent | seam.Media] = []
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Session:
 
     def began(self, started: seam.Started) -> None:
         self.state = started.state
-        self._started_at = started.started_at
+        self.started_at = started.started_at
         if self.phase is SessionPhase.STARTING:
             self.phase = SessionPhase.RUNNING
             for message in self._early:
@@ -133,7 +133,7 @@ class Session:
         """Take what the engine says of this session."""
         match message:
             case seam.Moment():
-                self._playout.put(message, ring, self._started_at)
+                self._playout.put(message, ring, self.started_at)
             case seam.Flush():
                 self._playout.flush(message.before)
                 self._audience.hush()

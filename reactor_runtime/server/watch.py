@@ -28,10 +28,11 @@ def watch_routes(house: House) -> list[BaseRoute]:
 
     async def snapshot(request: Request) -> Response:
         track = request.path_params["track"]
-        missing = _missing(house.lobby, track)
+        session = request.query_params.get("session", "")
+        missing = _missing(house.lobby, track, session)
         if missing is not None:
             return missing
-        frame = house.lobby.halls[0].audience.on_screen(track)
+        frame = (house.lobby.halls.showing(session) or house.lobby.halls.first).audience.on_screen(track)
         if frame is None:
             return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
         return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
@@ -59,7 +60,8 @@ class _Streams:
     def _admit(self, request: Request) -> Connection | Response:
         """Make a viewer of whoever asks, or the answer where there is nothing to be seen."""
         track = request.path_params["track"]
-        missing = _missing(self._house.lobby, track)
+        session = request.query_params.get("session", "")
+        missing = _missing(self._house.lobby, track, session)
         if missing is not None:
             return missing
         try:
@@ -72,7 +74,7 @@ class _Streams:
             return head
         address = request.client.host if request.client is not None else "unknown"
         viewer = Connection(Role.VIEWER, address, self._house.clock, self._house.lobby.rules.figures, only=view)
-        self._house.lobby.attach(viewer)
+        self._house.lobby.attach(viewer, session=session)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
         return viewer
@@ -103,13 +105,15 @@ async def _departure(request: Request) -> None:
         pass
 
 
-def _missing(lobby: Lobby, track: str) -> Response | None:
-    """Answer a request for a track that isn't there to be seen."""
-    contract = lobby.contract
+def _missing(lobby: Lobby, track: str, session: str) -> Response | None:
+    """Answer a request for a track, or a session, that isn't there to be seen."""
+    contract = lobby.halls.contract
     if contract is None:
         return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
     tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
     names = [each["name"] for each in tracks]
+    if track in names and session and lobby.halls.showing(session) is None:
+        return _refusal(404, f"there is no session {session[:40]!r}; /health has those that run")
     if track in names:
         return None
     return _refusal(404, f"the model shows no video track {track[:40]!r}; it has: {', '.join(names) or 'none'}")

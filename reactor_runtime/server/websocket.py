@@ -135,7 +135,8 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
     connection = Connection(role, address, house.clock, house.lobby.rules.figures, watches=watches)
-    house.lobby.attach(connection, websocket.query_params.get("resume", "") if role is Role.CONTROLLER else "")
+    resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
+    house.lobby.attach(connection, resume, websocket.query_params.get("session", ""))
     duties = _receive(websocket, connection, house), _send(websocket, connection, house)
     await attend(connection, house, *duties, is_lost=lambda: _is_lost(websocket, connection))
 
@@ -246,7 +247,7 @@ def _take(text: str, connection: Connection, house: House) -> None:
         case Ping():
             connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
         case View():
-            house.lobby.look(connection, message)
+            house.lobby.gallery.look(connection, message)
 
 
 async def _send(websocket: WebSocket, connection: Connection, house: House) -> None:

@@ -1,4 +1,4 @@
-"""A lobby whose engine does nothing by itself, and what its clients are told."""
+"""A lobby whose engines do nothing by themselves, and what its clients are told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader, create_memory
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.hall import Rules
+from reactor_runtime.server.hall import Hall, Rules
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.outbox import Outbox
@@ -23,7 +23,7 @@ NO_LIMITS = TurnLimits()
 
 
 class House:
-    """A lobby with what surrounds it; the tests speak for clients and engine."""
+    """A lobby with what surrounds it; the tests speak for clients and engines, of which `engine` is the first."""
 
     def __init__(
         self,
@@ -32,11 +32,9 @@ class House:
         most_viewers: int = 2,
         expose_errors: bool = True,
         limits: TurnLimits = NO_LIMITS,
+        engines: int = 1,
     ) -> None:
         self.clock = FakeClock()
-        self.engine = FakeEngine()
-        self.audience = Audience()
-        self.playout = Playout(self.clock, HandEncoder(), self.audience, self.engine.send)
         self.loads: list[float] = []
         self.memory = create_memory()
         self.ring = RingReader(self.memory)
@@ -47,34 +45,55 @@ class House:
             most_viewers=most_viewers,
             on_ready=lambda _, load_s: self.loads.append(load_s),
         )
-        self.hall = self.lobby.open_hall(self.engine, self.audience, self.playout)
+        self.engines = [FakeEngine() for _ in range(engines)]
+        self.halls = [self._open(engine) for engine in self.engines]
+        self.engine, self.hall = self.engines[0], self.halls[0]
+        self.audience = self.hall.audience
         self.intake = Intake(self.lobby)
 
-    def come(self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "") -> Connection:
+    def _open(self, engine: FakeEngine) -> Hall:
+        audience = Audience()
+        return self.lobby.open_hall(engine, audience, Playout(self.clock, HandEncoder(), audience, engine.send))
+
+    def come(
+        self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "", session: str = ""
+    ) -> Connection:
         connection = Connection(role, "127.0.0.1", self.clock, watches=watches)
-        self.lobby.attach(connection, resume)
+        self.lobby.attach(connection, resume, session)
         return connection
 
     @property
     def session(self) -> str:
-        assert self.hall.session is not None
-        return self.hall.session.id
+        return self.session_in(1)
 
-    def say(self, message: seam.Message) -> None:
-        self.hall.engine_said(message, self.ring)
+    def session_in(self, number: int) -> str:
+        """Give the id of the session in the hall of this number."""
+        session = self.halls[number - 1].session
+        assert session is not None
+        return session.id
 
-    def begin(self, **state: Any) -> str:
-        """Let the engine start the session it was asked for."""
-        self.say(seam.Started(self.session, self.clock.now(), state))
-        return self.session
+    def say(self, message: seam.Message, number: int = 1) -> None:
+        self.halls[number - 1].engine_said(message, self.ring)
 
-    def end(self, error: str | None = None) -> None:
-        """Let the engine end the session."""
-        self.say(seam.Ended(self.session, None if error is None else to_json(ModelFailed(error))))
+    def begin(self, number: int = 1, /, **state: Any) -> str:
+        """Let an engine start the session it was asked for."""
+        session = self.session_in(number)
+        self.say(seam.Started(session, self.clock.now(), state), number)
+        return session
 
-    def crash(self) -> None:
-        self.engine.phase = EnginePhase.LOADING
-        self.hall.engine_lost("was killed")
+    def end(self, error: str | None = None, number: int = 1) -> None:
+        """Let an engine end its session."""
+        outcome = None if error is None else to_json(ModelFailed(error))
+        self.say(seam.Ended(self.session_in(number), outcome), number)
+
+    def crash(self, number: int = 1) -> None:
+        self.engines[number - 1].phase = EnginePhase.LOADING
+        self.halls[number - 1].engine_lost("was killed")
+
+    def load(self, number: int = 1) -> None:
+        """Let an engine be ready (again)."""
+        self.engines[number - 1].phase = EnginePhase.READY
+        self.halls[number - 1].engine_ready(1.0)
 
 
 async def drain(outbox: Outbox) -> list[str | bytes]:

@@ -49,6 +49,36 @@ def test_another_session_numbers_from_zero() -> None:
     assert figures.dropped.counts["discarded"] == 0
 
 
+def test_sessions_at_the_same_time_number_each_for_themselves() -> None:
+    figures = Figures()
+    for seq in range(3):
+        for session in ("s-1", "s-2"):
+            figures.arrived(moment(seq, session=session))
+    assert figures.frames.emitted == {"video": 6}
+    assert figures.dropped.counts["discarded"] == 0
+
+
+def test_an_input_is_seen_in_a_frame_of_its_own_session() -> None:
+    figures = Figures()
+    for session in ("s-1", "s-2"):
+        figures.arrived(moment(0, session=session))
+    figures.lost(moment(0, session="s-1", inputs=(1.0,)), "flushed")
+    figures.shown(moment(1, session="s-2"), now=2.0)
+    assert figures.input_s.sum == 0
+    figures.shown(moment(1, session="s-1"), now=3.0)
+    assert figures.input_s.sum == 2.0
+
+
+def test_a_session_that_is_over_leaves_nothing() -> None:
+    figures = Figures()
+    figures.arrived(moment(0))
+    figures.forget("s")
+    figures.lost(moment(1, inputs=(1.0,)), "flushed")
+    figures.arrived(moment(0))
+    figures.shown(moment(0), now=2.0)
+    assert figures.input_s.sum == 0
+
+
 def test_a_step_counts_once_however_many_frames_it_made() -> None:
     figures = Figures()
     for seq in range(4):

@@ -150,7 +150,7 @@ class Lobbies(RuleBasedStateMachine):
     def everybody_is_where_they_belong(self) -> None:
         lobby, hall = self.house.lobby, self.house.hall
         assert list(lobby.line.waiting) == self.line
-        assert lobby.viewers == set(self.viewers)
+        assert lobby.gallery.viewers == set(self.viewers)
         assert self.controller is None or (hall.session is not None and hall.session.controller is self.controller)
         assert len(self.line) <= MOST
         assert not any(each.closing for each in lobby.everyone() if each in self.line or each in self.viewers)
