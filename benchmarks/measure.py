@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from benchmarks import loops, namespaces, networks, tensors
+from benchmarks import crowd, loops, namespaces, networks, tensors
 from benchmarks.bare import sending
 from benchmarks.photos import photo_like
 from benchmarks.receiver import receive
@@ -112,6 +112,7 @@ BENCHMARKS = {
     "camera": loops.camera,
     "networks": networks.networks,
     "namespaces": namespaces.namespaces,
+    "crowd": crowd.crowd,
 }
 
 

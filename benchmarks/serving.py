@@ -83,9 +83,13 @@ async def acknowledge(socket: ClientConnection, frame: Received) -> None:
 
 def cpu_s() -> float:
     """CPU time so far of the server that is running and of its engine, in seconds."""
+    return sum(map(cpu_of, running()))
+
+
+def running() -> tuple[int, ...]:
+    """Give the process ids of the server that is running and of its engine, in this order."""
     servers = _children(os.getpid())
-    pids = [*servers, *(engine for server in servers for engine in _children(server))]
-    return sum(_cpu_s(pid) for pid in pids)
+    return *servers, *(engine for server in servers for engine in _children(server))
 
 
 def _children(pid: int) -> list[int]:
@@ -93,7 +97,8 @@ def _children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_of(pid: int) -> float:
+    """CPU time of a process so far, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

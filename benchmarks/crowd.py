@@ -1,0 +1,205 @@
+"""A crowd that watches: what a controller and up to 100 viewers of one 720p stream get from a server on two cores."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.onlookers import Part, Report, measured, onlookers
+from benchmarks.serving import running, serving
+from reactor_runtime.wire.media_header import MediaHeader, attach
+
+Row = tuple[str, str, str]
+FPS = 30
+SECONDS = 8.0
+SERVER_CORES = 2
+CONTROLLER = Part(role="controller", count=1, pings=True)
+FLOOR_BYTES = 200_000
+
+
+def crowd() -> Iterator[Row]:
+    """720p at 30 fps for a controller and 0, 10, 50 and 100 viewers; some that never read; a storm of joins."""
+    for viewers in (0, 10, 50, 100):
+        yield from _watched(f"{viewers} viewers", Part(count=viewers))
+    yield from _watched("100 viewers that acknowledge nothing", Part(count=100, acknowledges=False))
+    yield from _watched("80 viewers, 20 more never read", Part(count=80, never_read=20))
+    yield from _watched("50 viewers, 50 more come and go a second", Part(count=50), Part(storms_per_s=50))
+    yield from _watched("90 viewers, 5 more come and go a second", Part(count=90), Part(storms_per_s=5))
+    for viewers in (10, 50, 100):
+        yield from _floor(viewers)
+
+
+def _watched(name: str, *parts: Part, fps: int = FPS) -> Iterator[Row]:
+    with on_two_cores(), serving(fps=fps) as port:
+        pids = running()
+        with _elsewhere(), onlookers(port, CONTROLLER, *parts) as started:
+            reports, shares = measured(started, SECONDS, pids)
+            yield from _figures(name, fps, reports, shares)
+
+
+def _figures(name: str, fps: int, reports: list[Report], shares: list[float]) -> Iterator[Row]:
+    controller, *others = reports
+    offered = f"{fps}"
+    server_cpu, engine_cpu = shares
+    (seqs,), (ats,), (delays_s,) = controller.seqs, controller.ats, controller.delays_s
+    gaps = [after - before for before, after in itertools.pairwise(ats)]
+    yield f"{name}: steps of the model a second", f"{(seqs[-1] - seqs[0]) / (ats[-1] - ats[0]):.1f}", offered
+    yield "  frames a second, controller", f"{(len(seqs) - 1) / (ats[-1] - ats[0]):.1f}", offered
+    yield "    hand-over to receipt, p50", _ms(delays_s, 0.5), ""
+    yield "    p99", _ms(delays_s, 0.99), ""
+    yield "    gap, p99", _ms(gaps, 0.99), ""
+    yield "    ping to pong, p50", _ms(controller.pings_s, 0.5), ""
+    yield "    p99", _ms(controller.pings_s, 0.99), ""
+    yield from _seen_by_viewers(others, offered)
+    yield "  of one core, server", f"{100 * server_cpu:.0f} %", ""
+    yield "    engine", f"{100 * engine_cpu:.0f} %", ""
+
+
+def _seen_by_viewers(reports: list[Report], offered: str) -> Iterator[Row]:
+    seqs = [each for report in reports for each in report.seqs]
+    if seqs:
+        rates = sorted(len(each) / SECONDS for each in seqs)
+        skipped = [max(0, each[-1] - each[0] + 1 - len(each)) for each in seqs if each]
+        delays_s = [delay_s for report in reports for each in report.delays_s for delay_s in each]
+        yield "  frames a second, viewers, p50", f"{statistics.median(rates):.1f}", offered
+        yield "    worst", f"{rates[0]:.1f}", ""
+        yield (
+            "    skipped by all, of what was offered",
+            f"{100 * sum(skipped) / (sum(map(len, seqs)) + sum(skipped)):.1f} %",
+            "",
+        )
+        yield "    hand-over to receipt, p50", _ms(delays_s, 0.5), ""
+        yield "    p99", _ms(delays_s, 0.99), ""
+    joins_s = [join_s for report in reports for join_s in report.joins_s]
+    if joins_s:
+        yield "  joined", f"{len(joins_s)}", ""
+        yield "    connect to first picture, p50", _ms(joins_s, 0.5), ""
+        yield "    p99", _ms(joins_s, 0.99), ""
+        yield "    left without one", f"{sum(report.never_served for report in reports)}", "0"
+
+
+def _floor(viewers: int) -> Iterator[Row]:
+    """The same bytes to as many sockets from a loop that does nothing else."""
+    with on_two_cores(), _bare(viewers + 1) as (port, pid), _elsewhere():
+        parts = Part(role="controller", count=1), Part(count=viewers)
+        with onlookers(port, *parts) as started:
+            (first, others), (share,) = measured(started, SECONDS, (pid,))
+    rates = sorted(len(each) / SECONDS for each in others.seqs)
+    delays_s = [delay_s for each in others.delays_s for delay_s in each]
+    yield f"a bare loop that sends to {viewers}: frames a second, p50", f"{statistics.median(rates):.1f}", f"{FPS}"
+    yield "  worst", f"{rates[0]:.1f}", ""
+    yield "  send to receipt, first, p99", _ms(first.delays_s[0], 0.99), ""
+    yield "  the others, p50", _ms(delays_s, 0.5), ""
+    yield "  p99", _ms(delays_s, 0.99), ""
+    yield "  of one core", f"{100 * share:.0f} %", ""
+
+
+def _ms(times_s: list[float], quantile: float) -> str:
+    ordered = sorted(times_s)
+    return (
+        f"{1e3 * ordered[min(len(ordered) - 1, math.ceil(len(ordered) * quantile) - 1)]:.1f} ms" if ordered else "none"
+    )
+
+
+@contextlib.contextmanager
+def on_two_cores() -> Iterator[None]:
+    """Start what is started meanwhile on two cores, and leave others to the clients."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, set(cores[:SERVER_CORES]))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, set(cores))
+
+
+@contextlib.contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Start what is started meanwhile on the other cores, where there are any."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
+    others = os.sched_getaffinity(0) - before
+    os.sched_setaffinity(0, others or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def _bare(clients: int) -> Iterator[tuple[int, int]]:
+    """Send from a process of its own; gives its port and its id."""
+    command = [sys.executable, "-m", __name__, str(clients)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None, "a pipe was asked for"
+    try:
+        yield int(process.stdout.readline()), process.pid
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def _send_to(clients: int) -> None:
+    """Take connections, and send each the same frame on a grid; what is not taken at once is sent when it is."""
+    selector = selectors.DefaultSelector()
+    unsent: dict[socket.socket, memoryview] = {}
+    listening = socket.create_server(("127.0.0.1", 0), backlog=clients)
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
+    selector.register(listening, selectors.EVENT_READ)
+    due, seq = time.monotonic(), 0
+    while True:
+        due, seq = due + 1 / FPS, seq + 1
+        while (left_s := due - time.monotonic()) > 0:
+            for key, events in selector.select(left_s):
+                sock = key.fileobj
+                assert isinstance(sock, socket.socket), "only sockets are registered"
+                if sock is listening:
+                    _accept(listening, selector, unsent)
+                elif events & selectors.EVENT_WRITE:
+                    _send(sock, unsent, selector)
+                elif not sock.recv(65536):
+                    selector.unregister(sock)
+                    del unsent[sock]
+        frame = memoryview(_frame(seq))
+        for sock, left in unsent.items():
+            if not left:
+                unsent[sock] = frame
+                _send(sock, unsent, selector)
+
+
+def _accept(
+    listening: socket.socket, selector: selectors.BaseSelector, unsent: dict[socket.socket, memoryview]
+) -> None:
+    sock, _ = listening.accept()
+    sock.recv(65536)
+    sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+    sock.setblocking(False)
+    selector.register(sock, selectors.EVENT_READ)
+    unsent[sock] = memoryview(b"")
+
+
+def _send(sock: socket.socket, unsent: dict[socket.socket, memoryview], selector: selectors.BaseSelector) -> None:
+    with contextlib.suppress(BlockingIOError, ConnectionError):
+        unsent[sock] = unsent[sock][sock.send(unsent[sock]) :]
+    wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent[sock] else 0)
+    if selector.get_key(sock).events != wanted:
+        selector.modify(sock, wanted)
+
+
+def _frame(seq: int) -> bytes:
+    file = attach(MediaHeader("main_video", seq, 0, time.time_ns() // 1000, 0), b"\xff\xd8" + bytes(FLOOR_BYTES - 2))
+    return b"\x82\x7f" + len(file).to_bytes(8, "big") + file
+
+
+if __name__ == "__main__":
+    _send_to(int(sys.argv[1]))
