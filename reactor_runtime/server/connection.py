@@ -7,7 +7,7 @@ import secrets
 import statistics
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -68,6 +68,7 @@ class Connection:
         self.view = only or View()
         self.outbox.set_view(self.view)
         self._hears = only is None
+        self.catch_up: Callable[[], None] = lambda: None  # gives it first what everybody has been told before
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
         self.given_up = asyncio.Event()
@@ -78,6 +79,7 @@ class Connection:
     def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""
         if self._hears:
+            self.catch_up()
             self.put_text(encode_text(kind, data, message_id))
 
     def put_text(self, text: str) -> None:

@@ -57,6 +57,10 @@ class Tally:
         self.counts[name] = self.counts.get(name, 0) + count
 
 
+def _by_track() -> defaultdict[str, int]:
+    return defaultdict(int)
+
+
 def _by_rung() -> defaultdict[tuple[str, int], int]:
     return defaultdict(int)
 
@@ -65,7 +69,7 @@ def _by_rung() -> defaultdict[tuple[str, int], int]:
 class Frames:
     """How many frames of each track were handed over by the model; on each rung of it encoded, and sent to a client."""
 
-    emitted: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    emitted: defaultdict[str, int] = field(default_factory=_by_track)
     encoded: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
     sent: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
 
@@ -98,7 +102,7 @@ class Figures:
         self.trace = trace
         self.sessions = Tally("left", "finished", "model_error", "model_died")
         self.frames = Frames()
-        self.skipped = Tally("socket", "window", "rate")
+        self.skipped = Tally("socket", "window", "rate", "crowd")
         self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")
         self.traffic = Traffic()
         self.errors = Tally()

@@ -59,4 +59,4 @@ class Greeter:
         )
         if session is not None and (left_s := session.turn.left_s) is not None:
             connection.tell("reactor.session", {"phase": TurnNotice.ENDING, "seconds": left_s})
-        self.audience.join(connection)
+        self.audience.join(connection, controls=controls)

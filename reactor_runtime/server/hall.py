@@ -168,8 +168,7 @@ class Hall:
     def tell_statistics(self, now: float) -> None:
         """Tell everyone who sees the session the figures of the model and its own."""
         shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
-        for connection in self.audience:
-            connection.tell("reactor.stats", {**shared, **connection.statistics(now)})
+        self.audience.visit(lambda each: each.tell("reactor.stats", {**shared, **each.statistics(now)}))
 
     def _session_started(self, session: Session, started: seam.Started) -> None:
         session.began(started)

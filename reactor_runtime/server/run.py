@@ -32,6 +32,7 @@ from reactor_runtime.server.binding import bind, is_loopback
 from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.fanout import Fanout
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Rules
 from reactor_runtime.server.http import http_routes
@@ -159,7 +160,7 @@ class Service:
             most_viewers=options.max_viewers,
             on_ready=lambda _, load_s: options.on_ready(load_s),
         )
-        audience = Audience()
+        audience = Audience(Fanout(self._clock, _soon))
         self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, rules.figures)
         self._hall = self._lobby.open_hall(self._supervisor, audience, self._playout)
         self._uploads = Uploads(self._lobby)
@@ -299,6 +300,10 @@ class _HttpServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the service decides what signals mean
+
+
+def _soon(turn: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(turn)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

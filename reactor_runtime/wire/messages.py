@@ -41,3 +41,7 @@ class View:
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
+
+    def shows(self, track: str) -> bool:
+        """Tell whether frames and sound of a track are wanted."""
+        return not self.paused and (self.tracks is None or track in self.tracks)

@@ -8,6 +8,7 @@ from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock
+from tests.server.gallery import Gallery
 from tests.server.house import drain, told
 
 
@@ -80,6 +81,41 @@ async def test_who_only_asks_for_another_rate_is_sent_nothing_twice() -> None:
     await seen(connection)
     audience.look(connection, View(max_fps=15))
     assert await seen(connection) == []
+
+
+async def test_who_looks_again_before_its_turn_has_come_sees_a_frame_once() -> None:
+    gallery = Gallery()
+    audience = Audience(gallery.fanout)
+    crowd = [gallery.seat() for _ in range(9)]
+    audience.show(frame(1))
+    last = crowd[-1]
+    last.outbox.news = lambda: None
+    audience.look(last, View(paused=True))
+    audience.look(last, View())
+    gallery.finish()
+    assert await seen(last) == [("left", 1, True)]
+
+
+async def test_who_joins_before_the_crowd_has_had_its_turns_sees_a_frame_once() -> None:
+    gallery = Gallery()
+    audience = Audience(gallery.fanout)
+    for _ in range(9):
+        gallery.seat()
+    audience.show(frame(1))
+    newcomer = viewer(audience)
+    gallery.finish()
+    assert await seen(newcomer) == [("left", 1, True)]
+
+
+async def test_a_cleared_screen_is_cleared_for_those_whose_turn_has_not_come() -> None:
+    gallery = Gallery()
+    audience = Audience(gallery.fanout)
+    crowd = [gallery.seat() for _ in range(9)]
+    audience.show(frame(1))
+    audience.tell("progress", {})
+    audience.clear_screen()
+    gallery.finish()
+    assert gallery.taken[crowd[-1]] == ['{"type":"progress","data":{}}']
 
 
 async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
