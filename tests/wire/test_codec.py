@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.codec import MAX_DEPTH, decode_text, encode_text
+from reactor_runtime.wire.codec import MAX_DEPTH, decode_ack, decode_text, encode_text
 from reactor_runtime.wire.messages import Ack, Event, Ping, View
 
 text_st = st.text()
@@ -195,6 +195,26 @@ def test_event_round_trip(kind: str, data: dict[str, Any], message_id: str | int
     decoded = decode_text(encode_text(kind, data, message_id))
     assert isinstance(decoded, Event)
     assert (decoded.type, json.loads(decoded.data_json), decoded.id) == (kind, data, message_id)
+
+
+ACK = '{"type":"reactor.ack","data":{"track":"main_video","seq":12}}'
+
+
+@pytest.mark.parametrize("text", [ACK, ACK.replace(":", ": ").replace(",", ", "), ACK.replace("12", "4294967295")])
+def test_an_acknowledgement_is_read_quickly(text: str) -> None:
+    assert decode_ack(text.encode()) == decode_text(text)
+
+
+@given(st.text(alphabet='"{}:, \\-0123456789.aedkst_ü', max_size=12), st.integers(0, len(ACK)), st.integers(0, 12))
+def test_what_is_read_quickly_is_read_as_ever(piece: str, at: int, instead_of: int) -> None:
+    text = ACK[:at] + piece + ACK[at + instead_of :]
+    quickly = decode_ack(text.encode())
+    assert quickly is None or quickly == decode_text(text)
+
+
+@pytest.mark.parametrize("seq", ["4294967296", "012", "-1", "1.0", "1e3", "true", "99999999999"])
+def test_what_is_no_plain_number_is_left_to_the_long_way(seq: str) -> None:
+    assert decode_ack(ACK.replace("12", seq).encode()) is None
 
 
 def test_encoded_text_is_compact() -> None:
