@@ -10,6 +10,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
+from websockets.frames import CloseCode as RfcCloseCode
 from websockets.frames import Frame
 
 from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Crowd, Rate
@@ -23,6 +24,8 @@ READ_BYTES = 8192
 TURN_S = 0.002
 _TOO_MANY = "too many connections from this address\n"
 _TOO_SLOW = "the request took too long to come\n"
+_OLD = "a WebSocket begins with HTTP/1.1"
+_NO_HANDSHAKE = "no WebSocket begins like that: it has no body, at most 128 headers, and lines of at most 8 KiB\n"
 
 
 class EdgeConfig(uvicorn.Config):
@@ -76,7 +79,14 @@ class HttpProtocol(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._expect_nothing()
-        super().handle_websocket_upgrade(event)
+        if event.http_version == b"1.1":
+            super().handle_websocket_upgrade(event)
+        else:
+            self.send_400_response(_OLD)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP; the library would fail where an answer has begun, or is still to come."""
+        self._answer(400, "Bad Request", f"{msg}\n")
 
     def _expect_within(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self._too_late)
@@ -94,11 +104,18 @@ class HttpProtocol(H11Protocol):
             self._answer(408, "Request Timeout", _TOO_SLOW)
 
     def _answer(self, status: int, phrase: str, text: str) -> None:
-        """Answer without a request and be done with it."""
-        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
+        """Answer in place of the application, if nothing has been said yet, and be done with it."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.write(f"{head}Connection: close\r\n\r\n{text}".encode())
+            self.transport.write(_plain_answer(status, phrase, text))
         self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # what the application says from here on goes nowhere
+            self.cycle.message_event.set()
+
+
+def _plain_answer(status: int, phrase: str, text: str) -> bytes:
+    head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
+    return f"{head}Connection: close\r\n\r\n{text}".encode()
 
 
 class LimitedSocket(WebSocketsSansIOProtocol):
@@ -142,7 +159,25 @@ class LimitedSocket(WebSocketsSansIOProtocol):
             data = bytes(self._unread[:READ_BYTES])
             del self._unread[:READ_BYTES]
             super().data_received(data)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self._refuse_handshake()
         self._unread.clear()
+
+    def _refuse_handshake(self) -> None:
+        """Answer what HTTP allows and a handshake doesn't: the library would neither answer nor close."""
+        self.handshake_initiated = self.handshake_complete = self.close_sent = True
+        self.transport.write(_plain_answer(400, "Bad Request", _NO_HANDSHAKE))
+        self.transport.close()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on, unless it is a text that is none: the library would log a traceback for each."""
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self._end(RfcCloseCode.INVALID_DATA, "a text message is UTF-8")
+                return
+        super().send_receive_event_to_app()
 
     def handle_ping(self) -> None:
         """Answer with a pong, unless the client reads none: those that wait would be held for it."""
@@ -167,7 +202,7 @@ class LimitedSocket(WebSocketsSansIOProtocol):
             self._end(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")
         return taken
 
-    def _end(self, code: CloseCode, reason: str) -> None:
+    def _end(self, code: int, reason: str) -> None:
         """Close the socket from below the application, which is told."""
         if self.close_sent or self.transport.is_closing():
             return

@@ -25,6 +25,8 @@ HARMLESS = ("GET", "HEAD", "OPTIONS")
 PROBES = ("/health", "/ready")  # /health says less to strangers; /live is asked by whatever name
 FILES = "/static/"
 NO_STORE = {"Cache-Control": "no-store"}
+CLOSE = {"Connection": "close"}
+TWO_LENGTHS = "a request has Content-Length or Transfer-Encoding, not both"
 DOOR_PAGE = Path(__file__).parent / "door" / "token.html"
 
 
@@ -91,6 +93,8 @@ class Guard:
         host, origin = request.headers.get("host"), request.headers.get("origin")
         known = self._token is None or self._token.admits(request)
         scope.setdefault("state", {}).update(known=known, guarded=self._token is not None)
+        if "content-length" in request.headers and "transfer-encoding" in request.headers:
+            return Refusal(400, CloseCode.ORIGIN_NOT_ALLOWED, TWO_LENGTHS)  # a proxy may have read another end of it
         if path == "/live":
             return None
         if not self._hosts.allows(host):
@@ -160,8 +164,8 @@ def _kept(request: HTTPConnection) -> str:
 
 
 def _plain(refusal: Refusal) -> Response:
-    challenge = {"WWW-Authenticate": 'Bearer realm="reactor"'} if refusal.status == 401 else {}
-    return PlainTextResponse(f"{refusal.message}\n", refusal.status, headers={**NO_STORE, **challenge})
+    more = {401: {"WWW-Authenticate": 'Bearer realm="reactor"'}, 400: CLOSE}.get(refusal.status, {})
+    return PlainTextResponse(f"{refusal.message}\n", refusal.status, headers={**NO_STORE, **more})
 
 
 async def _refuse_socket(refusal: Refusal, websocket: WebSocket) -> None:
