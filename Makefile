@@ -6,7 +6,7 @@ BIN := $(CURDIR)/.venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check fix bench clean
+.PHONY: help install demo test check fix bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ fix: $(READY) ## let ruff mend and format what it can
 
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(READY) ## let clients come and go and the model die, for 20 minutes; nothing may grow (ARGS="--minutes 60")
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 clean: ## remove the environment and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

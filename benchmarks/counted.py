@@ -1,0 +1,44 @@
+"""`python -m benchmarks.counted FILE ...`: `reactor ...`, which says in FILE what its server holds when it is asked to.
+
+SIGUSR1 counts what there is; SIGUSR2 collects garbage first, which a figure taken all the time should not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+KINDS = ("Connection", "Session", "SocketProtocol", "StreamingHttp")
+
+
+def main() -> None:
+    """Run the command line as it is, counting on demand."""
+    file = Path(sys.argv.pop(1))
+
+    def count(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  (the signature of a handler)
+        if number == signal.SIGUSR2:
+            gc.collect()
+        every = gc.get_objects()
+        found = Counter(type(each).__name__ for each in every)
+        tasks = sum(isinstance(each, asyncio.Task) and not each.done() for each in every)
+        report = {"tasks": tasks, "objects": len(every), **{kind: found[kind] for kind in KINDS}}
+        written = file.with_suffix(".new")
+        written.write_text(json.dumps(report))
+        os.replace(written, file)
+
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, count)
+    from reactor_cli.__main__ import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()
