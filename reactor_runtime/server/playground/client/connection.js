@@ -86,9 +86,19 @@ export class Connection extends EventTarget {
 
   /** Send without asking for an answer; false when there is no connection. */
   notify(type, data, id) {
+    return this.sendBytes(JSON.stringify({ type, data, id }));
+  }
+
+  /** Send as it is; false when there is no connection. */
+  sendBytes(message) {
     if (this.#socket?.readyState !== WebSocket.OPEN) return false;
-    this.#socket.send(JSON.stringify({ type, data, id }));
+    this.#socket.send(message);
     return true;
+  }
+
+  /** What was sent and has not left this machine's program yet. */
+  get unsentBytes() {
+    return this.#socket?.bufferedAmount ?? 0;
   }
 
   #opened() {
