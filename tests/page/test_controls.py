@@ -40,6 +40,7 @@ def error(page: Page, event: str) -> Locator:
 def connected(page: Page, page_url: str) -> Page:
     page.goto(page_url)
     expect(page.locator("html[data-phase=connected]")).to_be_attached()
+    expect(page.locator("#controls [name]").first).to_be_enabled()
     return page
 
 

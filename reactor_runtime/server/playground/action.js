@@ -1,8 +1,8 @@
 /** An event that is no field: a button, or a form with a button where the event has arguments. */
 
 import { el, humanise } from "./dom.js";
-import { ConnectionLost } from "./client/connection.js";
-import { makeRow } from "./row.js";
+import { ConnectionLost } from "./client/reactor.js";
+import { about, makeRow } from "./row.js";
 
 /** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */
 export function makeAction(event, description, specs, send, folded) {
@@ -19,7 +19,7 @@ export function makeAction(event, description, specs, send, folded) {
     delete button.dataset.busy;
     if (fault instanceof ConnectionLost) return;
     error.textContent = fault?.message ?? "";
-    for (const { name, fail } of rows) fail(fault?.about(event, name) ?? "");
+    for (const { name, fail } of rows) fail(fault ? about(fault, event, name) : "");
   };
   const parts = rows.length ? [hint, ...rows.map(({ root }) => root), button] : [button, hint];
   const form = el("form", { novalidate: true, onsubmit: submitted }, ...parts, error);

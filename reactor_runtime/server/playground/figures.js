@@ -39,38 +39,34 @@ export class Figures {
   #pictures = new Map(); // name → {rate, canvas, caption}
   #bits = new Rate();
   #skipped = 0;
-  stats = {};
 
-  /** `delay` is the InputDelay to show, `sound` the Sound; `rttMs()` the connection's round trip or null. */
-  constructor(list, delay, sound, rttMs) {
+  constructor(list, session) {
     this.#list = list;
     for (const [key, [label, title]] of Object.entries(CELLS)) {
       this.#cells[key] = el("dd", { "data-figure": key }, "–");
       list.append(el("div", { title }, el("dt", {}, label), this.#cells[key]));
     }
     this.restart([], false);
-    setInterval(() => document.hidden || this.#refresh(performance.now(), delay, sound, rttMs()), REFRESH_MS);
+    session.addEventListener("received", ({ detail }) => this.#bits.add(performance.now(), detail * 8));
+    session.addEventListener("painted", ({ detail }) => this.#painted(detail));
+    setInterval(() => document.hidden || this.#refresh(performance.now(), session), REFRESH_MS);
   }
 
   /** A new session with these pictures, each {name, canvas, caption}, and with sound or without. */
   restart(pictures, hasSound) {
-    this.#pictures = new Map(pictures.map((picture) => [picture.name, { ...picture, rate: new Rate() }]));
+    this.#pictures = new Map(pictures.map((picture) => [picture.canvas, { ...picture, rate: new Rate() }]));
     this.#skipped = 0;
     for (const key of OF_PICTURES) this.#cells[key].parentElement.hidden = hasSound && !pictures.length;
     this.#cells.sound.parentElement.hidden = !hasSound;
     this.#list.toggleAttribute("data-both", hasSound && pictures.length > 0);
   }
 
-  received(bytes, at) {
-    this.#bits.add(at, bytes * 8);
-  }
-
-  painted(name, skipped, at) {
-    this.#pictures.get(name).rate.add(at);
+  #painted({ canvas, skipped, at }) {
+    this.#pictures.get(canvas).rate.add(at);
     this.#skipped += skipped;
   }
 
-  #refresh(now, { medianMs, lastMs }, sound, rttMs) {
+  #refresh(now, { delay: { medianMs, lastMs }, sound, rttMs, stats }) {
     const show = (key, words) => setText(this.#cells[key], words);
     const each = [...this.#pictures.values()].map(({ canvas, caption, rate }) => {
       const size = "empty" in canvas.dataset ? "" : `${canvas.width}×${canvas.height}`;
@@ -79,7 +75,7 @@ export class Figures {
       return { size, fps };
     });
     show("fps", span(each.map(({ fps }) => fps)));
-    const { rung, quality, why } = this.stats;
+    const { rung, quality, why } = stats;
     const sizes = [...new Set(each.map(({ size }) => size)), rung && `q${quality}, ${why}`];
     show("size", sizes.filter(Boolean).join(" · ") || "–");
     show("skipped", `${this.#skipped}`);

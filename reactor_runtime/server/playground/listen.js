@@ -10,9 +10,12 @@ export class ListenButton {
   #level = 0;
 
   /** `failed(error)` is told why there can be no sound. */
-  constructor(button, sound, failed) {
+  constructor(button, session, failed) {
+    const { sound } = session;
     this.#button = button;
     this.#sound = sound;
+    session.addEventListener("listening", () => this.show());
+    session.addEventListener("sound", ({ detail }) => this.hear(detail));
     button.onclick = async () => {
       try {
         await (sound.on ? sound.stop() : sound.start());

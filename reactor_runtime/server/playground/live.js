@@ -1,8 +1,8 @@
 /** A control that is the value of one state field: sends what the user sets, shows what the model has. */
 
 import { el, humanise } from "./dom.js";
-import { ConnectionLost } from "./client/connection.js";
-import { makeRow } from "./row.js";
+import { ConnectionLost } from "./client/reactor.js";
+import { about, makeRow } from "./row.js";
 
 const SETTLE_MS = 250; // the state message follows the reply closely; until then the user's value stands
 
@@ -102,7 +102,7 @@ export class LiveControl {
       await this.#send(this.#event, { [this.#spec.name]: value }, inputAt);
       this.#row.fail("");
     } catch (error) {
-      if (!(error instanceof ConnectionLost)) this.#row.fail(error.about(this.#event, this.#spec.name) || error.message);
+      if (!(error instanceof ConnectionLost)) this.#row.fail(about(error, this.#event, this.#spec.name) || error.message);
     }
     this.#settleSoon();
   }

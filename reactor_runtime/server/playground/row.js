@@ -17,3 +17,13 @@ export function makeRow(spec, label, description, { error, reset, ...options }) 
   };
   return { name: spec.name, root, widget, fail, get failed() { return place.textContent !== ""; } };
 }
+
+/** What an EventError says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */
+export function about({ fields = [] }, event, parameter) {
+  const start = `${event}.${parameter}`;
+  const words = ({ path = "", message = "" }) => {
+    const rest = path.slice(start.length);
+    return path.startsWith(start) && /^([.[]|$)/.test(rest) ? (rest && `${parameter}${rest}: `) + message : "";
+  };
+  return fields.map(words).filter(Boolean).join("; ");
+}

@@ -1,7 +1,6 @@
 /** Says in words how things stand: in the bar, over the picture, in the title and the icon. */
 
 import { byId, setText } from "./dom.js";
-import { CLOSED_FULL } from "./client/connection.js";
 
 const WATCHING = "You watch, the controls are off";
 const MARKS = { failed: "✕", offline: "○", ended: "○" };
@@ -10,26 +9,29 @@ const CLOSED = {
   1001: ["ended", "The server is stopping"],
   1012: ["ended", "The server is restarting"],
   1011: ["failed", "The model failed"],
-  [CLOSED_FULL]: ["offline", "The server is full"],
+  1013: ["offline", "The server is full"],
   4401: ["offline", "The server wants a valid token"],
 };
 
 /**
- * What each report means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor may do,
- * where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
+ * What a status of the session means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor
+ * may do, where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
  */
-export const meaning = {
-  opened: { phase: "connecting", headline: "Connecting" },
-  loading: ({ detail, elapsed_s: elapsedS = 0 }) => ({
+export const meaning = (status) => meanings[status.phase](status);
+
+const meanings = {
+  connecting: () => ({ phase: "connecting", headline: "Connecting" }),
+  loading: ({ detail, elapsedS }) => ({
     phase: "loading", headline: "Loading the model", detail, since: performance.now() - 1000 * elapsedS,
   }),
-  queue: ({ position, length }, watching) => ({
+  waiting: ({ position, length, role }) => ({
     phase: "waiting", headline: `Waiting in line: number ${position} of ${length}`, detail: "It starts by itself when it is your turn.",
-    role: watching && WATCHING,
+    role: role && WATCHING,
   }),
-  controller: { phase: "connected", headline: "Connected", role: "You have the controls" },
-  viewer: { phase: "watching", headline: "Connected, watching", role: WATCHING },
-  idle: (seconds) => ({
+  connected: ({ role }) => (role === "viewer"
+    ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
+    : { phase: "connected", headline: "Connected", role: "You have the controls" }),
+  idle: ({ seconds }) => ({
     phase: "idle", headline: "Are you still there?", next: "Your turn ends", at: performance.now() + 1000 * seconds, button: "Yes, go on",
   }),
   failed: ({ message }) => ({ phase: "failed", headline: "The model failed", detail: message }),
@@ -47,7 +49,7 @@ export class Status {
   #model = "Reactor";
   #reason = "";
   #endsAt = 0;
-  now = meaning.opened;
+  now = meanings.connecting();
 
   constructor() {
     setInterval(() => this.#tick(), 250);

@@ -1,25 +1,24 @@
 /** What fills the stage: a picture for each video track, or where there is none a scope for each audio track. */
 
-import { Screen } from "./client/screen.js";
 import { el, setText } from "./dom.js";
-import { Scope } from "./scope.js";
 
 const ALIKE = 0.95;
 
 export class Tracks {
   #root;
-  #handlers;
-  #tiles = new Map(); // name → {name, root, canvas, caption, shown: Screen or Scope}
+  #session;
+  #tiles = new Map(); // name → {name, root, canvas, caption, scope: promise or null, end}
 
-  /** `handlers` are those of a Screen. */
-  constructor(root, handlers) {
+  constructor(root, session) {
     this.#root = root;
-    this.#handlers = { ...handlers, painted: (...frame) => this.#painted(frame, handlers.painted) };
+    this.#session = session;
+    session.addEventListener("painted", ({ detail }) => this.#painted(detail));
+    session.addEventListener("sound", ({ detail }) => this.#hear(detail));
     new ResizeObserver(() => this.#arrange()).observe(root);
   }
 
   get pictures() {
-    return [...this.#tiles.values()].filter(({ shown }) => shown instanceof Screen);
+    return [...this.#tiles.values()].filter(({ scope }) => !scope);
   }
 
   /** Words to show while nothing has come; "" when something has. */
@@ -31,47 +30,44 @@ export class Tracks {
   }
 
   /** A new session; the same tracks as before keep their elements. */
-  restart(videoNames, audioNames) {
+  restart() {
     const old = this.#tiles;
-    for (const { canvas, shown } of old.values()) {
-      shown.restart();
+    const outputs = this.#session.tracks.filter(({ direction }) => direction === "out");
+    const pictures = outputs.filter(({ kind }) => kind === "video");
+    const shown = pictures.length ? pictures : outputs;
+    const isKept = ({ name }) => old.has(name) && !old.get(name).scope === pictures.length > 0;
+    for (const { canvas, scope } of old.values()) {
       canvas.dataset.stale = "";
+      scope?.then((wave) => wave.restart());
     }
-    const [names, kind] = videoNames.length ? [videoNames, Screen] : [audioNames, Scope];
-    const kept = (name) => (old.get(name)?.shown instanceof kind ? old.get(name) : this.#tile(name, kind));
-    this.#tiles = new Map(names.map((name) => [name, kept(name)]));
-    if (names.join("\n") === [...old.keys()].join("\n") && names.every((name) => old.get(name) === this.#tiles.get(name))) return;
+    if (shown.length === old.size && shown.every(isKept)) return;
+    this.#tiles = new Map(shown.map((track) => [track.name, isKept(track) ? old.get(track.name) : this.#tile(track)]));
+    for (const tile of old.values()) if (this.#tiles.get(tile.name) !== tile) tile.end();
     this.#root.replaceChildren(...[...this.#tiles.values()].map(({ root }) => root));
     this.#arrange();
   }
 
-  /** The screen of a track, or the first one where there is no name; undefined where there is none. */
-  screen(name) {
-    return this.pictures.find((tile) => name === undefined || tile.name === name)?.shown;
-  }
-
-  hear(sound) {
-    const { canvas, caption, shown } = this.#tiles.get(sound.header.track) ?? {};
-    if (!(shown instanceof Scope)) return;
-    shown.hear(sound);
+  #hear(sound) {
+    const { canvas, caption, scope } = this.#tiles.get(sound.header.track) ?? {};
+    if (!scope) return;
+    scope.then((wave) => wave.hear(sound));
     mark(canvas);
     setText(caption, `${sound.sampleRate / 1000} kHz ${sound.channels === 2 ? "stereo" : "mono"}`);
   }
 
-  #tile(name, kind) {
+  #tile({ name, kind }) {
     const canvas = el("canvas", { "data-track": name, "data-empty": true, role: "img", "aria-label": name, width: 16, height: 9 });
     const caption = el("span");
-    const root = el("figure", { class: kind === Screen ? "track screen" : "track scope" }, canvas, el("figcaption", {}, el("b", {}, name), caption));
-    return { name, root, canvas, caption, shown: new kind(name, canvas, this.#handlers) };
+    const look = kind === "video" ? "screen" : "scope";
+    const root = el("figure", { class: `track ${look}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
+    const scope = kind === "audio" ? import("./scope.js").then(({ Scope }) => new Scope(name, canvas)) : null;
+    return { name, root, canvas, caption, scope, end: scope ? () => {} : this.#session.attach(name, canvas) };
   }
 
-  #painted([screen, header, skipped], painted) {
-    const { canvas } = screen;
+  #painted({ canvas, seq = "", applied = "" }) {
     mark(canvas);
-    canvas.dataset.seq = header?.seq ?? "";
-    canvas.dataset.applied = header?.applied ?? "";
+    Object.assign(canvas.dataset, { seq, applied });
     this.#arrange();
-    painted(screen, header, skipped);
   }
 
   #arrange() {

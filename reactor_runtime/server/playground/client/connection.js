@@ -6,6 +6,7 @@
 
 const MOST_BACKOFF_MS = 5000;
 const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
+const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
 export const CLOSED_FULL = 1013;
@@ -17,16 +18,6 @@ export class EventError extends Error {
     this.code = code;
     this.fields = Array.isArray(fields) ? fields : [];
   }
-
-  /** What it says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */
-  about(event, parameter) {
-    const start = `${event}.${parameter}`;
-    const words = ({ path = "", message = "" }) => {
-      const rest = path.slice(start.length);
-      return path.startsWith(start) && /^([.[]|$)/.test(rest) ? (rest && `${parameter}${rest}: `) + message : "";
-    };
-    return this.fields.map(words).filter(Boolean).join("; ");
-  }
 }
 
 /** The connection went before the answer came; whether the event took effect is unknown. */
@@ -34,6 +25,7 @@ export class ConnectionLost extends Error {}
 
 export class Connection extends EventTarget {
   rttMs = null;
+  #WebSocket;
   #address;
   #socket = null;
   #pending = new Map();
@@ -47,8 +39,10 @@ export class Connection extends EventTarget {
   #released = false; // another turn is for the user to ask for
 
   /** `query` holds role and token, as far as there are any. */
-  constructor(url, query = {}) {
+  constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
     super();
+    if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
+    this.#WebSocket = WebSocket;
     this.#address = new URL(url);
     for (const [name, value] of Object.entries(query)) {
       if (value) this.#address.searchParams.set(name, value);
@@ -62,17 +56,26 @@ export class Connection extends EventTarget {
     this.#released = false;
     const address = new URL(this.#address);
     if (this.#resume) address.searchParams.set("resume", this.#resume);
-    const socket = new WebSocket(address, ["reactor.v1"]);
+    const socket = new this.#WebSocket(address, ["reactor.v1"]);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);
     socket.onclose = ({ code, reason }) => this.#closed(code, reason);
+    socket.onerror = () => {}; // the close that follows says it
     this.#socket = socket;
   }
 
   /** Not after a turn that was ended. */
   wake() {
     if (!this.#released) this.open();
+  }
+
+  /** Leave: the session ends, and nothing is tried again. */
+  close() {
+    this.#released = true;
+    clearTimeout(this.#retryTimer);
+    if (this.#socket) this.#closed(1000, "", 1000);
+    else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0 });
   }
 
   /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
@@ -91,7 +94,7 @@ export class Connection extends EventTarget {
 
   /** Send as it is; false when there is no connection. */
   sendBytes(message) {
-    if (this.#socket?.readyState !== WebSocket.OPEN) return false;
+    if (this.#socket?.readyState !== OPEN) return false;
     this.#socket.send(message);
     return true;
   }
@@ -135,17 +138,18 @@ export class Connection extends EventTarget {
     return pending;
   }
 
-  #closed(code, reason) {
+  /** `goodbye` is what the server is told: the default says that the session may be kept. */
+  #closed(code, reason, goodbye = 4408) {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
-    socket.close(4408); // no goodbye: it may be kept
+    socket.close(goodbye);
     this.#socket = this.rttMs = null;
     clearInterval(this.#pingTimer);
     const opened = this.#openedAt > 0;
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
     const waitMs = Math.min(this.#resume ? 1000 : MOST_BACKOFF_MS, 500 * 2 ** this.#failures++);
-    this.#retryTimer = setTimeout(() => this.wake(), waitMs);
+    if (!this.#released) this.#retryTimer = setTimeout(() => this.wake(), waitMs);
     for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
     this.#pending.clear();
     this.#emit("close", { code, reason, opened, retryAt: this.#released ? 0 : performance.now() + waitMs });

@@ -4,6 +4,7 @@ const EARLY_MS = 8; // half a repaint: the next one may be later than this one i
 const MOST_WAITING = 6;
 
 export class Screen {
+  #canvas;
   #context;
   #handlers;
   #epoch = 0;
@@ -14,12 +15,11 @@ export class Screen {
   #lastSeq = null;
 
   /**
-   * `handlers`: painted(screen, header, skipped); broken(screen, header, error) for what can't be decoded; paintAt(header, now)
-   * when to paint a frame at the earliest, on performance.now()'s clock. `header` is null for a frame without one.
+   * `handlers`: painted(header, skipped); broken(header, error) for what can't be decoded; paintAt(header, now) when to paint
+   * a frame at the earliest, on performance.now()'s clock. `header` is null for a frame without one.
    */
-  constructor(name, canvas, handlers) {
-    this.name = name;
-    this.canvas = canvas;
+  constructor(canvas, handlers) {
+    this.#canvas = canvas;
     this.#context = canvas.getContext("2d", { alpha: false });
     this.#handlers = handlers;
   }
@@ -53,7 +53,7 @@ export class Screen {
         if (epoch === this.#epoch) this.#schedule(header, bitmap);
         else bitmap.close();
       } catch (error) {
-        if (epoch === this.#epoch) this.#handlers.broken(this, header, error);
+        if (epoch === this.#epoch) this.#handlers.broken(header, error);
       }
     }
     this.#decoding = false;
@@ -85,14 +85,14 @@ export class Screen {
   }
 
   #paint({ header, bitmap }) {
-    const { canvas } = this;
+    const canvas = this.#canvas;
     if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
       canvas.width = bitmap.width;
       canvas.height = bitmap.height;
     }
     this.#context.drawImage(bitmap, 0, 0);
     bitmap.close();
-    this.#handlers.painted(this, header, header ? this.#gap(header) : 0);
+    this.#handlers.painted(header, header ? this.#gap(header) : 0);
   }
 
   #gap({ seq, held }) {

@@ -1,0 +1,144 @@
+/**
+ * Plays the sound of a session: one audio context, one worklet node a track, mixed. Each track is played by its presentation times, in
+ * time with the pictures that `painted` tells of. Knows nothing of the document.
+ * Sound takes longer to the loudspeaker than a picture to the screen: it may lag a little, and `paintAt` lets pictures wait a little.
+ */
+
+import { Median } from "./median.js";
+
+const MAY_LAG_S = 0.02;
+const MOST_HOLD_MS = 60;
+const AIM_EVERY_MS = 100;
+
+export class Mixer {
+  /** How long after its picture a sound is heard, in ms, negative for before; null while unknown. */
+  lagMs = null;
+  #context;
+  #loudspeaker;
+  #tracks = new Map(); // name → {node, sampleRate, need}
+  #copies = new Map(); // name → MediaStreamAudioDestinationNode
+  #pictures = new Median(25); // time of painting minus presentation time, s
+  #clocks = new Median(9); // audio clock at the loudspeaker minus performance.now(), s
+  #aimedAt = 0;
+
+  /** `context` has loaded worklet.js. */
+  constructor(context) {
+    this.#context = context;
+    this.#loudspeaker = context.createGain();
+    this.#loudspeaker.connect(context.destination);
+  }
+
+  set volume(volume) {
+    this.#loudspeaker.gain.value = volume;
+  }
+
+  /** The context was not running for a while. */
+  forgetClocks() {
+    this.#clocks.clear();
+  }
+
+  /** A MediaStreamTrack with what is played of a track, however loud. */
+  copy(name) {
+    if (!this.#copies.has(name)) {
+      const copy = this.#context.createMediaStreamDestination();
+      this.#copies.set(name, copy);
+      this.#tracks.get(name)?.node.connect(copy);
+    }
+    return this.#copies.get(name).stream.getAudioTracks()[0];
+  }
+
+  /** A new session: nothing of the one before is heard, and tracks not among `names` are gone. */
+  restart(names = [...this.#tracks.keys()]) {
+    this.#tell("clear");
+    this.#pictures.clear();
+    this.lagMs = null;
+    for (const [name, track] of this.#tracks) {
+      track.need = NaN;
+      if (!names.includes(name)) this.#end(name, track.node);
+    }
+  }
+
+  /** Play what readMedia gave for a WAV. */
+  play({ header, sampleRate, channels, samples }) {
+    if (header.afterFlush) this.cut(header.pts, header.track);
+    const { node } = this.#track(header.track, sampleRate);
+    node.port.postMessage(["push", { pts: header.pts, channels, samples }]);
+  }
+
+  /** Play nothing that is presented before `pts`, on one track or all. */
+  cut(pts, track) {
+    this.#tell("cut", pts, track);
+  }
+
+  /** A frame was painted, `at` on performance.now()'s clock. */
+  painted({ pts, held }, at) {
+    if (held) return; // it was due long ago
+    this.#pictures.add(at / 1000 - pts);
+    if (this.#running && at - this.#aimedAt > AIM_EVERY_MS) this.#aim(at);
+  }
+
+  /** No pictures for a while (hidden tab): sound goes as it comes. */
+  forgetPictures() {
+    this.#pictures.clear();
+    this.#tell("aim", null);
+    this.lagMs = null;
+  }
+
+  /** When to paint the frame of `pts` at the earliest, on performance.now()'s clock. */
+  paintAt(pts, now) {
+    const needs = [...this.#tracks.values()].map(({ need }) => need).filter(Number.isFinite);
+    const clock = this.#clocks.value;
+    if (!this.#running || !needs.length || clock === null) return now;
+    return Math.min(1000 * (pts + Math.max(...needs) - clock - MAY_LAG_S), now + MOST_HOLD_MS);
+  }
+
+  get #running() {
+    return this.#context.state === "running";
+  }
+
+  #aim(at) {
+    this.#aimedAt = at;
+    this.#clocks.add(clockDifference(this.#context, at));
+    this.#tell("aim", this.#pictures.value + this.#clocks.value);
+  }
+
+  #track(name, sampleRate) {
+    const known = this.#tracks.get(name);
+    if (known?.sampleRate === sampleRate) return known;
+    if (known) this.#end(name, known.node);
+    const options = { numberOfInputs: 0, outputChannelCount: [2], processorOptions: { sampleRate } };
+    const node = new AudioWorkletNode(this.#context, "reactor-track", options);
+    const track = { node, sampleRate, need: NaN };
+    node.port.onmessage = ({ data }) => this.#reported(track, data);
+    node.connect(this.#loudspeaker);
+    if (this.#copies.has(name)) node.connect(this.#copies.get(name));
+    this.#tracks.set(name, track);
+    return track;
+  }
+
+  #reported(track, { need, offset }) {
+    track.need = need;
+    const lagS = offset - this.#clocks.value - this.#pictures.value;
+    this.lagMs = this.#pictures.value === null || !Number.isFinite(lagS) ? null : 1000 * lagS;
+  }
+
+  #end(name, node) {
+    node.port.postMessage(["end"]);
+    node.disconnect();
+    this.#tracks.delete(name);
+  }
+
+  #tell(verb, value, track) {
+    for (const [name, { node }] of this.#tracks) {
+      if (track === undefined || track === name) node.port.postMessage([verb, value]);
+    }
+  }
+}
+
+/** What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. */
+function clockDifference(context, now) {
+  const { contextTime, performanceTime } = context.getOutputTimestamp();
+  const isFresh = Math.abs(now - performanceTime) < 1000; // it is 0 before anything has come out, and old after a pause
+  if (isFresh) return contextTime - performanceTime / 1000;
+  return context.currentTime - (context.outputLatency || context.baseLatency) - now / 1000;
+}

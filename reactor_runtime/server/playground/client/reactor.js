@@ -1,0 +1,24 @@
+/** The client of a Reactor server, for pages and for Node: `connect(url)` gives a Session. Types and explanations: reactor.d.ts. */
+
+import { ConnectionLost, EventError } from "./connection.js";
+import { MediaError, readMedia } from "./media.js";
+import { Session } from "./session.js";
+
+export { ConnectionLost, EventError, MediaError, readMedia, Session };
+
+/**
+ * Begin a session with the server at `url`, an address of its page or of its socket; whose `token` and `role` count where
+ * `options` has none. Returns at once: it connects, waits in line and comes back by itself.
+ * @param {string | URL} [url]
+ * @param {import("./reactor.js").Options} [options]
+ */
+export function connect(url = globalThis.location?.href, options = {}) {
+  const given = new URL(/^[a-z]+:\/\//i.test(url) ? url : `http://${url}`);
+  const { token = given.searchParams.get("token"), role = given.searchParams.get("role"), watch, WebSocket } = options;
+  return new Session(socketAddress(given), { token, role: role ?? "controller", watch, WebSocket });
+}
+
+function socketAddress({ protocol, host, pathname }) {
+  const path = pathname.endsWith("/ws") ? pathname : `${pathname.replace(/\/$/, "")}/ws`;
+  return new URL(`${protocol.replace(/^http/, "ws")}//${host}${path}`);
+}

@@ -1,0 +1,19 @@
+/** What is around the picture, loaded once there is something to put into it, so that the picture waits for none of it. */
+
+import { Controls } from "./controls.js";
+import { byId } from "./dom.js";
+import { Figures } from "./figures.js";
+import { ListenButton } from "./listen.js";
+import { Log } from "./log.js";
+
+export function makePanels(session) {
+  const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
+  const figures = new Figures(byId("figures"), session);
+  const listen = new ListenButton(byId("listen"), session, (error) => log.add("error", `No sound: ${error.message}`));
+  const controls = new Controls(byId("controls"), byId("reset-all"), async (type, data, inputAt) => {
+    const reply = await session.send(type, data, { inputAt });
+    if (reply.message) log.add("reply", reply.message.type, reply.message.data);
+    return reply;
+  });
+  return { log, figures, listen, controls };
+}
