@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 FEWEST = 2
 SHOWN_S = 3.0
+MOST_SKIPPED = 1000  # a client that has stopped acknowledging skips without end
 
 
 class Measure(NamedTuple):
@@ -42,8 +43,13 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._arrived: deque[_Arrived] = deque()
-        self._skipped: deque[float] = deque()
+        self._skipped: deque[float] = deque(maxlen=MOST_SKIPPED)
         self._quickest: deque[tuple[float, float]] = deque()
+
+    @property
+    def skips(self) -> int:
+        """How many frames were skipped in the time looked back on."""
+        return len(self._skipped)
 
     def skipped(self, now: float) -> None:
         """Count a frame that was replaced before it could be sent."""

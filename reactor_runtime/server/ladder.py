@@ -128,6 +128,8 @@ class Ladder:
             self._judge(now)
 
     def _judge(self, now: float) -> None:
+        if self.why is Why.FULL and self._fall is None and not self._arrivals.skips:
+            return  # as good as it gets; measuring at every acknowledgement would cost more than all else about it
         measure = self._arrivals.measure()
         if measure is None:
             return

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactor_runtime.server.arrivals import Arrivals
+from reactor_runtime.server.arrivals import MOST_SKIPPED, Arrivals
 
 
 def test_one_acknowledgement_tells_nothing() -> None:
@@ -54,3 +54,10 @@ def test_the_quickest_frame_counts_for_three_seconds() -> None:
         measure = arrivals.measure()
         if measure is not None:
             assert measure.speed == pytest.approx(100_000 if 1 <= at <= 4 else 10_000)
+
+
+def test_what_a_client_that_stopped_acknowledging_skips_is_bounded() -> None:
+    arrivals = Arrivals()
+    for number in range(2 * MOST_SKIPPED):
+        arrivals.skipped(number / 60)
+    assert arrivals.skips == MOST_SKIPPED
