@@ -51,6 +51,7 @@ RUNGS = (
     Rung(60, 0.25, 0.03),
 )
 TOP, BOTTOM = 0, len(RUNGS) - 1
+WHOLE = 2  # the last one of full size
 
 
 class Why(StrEnum):
@@ -80,7 +81,7 @@ class Ladder:
     rung when none was skipped for a while; a climb that fails doubles the while. A fall that brings no more frames is
     taken back: the network is not what holds them up. One that carries a frame in a fraction of the time there is for
     it, as loopback and LAN do, is not blamed. A client that never acknowledges falls only when more than half its
-    frames were skipped for 3 s.
+    frames were skipped for 3 s, and keeps the full size: it may be any program, recording.
     """
 
     def __init__(self) -> None:
@@ -168,12 +169,13 @@ class Ladder:
         until, unless_fps = self._no_use
         if now < until and measure.shown_fps > unless_fps:
             return
-        if self.rung == BOTTOM or self._ample(measure, self.rung):
+        lowest = BOTTOM if self._heard else WHOLE
+        if self.rung >= lowest or self._ample(measure, self.rung):
             return
         self._fall = self._fall or _Fall(self.rung, measure.shown_fps)
         came = measure.fps / measure.offered_fps
-        fitting = (r for r in range(self.rung + 1, BOTTOM) if self._relative(r) <= SPARE * came)
-        rung = next(fitting, BOTTOM)
+        fitting = (r for r in range(self.rung + 1, lowest) if self._relative(r) <= SPARE * came)
+        rung = next(fitting, lowest)
         if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience_s:
             self._patience_s = min(LONGEST_S, 2 * self._patience_s)
             rung = self._climbed_from if came > CHANGED else rung

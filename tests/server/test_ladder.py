@@ -202,6 +202,7 @@ def test_a_client_that_never_acknowledges_falls_when_most_is_skipped_for_long(mb
     network.run(10)
     assert (len(network.rungs) > 1) == falls
     assert not falls or network.rungs[1][0] > 2.5
+    assert all(RUNGS[rung].scale == 1 for _, rung in network.rungs)
 
 
 def test_a_client_that_wants_fewer_frames_a_second_does_not_fall() -> None:
