@@ -77,22 +77,24 @@ class Arrivals:
         self._arrived.clear()
         self._skipped.clear()
 
-    def measure(self) -> Measure | None:
-        """Sum up; None for too little."""
-        span_s = self._arrived[-1].at - self._arrived[0].at if self._arrived else 0.0
-        if len(self._arrived) < FEWEST or span_s <= 0:
+    def measure(self, latest: int | None = None) -> Measure | None:
+        """Sum up, if need be only the `latest` few acknowledgements; None for too little."""
+        arrived = list(self._arrived)[-latest if latest else None :]
+        span_s = arrived[-1].at - arrived[0].at if arrived else 0.0
+        if len(arrived) < (latest or FEWEST) or span_s <= 0:
             return None
-        gaps = sorted((b.at - a.at) / b.frames for a, b in pairwise(self._arrived))
-        later = list(self._arrived)[1:]
-        frames = sum(arrived.frames for arrived in later)
+        gaps = sorted((b.at - a.at) / b.frames for a, b in pairwise(arrived))
+        later = arrived[1:]
+        frames = sum(each.frames for each in later)
+        skipped = sum(at >= arrived[0].at for at in self._skipped)
         return Measure(
-            acknowledgements=len(self._arrived),
+            acknowledgements=len(arrived),
             span_s=span_s,
             shown_fps=len(later) / span_s,
             fps=frames / span_s,
-            offered_fps=(frames + len(self._skipped)) / span_s,
-            size_bytes=sum(arrived.size_bytes for arrived in later) / frames,
-            round_trip_s=statistics.median(arrived.round_trip_s for arrived in later),
+            offered_fps=(frames + skipped) / span_s,
+            size_bytes=sum(each.size_bytes for each in later) / frames,
+            round_trip_s=statistics.median(each.round_trip_s for each in later),
             gap_s=gaps[(len(gaps) - 1) // 2],
             speed=self._quickest[0][1] if self._quickest else 0.0,
         )

@@ -10,13 +10,14 @@ from collections import deque
 from enum import StrEnum
 from typing import NamedTuple
 
-from reactor_runtime.server.arrivals import Arrivals, Measure
+from reactor_runtime.server.arrivals import SHOWN_S, Arrivals, Measure
 
 JUDGED_S = 1.0  # of acknowledgements a judgement looks at
 ENOUGH = (2, 3, 9)  # acknowledgements: where frames come at less than a quarter of their rate, than half, and as a rule
 LONG_S = 0.8  # or acknowledgements of so long
 SETTLED = 3  # round trips after a change: so long the window takes to follow
 SKIPS = 0.1  # share of frames that may be skipped
+AT_ONCE, MUCH_SLOWER = 3, 2.0  # acknowledgements so far apart are no stall: after one the second comes quickly
 SLOWER = 1.1  # than the model, so that a single stall isn't taken for a slow network
 SPARE = 0.85  # of what the network was seen to carry
 AMPLE = 2.0  # times what the stream needs: a network that carries this is not what holds frames back
@@ -91,7 +92,7 @@ class Ladder:
         self._in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
         self._typical: dict[int, tuple[float, float]] = {}  # by rung: bytes of a frame, and its round trip at best
-        self._changed_at = -math.inf
+        self._changed_at = self._fell_at = -math.inf
         self._climbed_from: int | None = None
         self._patience_s = PATIENCE_S
         self._fall: _Fall | None = None
@@ -141,7 +142,10 @@ class Ladder:
                 self._take_back(fall, now)
                 return
             self._no_use_s = NO_USE_S
-        if self._is_too_much(measure, enough):
+        latest = self._arrivals.measure(AT_ONCE) if self._heard else None
+        if latest is not None and latest.gap_s * latest.offered_fps > MUCH_SLOWER:
+            self._too_much(self._arrivals.measure(2) or latest, now)  # the last gap is the purest
+        elif self._is_too_much(measure, enough):
             self._too_much(measure, now)
         elif enough and measure.skips <= SKIPS / 2:
             self._perhaps_climb(measure, now)
@@ -183,6 +187,7 @@ class Ladder:
             self._patience_s = PATIENCE_S
             self._typical.clear()
         self._climbed_from = None
+        self._fell_at = now
         self._change(rung, Why.NETWORK, now)
 
     def _perhaps_climb(self, measure: Measure, now: float) -> None:
@@ -194,7 +199,8 @@ class Ladder:
             self._patience_s = PATIENCE_S
             self._typical.clear()
         self._typical[self.rung] = (measure.size_bytes, min(shortest_s, measure.round_trip_s))
-        patience_s = SOON_S if self._ample(measure, self.rung - 1) else self._patience_s
+        settled = now - self._fell_at > SHOWN_S  # what came quickly before says nothing any more
+        patience_s = SOON_S if settled and self._ample(measure, self.rung - 1) else self._patience_s
         if self._carried() * SPARE < self._needed(measure, self.rung - 1):
             patience_s = max(DOUBTED_S, patience_s)
         if now - self._changed_at >= patience_s:

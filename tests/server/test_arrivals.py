@@ -56,6 +56,22 @@ def test_the_quickest_frame_counts_for_three_seconds() -> None:
             assert measure.speed == pytest.approx(100_000 if 1 <= at <= 4 else 10_000)
 
 
+def test_the_latest_alone_tell_of_a_network_that_has_just_become_slow() -> None:
+    arrivals = Arrivals()
+    for number in range(20):
+        arrivals.add(1, 1000, 0.01, number / 20, 1.0)
+    for at in (1.05, 1.1, 1.15, 1.25, 1.3, 1.35):
+        arrivals.skipped(at)
+    for at in (1.2, 1.4):
+        arrivals.add(1, 1000, 0.2, at, 1.0)
+    whole, latest = arrivals.measure(), arrivals.measure(3)
+    assert whole is not None
+    assert latest is not None
+    assert whole.gap_s == pytest.approx(0.05)
+    assert latest.skips == pytest.approx(0.75)
+    assert latest.gap_s == pytest.approx(0.2)
+
+
 def test_what_a_client_that_stopped_acknowledging_skips_is_bounded() -> None:
     arrivals = Arrivals()
     for number in range(2 * MOST_SKIPPED):

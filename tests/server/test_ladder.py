@@ -167,6 +167,15 @@ def test_it_falls_within_moments_when_the_link_becomes_slow(mbit: float) -> None
     assert network.on(5 + 3 * 8 * GRAINY[0] / 1000 / mbit + 1) >= fitting(mbit, spare=1)
 
 
+def test_a_link_that_changes_again_and_again_is_followed_down_at_once_and_up_with_care() -> None:
+    network = Network(lambda at: 4 if int(at / 5) % 2 else 30, 0.02, sizes=(197, 105, 64, 26, 14, 10, 5))
+    network.run(60)
+    late = [at for at, age in network.ages if at > 5 and age > 4 * 0.02 + 0.150]
+    assert len(late) <= 6
+    assert network.late_s(since=5) < 4 * 0.02 + 0.150
+    assert network.changes(since=30) <= 8
+
+
 def test_it_climbs_to_the_top_again_when_the_link_is_good_again() -> None:
     network = Network(lambda at: 4 if 5 < at < 20 else 200)
     network.run(45)
