@@ -34,11 +34,13 @@ def configure(
     *,
     stream: TextIO | None = None,
     ids: Mapping[str, str] = _NOBODY,
+    engine: str = "",
 ) -> None:
     """Send every logger's lines of at least `level` to `stream` (stderr); calling it again replaces what it set up.
 
-    In JSON every line has the fields that `ids` holds at that time: whose session it is. Web server and
-    socket libraries stay at `warning`. Raises ValueError for an unknown level or format.
+    In JSON every line has the fields that `ids` holds at that time: whose session it is. Where engines are several, all
+    lines are of one, `engine`, or ours say which they are of by an extra field of that name. Web server and socket
+    libraries stay at `warning`. Raises ValueError for an unknown level or format.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: one of {', '.join(LEVELS)}")
@@ -46,7 +48,7 @@ def configure(
         raise ValueError(f"unknown log format {format!r}: one of {', '.join(FORMATS)}")
     stream = sys.stderr if stream is None else stream
     handler = _Handler(stream)
-    handler.setFormatter(_Json(ids) if format == "json" else _Text(colour=_has_colour(stream)))
+    handler.setFormatter(_Json(ids, engine) if format == "json" else _Text(engine, colour=_has_colour(stream)))
     root = logging.getLogger()
     for previous in [each for each in root.handlers if isinstance(each, _Handler)]:
         root.removeHandler(previous)
@@ -81,8 +83,9 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 class _Text(logging.Formatter):
-    def __init__(self, *, colour: bool) -> None:
+    def __init__(self, engine: str, *, colour: bool) -> None:
         super().__init__()
+        self._engine = engine
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
@@ -91,18 +94,21 @@ class _Text(logging.Formatter):
             level = f"\x1b[{_COLOURS.get(record.levelname, '0')}m{level}\x1b[0m"
         ours = record.name.partition(".")[0] in ("reactor_runtime", "reactor_cli", "root")
         name = "" if ours else f"{record.name}: "
+        engine = self._engine or (vars(record).get("engine", "") if ours else "")
+        whose = f"engine {engine}: " if engine else ""
         lines = [record.getMessage(), *_trouble(self, record)]
         # Clients choose parts of what is logged: they get neither a terminal sequence nor a line of their own.
         text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", "\n".join(lines)).replace("\n", "\n    ")
-        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {level} {name}{text}"
+        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {level} {whose}{name}{text}"
 
 
 class _Json(logging.Formatter):
     """One object a line, whatever is logged: what JSON can't say is written as text."""
 
-    def __init__(self, ids: Mapping[str, str]) -> None:
+    def __init__(self, ids: Mapping[str, str], engine: str) -> None:
         super().__init__()
         self._ids = ids
+        self._engine = {"engine": engine} if engine else {}
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -115,7 +121,7 @@ class _Json(logging.Formatter):
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
-        line |= self._ids
+        line |= self._engine | dict(self._ids)
         extra = {str(key): value for key, value in vars(record).items() if key not in _OWN_FIELDS and key not in line}
         return "{" + ", ".join(f"{_json(key)}: {_json(value)}" for key, value in (line | extra).items()) + "}"
 

@@ -26,8 +26,9 @@ from reactor_runtime.logs import FORMATS, LEVELS
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.server.access import Access
-    from reactor_runtime.server.run import Listening, Loading
+    from reactor_runtime.server.run import Listening, Loading, Ready
 
+MOST_SESSIONS = 64
 MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
 EPILOG = """
@@ -86,6 +87,14 @@ def run(
     root_path: strangers.RootPath = "",
     proxies: strangers.Proxies = "",
     dev: strangers.Dev = False,
+    sessions: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(1, MOST_SESSIONS),
+            metavar="N",
+            help="How many may use the model at once: it is loaded N times.",
+        ),
+    ] = 1,
     step_timeout: Annotated[
         int,
         typer.Option(
@@ -151,6 +160,7 @@ def run(
         max_waiting=max_waiting,
         max_viewers=max_viewers,
         limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
+        sessions=sessions,
         step_timeout_s=step_timeout,
         drain_timeout_s=drain_timeout,
         log_level=log_level,
@@ -198,13 +208,15 @@ class Announcer:
         return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
 
     def loading(self, loading: Loading) -> None:
-        """Print that load() is still at it."""
+        """Print that load() is still at it, and in which engine if there are several."""
         detail = f": {loading.detail}" if loading.detail else ""
-        console.err(f"loading … {loading.elapsed_s:.0f} s{detail}")
+        which = f" {loading.engine} of {loading.engines}" if loading.engines > 1 else ""
+        console.err(f"loading{which} … {loading.elapsed_s:.0f} s{detail}")
 
-    def ready(self, load_s: float) -> None:
-        """Print how long loading took."""
-        console.out(f"{console.paint('ready', 'green')} in {load_s:.2f} s")
+    def ready(self, ready: Ready) -> None:
+        """Print how long loading took, and how many engines serve if there are several."""
+        which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
+        console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s")
 
 
 def _open_browser(url: str) -> None:

@@ -57,7 +57,7 @@ def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -
     if not isinstance(load, seam.Load):
         return 1
     ids: dict[str, str] = {}
-    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids)
+    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids, engine=load.engine)
     if load.log_format == "json":
         prints.log_prints()
     project = Path(load.project)

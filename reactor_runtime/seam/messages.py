@@ -13,7 +13,8 @@ from typing import Any
 class Load:
     """server → engine, once: import the class, check it, load it.
 
-    `config` is YAML, whose dates and sets JSON hasn't; load() gets what it says.
+    `config` is YAML, whose dates and sets JSON hasn't; load() gets what it says. `engine` is its number in log lines,
+    "" where there is only one.
     """
 
     project: str
@@ -23,6 +24,7 @@ class Load:
     log_level: str
     log_format: str
     trace: bool = False
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,12 @@ class Rules:
     clock: Clock
     limits: TurnLimits
     expose_errors: bool
+    engines: int = 1
     figures: Figures = field(default_factory=Figures)
+
+    def ids(self, number: int) -> dict[str, str]:
+        """Give the fields of log lines that say which engine they are of: none where there is one."""
+        return {"engine": str(number)} if self.engines > 1 else {}
 
 
 class Hall:
@@ -92,6 +97,7 @@ class Hall:
         rules: Rules,
     ) -> None:
         self.number = number
+        self.ids = rules.ids(number)
         self.engine = engine
         self.audience = audience
         self.session: Session | None = None
@@ -119,6 +125,7 @@ class Hall:
             clock=self._rules.clock,
             limits=self._rules.limits,
         )
+        controller.ids.update(self.ids)
         self.session.start()
 
     def greet(self, connection: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from reactor_runtime import errors
 from reactor_runtime.clock import Clock
@@ -26,7 +26,8 @@ ABORT_S = 2.0
 class Life:
     """Start the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
 
-    `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with.
+    `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with. `ids`
+    are fields of what is logged of it.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Life:
         *,
         step_timeout_s: float,
         encoder: Encoder,
+        ids: Mapping[str, str],
     ) -> None:
         self.number = encoder.next_life()
         self.process = EngineProcess(output_fd, encoder.engines_end, self.number)
@@ -48,7 +50,8 @@ class Life:
         self._encoder = encoder
         encoder.expect(self.number, self._ring)
         self._step_timeout_s = step_timeout_s
-        self._watchdog = Watchdog(clock, lambda: self.send(seam.Probe()), step_timeout_s)
+        self._watchdog = Watchdog(clock, lambda: self.send(seam.Probe()), step_timeout_s, ids)
+        self._ids = ids
         self._ready = asyncio.Event()
         self._hung = ""
 
@@ -109,10 +112,10 @@ class Life:
         where = await self._watchdog.hung()
         self._hung = f"hung: one step took longer than {self._step_timeout_s:.0f} s"
         if where:
-            logger.error("the model's process %s. It is here:\n%s", self._hung, where.rstrip("\n"))
+            logger.error("the model's process %s. It is here:\n%s", self._hung, where.rstrip("\n"), extra=self._ids)
             self.process.kill()
             return
-        logger.error("the model's process %s, and nothing in it answers; its threads:", self._hung)
+        logger.error("the model's process %s, and nothing in it answers; its threads:", self._hung, extra=self._ids)
         self.process.abort()
         await asyncio.sleep(ABORT_S)
         self.process.kill()

@@ -27,21 +27,18 @@ from reactor_runtime.manifest import Manifest
 from reactor_runtime.seam.messages import Load
 from reactor_runtime.server.access import Access
 from reactor_runtime.server.app import http_config
-from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.binding import bind, is_loopback
 from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
-from reactor_runtime.server.fanout import Fanout
+from reactor_runtime.server.engines import Engines
 from reactor_runtime.server.figures import Figures
-from reactor_runtime.server.hall import Rules
+from reactor_runtime.server.hall import Hall, Rules
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, close, drain
 from reactor_runtime.server.metrics import metrics_route
-from reactor_runtime.server.playout import Playout
-from reactor_runtime.server.relay import Relay
-from reactor_runtime.server.supervisor import Supervisor
+from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.server.uploads import Uploads
@@ -67,10 +64,21 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How long the model has been loading, and the last line it logged or printed."""
+    """How long an engine has been loading, the last line that logged or printed, and which it is of how many."""
 
     elapsed_s: float
     detail: str
+    engine: int = 1
+    engines: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """How long an engine took to load the model, and how many of how many serve."""
+
+    load_s: float
+    ready: int = 1
+    engines: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +93,7 @@ class ServeOptions:
     max_waiting: int = 16
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
+    sessions: int = 1
     step_timeout_s: float = 0.0
     drain_timeout_s: float = 0.0
     log_level: str = "info"
@@ -92,7 +101,7 @@ class ServeOptions:
     trace: Path | None = None
     on_listening: Callable[[Listening], None]
     on_loading: Callable[[Loading], None]
-    on_ready: Callable[[float], None]
+    on_ready: Callable[[Ready], None]
 
     @property
     def exposes_errors(self) -> bool:
@@ -130,39 +139,28 @@ class Service:
         self._drain = asyncio.Event()
         self._connections: set[Connection] = set()
         manifest = options.manifest
-        self._relay = Relay(self._ids) if options.log_format == "json" else None
-        self._supervisor = Supervisor(
-            Load(
-                str(manifest.project),
-                manifest.module,
-                manifest.class_name,
-                yaml.safe_dump(options.config),
-                options.log_level,
-                options.log_format,
-                options.trace is not None,
-            ),
-            self._clock,
-            None if self._relay is None else self._relay.fd,
-            step_timeout_s=options.step_timeout_s,
-            encoder=self._encoder,
-        )
         self._trace = None if options.trace is None else Trace(options.trace)
         rules = Rules(
             name=manifest.name,
             clock=self._clock,
             limits=options.limits,
             expose_errors=options.exposes_errors,
+            engines=options.sessions,
             figures=Figures(self._trace),
         )
         self._lobby = Lobby(
-            rules,
-            most_waiting=options.max_waiting,
-            most_viewers=options.max_viewers,
-            on_ready=lambda _, load_s: options.on_ready(load_s),
+            rules, most_waiting=options.max_waiting, most_viewers=options.max_viewers, on_ready=self._on_ready
         )
-        audience = Audience(Fanout(self._clock, _soon))
-        self._playout = Playout(self._clock, self._encoder, audience, self._supervisor.send, rules.figures)
-        self._hall = self._lobby.open_hall(self._supervisor, audience, self._playout)
+        load = Load(
+            str(manifest.project),
+            manifest.module,
+            manifest.class_name,
+            yaml.safe_dump(options.config),
+            options.log_level,
+            options.log_format,
+            options.trace is not None,
+        )
+        self._engines = Engines(self._lobby, load, self._encoder, step_timeout_s=options.step_timeout_s)
         self._uploads = Uploads(self._lobby)
 
     async def run(self, sock: socket.socket) -> None:
@@ -172,31 +170,27 @@ class Service:
         with self._signals():
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[sock]))
-            engine = asyncio.create_task(self._supervisor.run(self._hall))
-            works = (self._playout.run(), self._tick(), self._drained())
-            others = [asyncio.create_task(work) for work in works]
+            engines = asyncio.create_task(self._engines.run())
+            others = [asyncio.create_task(work) for work in (self._tick(), self._drained())]
             stop = asyncio.create_task(self._stop.wait())
-            await asyncio.wait([http, engine, stop, *others], return_when=asyncio.FIRST_COMPLETED)
-            failure = engine.exception() if engine.done() and not engine.cancelled() else None
-            await asyncio.gather(self._close_sockets(failure, server), self._supervisor.stop())
-            for task in (stop, engine, *others):
+            await asyncio.wait([http, engines, stop, *others], return_when=asyncio.FIRST_COMPLETED)
+            failure = engines.exception() if engines.done() and not engines.cancelled() else None
+            await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
+            for task in (stop, engines, *others):
                 task.cancel()
-            ended = await asyncio.gather(http, stop, engine, *others, return_exceptions=True)
+            ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
         await self._uploads.aclose()
         await asyncio.to_thread(self._encoder.close)
         self._clock.close()
         if self._trace is not None:
             await asyncio.to_thread(self._trace.close)
-        if self._relay is not None:
-            await asyncio.to_thread(self._relay.close)
+        await self._engines.aclose()
         for result in (failure, *ended):
             if isinstance(result, Exception):
                 raise result
 
-    def _ids(self) -> dict[str, str]:
-        """Say whose session it is; any thread."""
-        session = self._hall.session
-        return {} if session is None else session.controller.ids
+    def _on_ready(self, hall: Hall, load_s: float) -> None:  # noqa: ARG002  (the signature the lobby calls)
+        self._options.on_ready(Ready(load_s, self._lobby.halls.ready, len(self._lobby.halls)))
 
     def _http_config(self, port: int) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby), self._clock, self._connections)
@@ -215,37 +209,47 @@ class Service:
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""
-        told_operator_s = 0.0
+        told_s = dict.fromkeys(self._lobby.halls, 0.0)
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
             phase = self._lobby.halls.loading_phase()
-            if phase is not None:
-                for connection in self._lobby.everyone():
-                    connection.tell("reactor.session", phase)
-                if phase["elapsed_s"] < told_operator_s:
-                    told_operator_s = 0.0
-                if phase["elapsed_s"] - told_operator_s >= TELL_OPERATOR_S:
-                    told_operator_s = phase["elapsed_s"]
-                    self._options.on_loading(Loading(phase["elapsed_s"], phase["detail"]))
-            elif count % 2 == 0:
-                self._hall.tell_statistics(self._clock.now())
+            for connection in self._lobby.everyone() if phase is not None else ():
+                connection.tell("reactor.session", phase or {})
+            for hall in self._lobby.halls:
+                if hall.engine.phase is EnginePhase.LOADING:
+                    told_s[hall] = self._tell_operator(hall, told_s[hall])
+                elif count % 2 == 0:
+                    hall.tell_statistics(self._clock.now())
+
+    def _tell_operator(self, hall: Hall, told_s: float) -> float:
+        """Say every 5 s how far an engine is with loading; returns when that was, in seconds from its beginning."""
+        elapsed_s = hall.engine.loading_s
+        if elapsed_s < told_s:
+            told_s = 0.0
+        if elapsed_s - told_s < TELL_OPERATOR_S:
+            return told_s
+        self._options.on_loading(Loading(elapsed_s, hall.engine.detail, hall.number, len(self._lobby.halls)))
+        return elapsed_s
 
     async def _drained(self) -> None:
-        """Once asked to, let the session that runs come to its end, but not for ever."""
+        """Once asked to, let the sessions that run come to their end, but not for ever."""
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
         drain(self._lobby, timeout_s)
-        session = self._hall.session
-        if session is not None:
-            logger.info("stopping when the session is over, in %.0f s at the latest id=%s", timeout_s, session.id)
+        sessions = [hall.session for hall in self._lobby.halls if hall.session is not None]
+        if sessions:
+            which = "the session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
+            ids = ",".join(session.id for session in sessions)
+            logger.info("stopping when %s over, in %.0f s at the latest id=%s", which, timeout_s, ids)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
-                    await session.over.wait()
+                    for session in sessions:
+                        await session.over.wait()
         self._begin_stop()
 
     def _begin_stop(self) -> None:
         logger.info("stopping")
-        self._supervisor.stopping = True  # the signal may have ended the engine as well
+        self._engines.expect_end()  # the signal may have ended them as well
         self._stop.set()
 
     async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
@@ -269,7 +273,7 @@ class Service:
     def _signals(self) -> Iterator[None]:
         """Let the first signal stop the server, and a second SIGINT or SIGTERM kill everything at once.
 
-        With a drain timeout a SIGTERM before those lets the session that runs come to its end first.
+        With a drain timeout a SIGTERM before those lets the sessions that run come to their end first.
         """
         loop = asyncio.get_running_loop()
 
@@ -277,7 +281,7 @@ class Service:
             if self._stop.is_set() and number is signal.SIGHUP:
                 return  # shell and kernel each send one
             if self._stop.is_set():
-                self._supervisor.kill()
+                self._engines.kill()
                 os._exit(EXIT_KILLED)
             if number is signal.SIGTERM and self._options.drain_timeout_s and not self._drain.is_set():
                 self._drain.set()
@@ -300,10 +304,6 @@ class _HttpServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the service decides what signals mean
-
-
-def _soon(turn: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(turn)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

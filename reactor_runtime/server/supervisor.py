@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
@@ -17,6 +19,8 @@ from reactor_runtime.server.life import Life
 from reactor_runtime.server.restarts import Restarts
 
 logger = logging.getLogger(__name__)
+
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 class EnginePhase(StrEnum):
@@ -39,16 +43,22 @@ class Listener(Protocol):
 
 
 class Supervisor:
-    """Keep one engine running; `run` ends only with the reason why the model can't be served."""
+    """Keep one engine running; `run` ends only with the reason why the model can't be served.
+
+    It loads while it holds `loading`, which it shares with the others: two at once would take longer, and twice the
+    memory that loading takes.
+    """
 
     def __init__(
         self,
         load: seam.Load,
         clock: Clock,
-        output_fd: int | None = None,
         *,
-        step_timeout_s: float = 0.0,
         encoder: Encoder,
+        loading: asyncio.Lock,
+        output_fd: int | None = None,
+        step_timeout_s: float = 0.0,
+        ids: Mapping[str, str] = NO_IDS,
     ) -> None:
         self.phase = EnginePhase.LOADING
         self.detail = ""
@@ -57,16 +67,19 @@ class Supervisor:
         self.stopping = False  # set it as soon as the server is to stop: from then on an end of the process is expected
         self._load = load
         self._clock = clock
+        self._loading = loading
         self._output_fd = output_fd
         self._encoder = encoder
         self._step_timeout_s = step_timeout_s
+        self._ids = ids
         self._life: Life | None = None
+        self._loads = self._waits = False
         self._loading_since = time.monotonic()
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, in seconds."""
-        return time.monotonic() - self._loading_since
+        """How long the model has been loading, in seconds; 0 while others load that came before."""
+        return 0.0 if self._waits else time.monotonic() - self._loading_since
 
     @property
     def busy(self) -> bool:
@@ -104,6 +117,7 @@ class Supervisor:
 
     async def _live(self, listener: Listener) -> float:
         """Run one process from start to end; says how long to wait before the next."""
+        await self._begin_turn()
         try:
             life = self._life = Life(
                 lambda message, ring: self._receive(message, ring, listener),
@@ -111,8 +125,10 @@ class Supervisor:
                 self._output_fd,
                 step_timeout_s=self._step_timeout_s,
                 encoder=self._encoder,
+                ids=self._ids,
             )
         except OSError as error:  # no memory or no descriptors left, which may pass
+            self._end_turn()
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await life.run(self._load)
@@ -120,15 +136,32 @@ class Supervisor:
                 self._begin_loading()  # whoever comes from here on waits for the next process
         finally:
             how = await life.end()
+            self._end_turn()
         if self.stopping:
             return 0.0
         if life.ready_at is None:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(life.failure or reason)
         pause_s = self.restarts.after_serving(time.monotonic() - life.ready_at)
-        logger.error("the model's process %s; it is started again in %.1f s", how, pause_s)
+        logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
         listener.engine_lost(how)
         return pause_s
+
+    async def _begin_turn(self) -> None:
+        """Wait until no other engine loads."""
+        if self._loading.locked():
+            self._waits = True
+            await self._loading.acquire()
+            self._waits = False
+            self._begin_loading()
+        else:
+            await self._loading.acquire()
+        self._loads = True
+
+    def _end_turn(self) -> None:
+        if self._loads:
+            self._loads = False
+            self._loading.release()
 
     def _is_stopping(self) -> bool:
         return self.stopping  # asked anew after each wait, which a type checker doesn't expect of an attribute
@@ -144,6 +177,7 @@ class Supervisor:
             case seam.Described():
                 self.contract = message.contract
             case seam.Ready():
+                self._end_turn()
                 self.phase = EnginePhase.READY
                 self.restarts.loaded()
                 listener.engine_ready(message.load_s)
@@ -156,7 +190,9 @@ class Supervisor:
         """Say how long to wait before the next try; raises why the model can't be served when there is to be none."""
         pause_s = self.restarts.after_failed_load()
         if pause_s is not None:
-            logger.error("the model could not be loaded again, the next try is in %.1f s: %s", pause_s, failure)
+            logger.error(
+                "the model could not be loaded again, the next try is in %.1f s: %s", pause_s, failure, extra=self._ids
+            )
             return pause_s
         self.phase = EnginePhase.FAILED
         if self.restarts.failed_loads == 1:

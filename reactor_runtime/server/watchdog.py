@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.seam.messages import Pulse
@@ -12,6 +13,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_ROUND_S = 5.0
 WARN_S = 30.0
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 GIL_HELD = "    (it holds the interpreter's lock: where, only the stack of a crash says)\n"
 
 
@@ -23,11 +25,14 @@ class Watchdog:
     was held up: both processes may have been stopped with Ctrl-Z. A `step_timeout_s` of 0 only warns.
     """
 
-    def __init__(self, clock: Clock, ask: Callable[[], None], step_timeout_s: float) -> None:
+    def __init__(
+        self, clock: Clock, ask: Callable[[], None], step_timeout_s: float, ids: Mapping[str, str] = NO_IDS
+    ) -> None:
         self.held_s = 0.0
         self.ending = False
         self._clock = clock
         self._ask = ask
+        self._ids = ids
         self._step_timeout_s = step_timeout_s
         self._round_s = min(LONGEST_ROUND_S, step_timeout_s / 8) if step_timeout_s else LONGEST_ROUND_S
         self._warn_s = WARN_S
@@ -59,4 +64,5 @@ class Watchdog:
         if self.ending and self._pulse is not None:
             return
         where = GIL_HELD if self._pulse is None else self._pulse.where
-        logger.warning("the model has been in one step for %.0f s. It is here:\n%s", self.held_s, where.rstrip("\n"))
+        said = self.held_s, where.rstrip("\n")
+        logger.warning("the model has been in one step for %.0f s. It is here:\n%s", *said, extra=self._ids)

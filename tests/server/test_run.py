@@ -61,7 +61,7 @@ class Serving:
             config=config,
             on_listening=self.listening.append,
             on_loading=lambda loading: None,  # noqa: ARG005
-            on_ready=lambda load_s: self.ready.set(),  # noqa: ARG005
+            on_ready=lambda ready: self.ready.set(),  # noqa: ARG005
         )
         sock = socket.create_server(("127.0.0.1", 0))
         self.task = asyncio.create_task(self._run(Service(options), sock))

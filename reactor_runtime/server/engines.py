@@ -1,0 +1,113 @@
+"""The engines of one server: each with its hall, loaded one after the other, kept running, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from reactor_runtime.errors import ClassError, ReactorError
+from reactor_runtime.seam.messages import Load
+from reactor_runtime.server.audience import Audience
+from reactor_runtime.server.encoder import Encoder
+from reactor_runtime.server.fanout import Fanout
+from reactor_runtime.server.hall import Hall
+from reactor_runtime.server.lobby import Lobby
+from reactor_runtime.server.playout import Playout
+from reactor_runtime.server.relay import Relay
+from reactor_runtime.server.supervisor import EnginePhase, Supervisor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    supervisor: Supervisor
+    playout: Playout
+    hall: Hall
+    relay: Relay | None
+
+
+class Engines:
+    """Run as many engines as the lobby's rules say; one that is broken for good leaves the others to serve."""
+
+    def __init__(self, lobby: Lobby, load: Load, encoder: Encoder, *, step_timeout_s: float) -> None:
+        self._lobby = lobby
+        self._load = load
+        self._encoder = encoder
+        self._step_timeout_s = step_timeout_s
+        self._loading = asyncio.Lock()
+        self._engines = [self._open() for _ in range(lobby.rules.engines)]
+
+    async def run(self) -> None:
+        """Keep all of them running, until cancelled or until none is left; then raises what was wrong with the last."""
+        tasks = [asyncio.create_task(self._keep(engine)) for engine in self._engines]
+        tasks += [asyncio.create_task(engine.playout.run()) for engine in self._engines]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def expect_end(self) -> None:
+        """Take no end of a process for a crash from here on: the server is to stop."""
+        for engine in self._engines:
+            engine.supervisor.stopping = True
+
+    async def stop(self) -> None:
+        """End all of them, which takes at most 2 s."""
+        await asyncio.gather(*(engine.supervisor.stop() for engine in self._engines))
+
+    def kill(self) -> None:
+        """End all of them at once."""
+        for engine in self._engines:
+            engine.supervisor.kill()
+
+    async def aclose(self) -> None:
+        """Pass on what they have printed last."""
+        for engine in self._engines:
+            if engine.relay is not None:
+                await asyncio.to_thread(engine.relay.close)
+
+    def _open(self) -> _Engine:
+        rules = self._lobby.rules
+        ids = rules.ids(len(self._lobby.halls) + 1)
+        relay = Relay(lambda: _ids(hall)) if self._load.log_format == "json" else None
+        supervisor = Supervisor(
+            replace(self._load, engine=ids.get("engine", "")),
+            rules.clock,
+            encoder=self._encoder,
+            loading=self._loading,
+            output_fd=None if relay is None else relay.fd,
+            step_timeout_s=self._step_timeout_s,
+            ids=ids,
+        )
+        audience = Audience(Fanout(rules.clock, _soon))
+        playout = Playout(rules.clock, self._encoder, audience, supervisor.send, rules.figures)
+        hall = self._lobby.open_hall(supervisor, audience, playout)
+        return _Engine(supervisor, playout, hall, relay)
+
+    async def _keep(self, engine: _Engine) -> None:
+        try:
+            await engine.supervisor.run(engine.hall)
+        except ReactorError as error:
+            halls = self._lobby.halls
+            if not halls.ready and isinstance(error, ClassError):
+                raise  # the class is the same for those that have not loaded yet
+            if all(hall.engine.phase is EnginePhase.FAILED for hall in halls):
+                raise
+            logger.error("the model can't be served here, the others go on: %s", error, extra=engine.hall.ids)
+
+
+def _soon(turn: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(turn)
+
+
+def _ids(hall: Hall) -> Mapping[str, str]:
+    """Say whose session it is, and which engine's; any thread."""
+    session = hall.session
+    return hall.ids if session is None else session.controller.ids
