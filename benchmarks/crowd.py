@@ -27,15 +27,22 @@ FLOOR_BYTES = 200_000
 
 
 def crowd() -> Iterator[Row]:
-    """720p at 30 fps for a controller and 0, 10, 50 and 100 viewers; some that never read; a storm of joins."""
+    """720p at 30 fps and more for a controller and up to 100 viewers; some never read, others come and go."""
     for viewers in (0, 10, 50, 100):
-        yield from _watched(f"{viewers} viewers", Part(count=viewers))
+        yield from _watched(f"{viewers} viewers", *_halves(viewers))
+    for fps in (60, 120):
+        yield from _watched(f"100 viewers of {fps} fps", *_halves(100), fps=fps)
     yield from _watched("100 viewers that acknowledge nothing", Part(count=100, acknowledges=False))
     yield from _watched("80 viewers, 20 more never read", Part(count=80, never_read=20))
-    yield from _watched("50 viewers, 50 more come and go a second", Part(count=50), Part(storms_per_s=50))
+    yield from _watched("40 viewers, 50 more come and go a second", Part(count=40), Part(storms_per_s=50))
     yield from _watched("90 viewers, 5 more come and go a second", Part(count=90), Part(storms_per_s=5))
     for viewers in (10, 50, 100):
         yield from _floor(viewers)
+
+
+def _halves(viewers: int) -> tuple[Part, ...]:
+    """Have many viewers in two processes: one alone would be the limit."""
+    return Part(count=viewers - viewers // 2), Part(count=viewers // 2)
 
 
 def _watched(name: str, *parts: Part, fps: int = FPS) -> Iterator[Row]:
@@ -62,6 +69,7 @@ def _figures(name: str, fps: int, reports: list[Report], shares: list[float]) ->
     yield from _seen_by_viewers(others, offered)
     yield "  of one core, server", f"{100 * server_cpu:.0f} %", ""
     yield "    engine", f"{100 * engine_cpu:.0f} %", ""
+    yield "    clients", f"{100 * sum(report.cpu_s for report in reports) / SECONDS:.0f} %", ""
 
 
 def _seen_by_viewers(reports: list[Report], offered: str) -> Iterator[Row]:
@@ -89,12 +97,11 @@ def _seen_by_viewers(reports: list[Report], offered: str) -> Iterator[Row]:
 
 def _floor(viewers: int) -> Iterator[Row]:
     """The same bytes to as many sockets from a loop that does nothing else."""
-    with on_two_cores(), _bare(viewers + 1) as (port, pid), _elsewhere():
-        parts = Part(role="controller", count=1), Part(count=viewers)
-        with onlookers(port, *parts) as started:
-            (first, others), (share,) = measured(started, SECONDS, (pid,))
-    rates = sorted(len(each) / SECONDS for each in others.seqs)
-    delays_s = [delay_s for each in others.delays_s for delay_s in each]
+    parts = Part(role="controller", count=1), *_halves(viewers)
+    with on_two_cores(), _bare(viewers + 1) as (port, pid), _elsewhere(), onlookers(port, *parts) as started:
+        (first, *others), (share,) = measured(started, SECONDS, (pid,))
+    rates = sorted(len(each) / SECONDS for report in others for each in report.seqs)
+    delays_s = [delay_s for report in others for each in report.delays_s for delay_s in each]
     yield f"a bare loop that sends to {viewers}: frames a second, p50", f"{statistics.median(rates):.1f}", f"{FPS}"
     yield "  worst", f"{rates[0]:.1f}", ""
     yield "  send to receipt, first, p99", _ms(first.delays_s[0], 0.99), ""

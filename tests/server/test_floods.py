@@ -89,6 +89,13 @@ async def _flood(socket: ClientConnection) -> None:
             await asyncio.sleep(0.0005)  # 4,000 a second at most, so that this side finds time to read
 
 
+async def test_acknowledgements_count_as_messages_do(open_server: RunningServer) -> None:
+    async with client(open_server.url, role="viewer") as viewer:
+        for seq in range(10_000):
+            await viewer.send("reactor.ack", {"track": "main_video", "seq": seq})
+        await viewer.data("reactor.error", code="rate_limited")
+
+
 async def test_a_burst_is_no_flood(open_server: RunningServer) -> None:
     async with client(open_server.url, role="viewer") as viewer:
         for number in range(2000):
