@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from reactor_runtime.config import laid_over, load, override
 from reactor_runtime.errors import ConfigError
@@ -123,3 +125,22 @@ def test_one_config_is_laid_over_another_mapping_by_mapping() -> None:
     assert laid == {"size": {"width": 9, "height": 2}, "seeds": [3], "name": "a", "more": {"x": 1}}
     laid["more"]["x"] = laid["size"]["height"] = 0
     assert (over["more"], base["size"]) == ({"x": 1}, {"width": 1, "height": 2})
+
+
+def overridden(config: dict[str, Any], assignment: str) -> dict[str, Any] | ConfigError:
+    try:
+        return override(config, [assignment])
+    except ConfigError as error:
+        return error
+
+
+@given(st.text(), st.dictionaries(st.text(max_size=3), st.integers() | st.none(), max_size=2))
+@example("a=" + "[" * 300, {})
+@example("a=" + "{a: " * 300, {})
+@example("a=!!python/object/apply:os.system [true]", {})
+@example("a=&a [*a]", {})
+@example("a" + ".a" * 300 + "=1", {})
+@settings(deadline=None)
+def test_any_set_gives_a_config_or_a_config_error(assignment: str, config: dict[str, Any]) -> None:
+    came = overridden(config, assignment)
+    assert not isinstance(came, ConfigError) or came.message.startswith("--set ")
