@@ -31,12 +31,22 @@ class StreamingHttp(HttpProtocol):
     ) -> None:
         super().__init__(config, server_state, {**app_state, STATE: self}, _loop)
         self.resumed: Callable[[], object] = lambda: None
+        self._deaf = False
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         keep_little_unsent(transport)
         notice_silence(transport, round(STALLED_S))
+
+    def data_received(self, data: bytes) -> None:
+        if not self._deaf:
+            super().data_received(data)
+
+    def hear_no_more(self) -> None:
+        """Drop whatever else the client says: unread, it would hide that the client has gone."""
+        self._deaf = True
+        self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -58,12 +68,16 @@ class StreamingHttp(HttpProtocol):
 
 
 class FrameStream:
-    """A response that goes on frame after frame, as a sender's socket; it says nothing but frames."""
+    """A response that goes on frame after frame, as a sender's socket; it says nothing but frames.
+
+    It is the last one of its connection, of which nothing more is read.
+    """
 
     def __init__(self, scope: Scope, parts: Parts) -> None:
         self._protocol: StreamingHttp = scope["state"][STATE]
         self._chunked = scope["http_version"] != "1.0"
         self._parts = parts
+        self._protocol.hear_no_more()
 
     @property
     def resumed(self) -> Callable[[], object]:

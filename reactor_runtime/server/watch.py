@@ -19,7 +19,7 @@ from reactor_runtime.wire.codec import LOWEST_FPS
 from reactor_runtime.wire.messages import View
 
 HEADERS = {"Cache-Control": "no-store"}
-STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no", "Connection": "close"}
 END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 

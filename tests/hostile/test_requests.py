@@ -116,14 +116,23 @@ async def test_garbage_is_answered_in_the_words_of_http(server: RunningServer, s
     assert await statuses(server, said) == [400]
 
 
-async def test_an_error_amid_a_body_ends_an_answer_that_has_begun(server: RunningServer) -> None:
+async def test_an_error_in_a_body_that_was_answered_already_ends_the_connection(server: RunningServer) -> None:
     async with bare(server) as (reader, writer):
-        writer.write(get("/stream/main_video.mjpg", CHUNKED))
-        assert (await asyncio.wait_for(reader.readline(), TIMEOUT_S)).startswith(b"HTTP/1.1 200 ")
+        writer.write(get("/uploads?key=x", CHUNKED, body="5\r\nhello\r\n", method="POST"))
+        assert (await asyncio.wait_for(reader.readline(), TIMEOUT_S)).startswith(b"HTTP/1.1 403 ")
         writer.write(b"no chunk\r\n")
         with contextlib.suppress(ConnectionError):
-            rest = await asyncio.wait_for(reader.read(), TIMEOUT_S)
-            assert b"HTTP/1.1" not in rest
+            assert b"HTTP/1.1" not in await asyncio.wait_for(reader.read(), TIMEOUT_S)
+
+
+@pytest.mark.parametrize("more", [get("/live"), b"x" * 300_000], ids=["another request", "a lot"])
+async def test_a_watcher_that_says_more_than_its_request_is_missed_when_it_goes(
+    server: RunningServer, more: bytes
+) -> None:
+    async with bare(server) as (reader, writer):
+        writer.write(get("/stream/main_video.mjpg", HOST) + more)
+        assert (await asyncio.wait_for(reader.readline(), TIMEOUT_S)).startswith(b"HTTP/1.1 200 ")
+    await asyncio.to_thread(server.until, lambda: server.health()[1]["viewers"] == 0, "viewer gone")
 
 
 async def test_requests_in_one_go_are_answered_in_turn(server: RunningServer) -> None:
