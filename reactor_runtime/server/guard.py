@@ -22,7 +22,7 @@ from reactor_runtime.server.token import Token
 from reactor_runtime.wire.protocol import CloseCode
 
 HARMLESS = ("GET", "HEAD", "OPTIONS")
-PROBES = ("/health", "/ready")  # /health says less to strangers; /live is asked by whatever name
+OPEN = ("/health", "/ready", "/reactor.js")  # /health says less to strangers; /live is asked by whatever name
 FILES = "/static/"
 NO_STORE = {"Cache-Control": "no-store"}
 CLOSE = {"Connection": "close"}
@@ -102,7 +102,7 @@ class Guard:
         causes_something = scope["type"] == "websocket" or scope["method"] not in HARMLESS
         if causes_something and not self._origins.allows(origin, host):
             return _not_our_page(origin or "")
-        if known or path in PROBES or path.startswith(FILES):
+        if known or path in OPEN or path.startswith(FILES):
             return None
         said = "the token is wrong" if token.was_given(request) else "this server wants a token"
         return Refusal(401, CloseCode.BAD_TOKEN, said)

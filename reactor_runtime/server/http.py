@@ -19,6 +19,7 @@ from reactor_runtime.wire.openapi import document
 PLAYGROUND = Path(__file__).parent / "playground"
 DOOR = Path(__file__).parent / "door"  # the page that asks for the token
 DOOR_SCRIPT = '  <script type="module" src="static/door.js"></script>\n'  # what a page does about a token
+CLIENT = 'export * from "./static/client/reactor.js";\n'  # relative: right below --root-path too
 NO_CACHE = {"Cache-Control": "no-cache"}
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -43,7 +44,11 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         path = files.get(request.path_params["name"])
         if path is None:
             return PlainTextResponse("no such file\n", status_code=404)
-        return FileResponse(path, headers=NO_CACHE)
+        is_typescript = path.suffix == ".ts"  # which the machine may take for a film
+        return FileResponse(path, headers=NO_CACHE, media_type="text/plain" if is_typescript else None)
+
+    async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        return Response(CLIENT, media_type="text/javascript", headers=NO_CACHE)
 
     async def health(request: Request) -> Response:
         status = health_status(lobby)
@@ -81,6 +86,7 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
     return [
         Route("/", page),
         Route("/static/{name:path}", static),
+        Route("/reactor.js", client),
         Route("/health", health),
         Route("/live", live),
         Route("/ready", ready),

@@ -340,6 +340,8 @@ def test_the_page_and_the_probes_answer(server: RunningServer) -> None:
     status, page = server.get("/")
     assert (status, "<html" in page) == (200, True)
     assert server.get("/static/client/connection.js")[0] == 200
+    assert server.get("/static/client/reactor.d.ts")[0] == 200
+    assert server.get("/reactor.js") == (200, 'export * from "./static/client/reactor.js";\n')
     assert server.get("/static/../run.py")[0] == 404
     assert server.get("/static/client/../../run.py")[0] == 404
     assert server.get("/static/nothing.js")[0] == 404

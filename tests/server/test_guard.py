@@ -53,7 +53,7 @@ def browser(guard: Any, **options: Any) -> httpx.AsyncClient:
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/", 401), ("/schema", 401), ("/nothing", 401), ("/static", 401), ("/health", 200), ("/live", 200),
-     ("/ready", 200), ("/static/main.js", 200), ("/healthy", 401), ("/live/", 401),
+     ("/ready", 200), ("/static/main.js", 200), ("/reactor.js", 200), ("/healthy", 401), ("/live/", 401),
      ("//live", 401), ("/static/../schema", 401)],
 )  # fmt: skip
 async def test_which_routes_want_the_token(path: str, status: int) -> None:

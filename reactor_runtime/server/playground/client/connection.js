@@ -61,7 +61,7 @@ export class Connection extends EventTarget {
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);
     socket.onclose = ({ code, reason }) => this.#closed(code, reason);
-    socket.onerror = () => {}; // the close that follows says it
+    socket.onerror = () => this.#openedAt || this.#closed(1006, ""); // all that Node 20 tells of a failed attempt
     this.#socket = socket;
   }
 
@@ -142,6 +142,7 @@ export class Connection extends EventTarget {
   #closed(code, reason, goodbye = 4408) {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.onerror = () => {};
     socket.close(goodbye);
     this.#socket = this.rttMs = null;
     clearInterval(this.#pingTimer);

@@ -1,0 +1,257 @@
+/** The client of a Reactor server. Times are in milliseconds where a name ends in Ms, in seconds where it ends in S. */
+
+export type Role = "controller" | "viewer";
+
+export interface Options {
+  /** Where the server wants one; also read from `?token=` of the address. */
+  token?: string | null;
+  /** "controller", unless `?role=` of the address says otherwise. */
+  role?: Role | null;
+  /** See the sessions of others while waiting in line. */
+  watch?: boolean;
+  /** What to connect with where there is none, as in Node before version 22: the class of the package `ws`, for example. */
+  WebSocket?: unknown;
+}
+
+/**
+ * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in a page of the
+ * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself.
+ */
+export function connect(url?: string | URL, options?: Options): Session;
+
+export interface Track {
+  name: string;
+  kind: "video" | "audio";
+  /** "out": from the model to the client; "in": what the model takes. */
+  direction: "in" | "out";
+  sample_rate?: number;
+}
+
+export interface EventSchema {
+  description: string;
+  /** The state field that the event sets. */
+  field: string | null;
+  /** A JSON Schema of the event's data. */
+  parameters: Record<string, unknown>;
+}
+
+export interface Schema {
+  events: Record<string, EventSchema>;
+  messages: Record<string, { description: string; data: Record<string, unknown> }>;
+}
+
+export type Status =
+  | { phase: "connecting"; role: null }
+  /** The model loads; `detail` is the last line it logged. */
+  | { phase: "loading"; role: null; detail?: string; elapsedS: number }
+  /** In line; with a role for who watches meanwhile. */
+  | { phase: "waiting"; role: Role | null; position: number; length: number }
+  | { phase: "connected"; role: Role }
+  /** The server asks whether somebody is there: here(), any event or media keeps the turn. */
+  | { phase: "idle"; role: Role; seconds: number }
+  | { phase: "ended"; role: null; reason: string; message: string }
+  | { phase: "failed"; role: null; message: string }
+  /** `retryAt` is on performance.now()'s clock, 0 for never; `opened` is false for an attempt that failed. */
+  | { phase: "closed"; role: null; code: number; reason: string; opened: boolean; retryAt: number };
+
+export interface Message {
+  type: string;
+  data: Record<string, unknown>;
+}
+
+export interface Reply {
+  /** The event's number: frames whose `applied` is at least this show it. */
+  n: number;
+  /** What the handler returned. */
+  message?: Message;
+}
+
+export interface FieldFault {
+  /** `event.parameter`, and deeper: `set_pose.pose.x`. */
+  path: string;
+  message: string;
+}
+
+export interface FrameHeader {
+  track: string;
+  /** Per track, from 0 in each session; gaps are frames this client was spared. */
+  seq: number;
+  /** Presentation time, in seconds since the session's start. */
+  pts: number;
+  /** Number of the last event applied before this frame was made. */
+  applied: number;
+  /** The first of its track after a flush, as is the first of a session. */
+  afterFlush: boolean;
+  /** The picture that was on screen already, sent to a newcomer. */
+  held: boolean;
+}
+
+export interface Frame extends FrameHeader {
+  /** The JPEG file as it came. */
+  data: Uint8Array;
+  /** Decoded, where the platform can: null in Node. `close()` it when it isn't needed any more. */
+  bitmap: ImageBitmap | null;
+}
+
+/** A piece of sound as it came; `samples` are interleaved. */
+export interface Piece {
+  kind: "wav";
+  header: FrameHeader;
+  sampleRate: number;
+  channels: number;
+  samples: Int16Array;
+}
+
+export interface CaptureOptions {
+  /** The most pictures a second; 30. */
+  fps?: number;
+  /** The longer side of a picture at most, in pixels. */
+  size?: number;
+  /** Of the JPEG, from 0 to 1; 0.85. */
+  quality?: number;
+}
+
+/** The `detail` of each event of a Session. */
+export interface SessionEvents {
+  /** Each change of `status`. */
+  status: Status;
+  /** A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it. */
+  session: Record<string, unknown>;
+  /** The public values that changed. */
+  state: Record<string, unknown>;
+  /** A message of the model. */
+  message: Message;
+  /** Any error the server sends, those included that a send() rejects with. */
+  error: { code: string; message: string; fields?: FieldFault[]; event?: string };
+  /** Once a second; see docs/wire.md. */
+  stats: Record<string, unknown>;
+  /** A frame is on a canvas that was attached; `skipped` were left out before it. */
+  painted: FrameHeader & { canvas: HTMLCanvasElement | OffscreenCanvas; skipped: number; at: number };
+  /** A piece of sound came, heard or not. */
+  sound: Piece;
+  /** Sound went on or off. */
+  listening: boolean;
+  /** Bytes of a picture or piece of sound that came. */
+  received: number;
+  /** The turn ends in `seconds`; null: it doesn't. */
+  ending: { seconds: number | null };
+  /** The server is about to stop. */
+  stopping: { seconds: number; message: string };
+  /** The controller's connection broke, and its session is kept. */
+  away: { seconds: number };
+  /** The controller came back. */
+  resumed: { session: string };
+  /** Something came that couldn't be used. */
+  ignored: { what: string; why: unknown };
+}
+
+type Listener<Detail> = (event: CustomEvent<Detail>) => void;
+
+export class Session extends EventTarget {
+  readonly status: Status;
+  /** Null while there is no session. */
+  readonly role: Role | null;
+  /** The session's name at the server; null while there is none. */
+  readonly id: string | null;
+  readonly model: string | null;
+  readonly tracks: Track[];
+  readonly schema: Schema;
+  /** The server's: `max_media_bytes` and so on. */
+  readonly limits: Record<string, number | null>;
+  /** The model's public values, whoever set them; another object after each change. */
+  readonly state: Readonly<Record<string, unknown>>;
+  readonly sound: Sound;
+  /** From an input to the first picture that shows it; null before the first. */
+  readonly delay: { readonly medianMs: number | null; readonly lastMs: number | null };
+  /** To the server and back; null before it is known. */
+  readonly rttMs: number | null;
+
+  /**
+   * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the signal's reason,
+   * with ConnectionLost when the session was closed or its turn is over, and with Error when the model can't be served.
+   */
+  ready(options?: { signal?: AbortSignal }): Promise<this>;
+
+  /**
+   * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
+   * before the answer came. `inputAt` is when the user did it, on performance.now()'s clock, for `delay`.
+   */
+  send(type: string, data?: Record<string, unknown>, options?: { inputAt?: number }): Promise<Reply>;
+  /** Send an event without asking for an answer; false when there is no connection. */
+  notify(type: string, data?: Record<string, unknown>): boolean;
+
+  /** The model's messages from now on; when 1,000 wait, the oldest goes. */
+  messages(): AsyncIterableIterator<Message>;
+  /** The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions. */
+  frames(track?: string | null): AsyncIterableIterator<Frame>;
+  /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
+  attach(track: string | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
+  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `sound` is started. */
+  stream(...tracks: string[]): Promise<MediaStream>;
+
+  /**
+   * Send a JPEG or a WAV; resolves to whether it is on its way. Of pictures the newest: one that the connection can't take yet waits
+   * and is replaced by the next.
+   */
+  publish(track: string, source: ArrayBuffer | ArrayBufferView | Blob): Promise<boolean>;
+  /** Send what a camera, a microphone, a video or a canvas gives, until stop(). */
+  publish(
+    track: string,
+    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas,
+    options?: CaptureOptions,
+  ): Promise<{ stop(): void }>;
+  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with an Error with `status`, HTTP's. */
+  upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
+
+  /** Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by themselves. */
+  view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
+  /** Say that somebody is there. */
+  here(): void;
+  /** Connect now instead of at `retryAt`, or again after a turn that ended. */
+  reconnect(): void;
+  /** Leave for good: iterators end, nothing is tried again. */
+  close(): void;
+
+  addEventListener<Name extends keyof SessionEvents>(
+    name: Name,
+    listener: Listener<SessionEvents[Name]>,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
+  removeEventListener<Name extends keyof SessionEvents>(
+    name: Name,
+    listener: Listener<SessionEvents[Name]>,
+    options?: boolean | EventListenerOptions,
+  ): void;
+  removeEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | EventListenerOptions): void;
+}
+
+export interface Sound {
+  readonly on: boolean;
+  /** Names of the session's audio tracks. */
+  readonly tracks: string[];
+  /** How long after its picture a sound is heard, negative for before; null while unknown. */
+  readonly lagMs: number | null;
+  /** From 0 for silence to 1 for as it came. */
+  volume: number;
+  /** Browsers want this in a click or a key press. Rejects with Error in words where there can be no sound. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** The server answered an event with an error. */
+export class EventError extends Error {
+  constructor(error: { code?: string; message?: string; fields?: FieldFault[] });
+  /** See docs/wire.md, or the model's own. */
+  code: string;
+  /** The parameters at fault. */
+  fields: FieldFault[];
+}
+
+/** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */
+export class ConnectionLost extends Error {}
+
+export class MediaError extends Error {}
+
+/** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
+export function readMedia(message: ArrayBuffer): { kind: "jpeg"; header: FrameHeader | null } | Piece;

@@ -1,0 +1,52 @@
+/** Tracks of a session as a MediaStream, for a <video>, a recorder or a call. */
+
+/** `names` of tracks, all where there is none; sound is started for those that sound. */
+export async function streamOf(session, names) {
+  const known = session.tracks.filter(({ direction }) => direction === "out");
+  const wanted = names.length ? names.map((name) => find(known, name)) : known;
+  if (wanted.some(({ kind }) => kind === "audio") && !session.sound.on) await session.sound.start();
+  const tracks = wanted.map(({ name, kind }) => (kind === "video" ? pictures(session, name) : session.sound.mixer.copy(name)));
+  return new MediaStream(tracks);
+}
+
+function find(known, name) {
+  const track = known.find((each) => each.name === name);
+  if (!track) throw new TypeError(`the model sends no track ${name}; it sends ${known.map((each) => each.name).join(", ") || "none"}`);
+  return track;
+}
+
+function pictures(session, name) {
+  const { track, show } = globalThis.MediaStreamTrackGenerator ? generated() : drawn();
+  feed(session.frames(name), track, show);
+  return track;
+}
+
+/** Until the track is stopped or the session closed. */
+async function feed(frames, track, show) {
+  for await (const { bitmap } of frames) {
+    if (track.readyState === "live") await show(bitmap).catch(() => track.stop()); // stopped meanwhile
+    bitmap.close();
+    if (track.readyState === "ended") return;
+  }
+  track.stop();
+}
+
+function generated() {
+  const track = new MediaStreamTrackGenerator({ kind: "video" });
+  const writer = track.writable.getWriter();
+  const show = (bitmap) => writer.write(new VideoFrame(bitmap, { timestamp: Math.round(1000 * performance.now()) }));
+  return { track, show };
+}
+
+/** Where pictures can't be given to a track, it takes them from a canvas. */
+function drawn() {
+  const canvas = globalThis.document.createElement("canvas");
+  const context = canvas.getContext("2d", { alpha: false });
+  const [track] = canvas.captureStream().getVideoTracks();
+  const show = async (bitmap) => {
+    const { width, height } = bitmap;
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    context.drawImage(bitmap, 0, 0);
+  };
+  return { track, show };
+}

@@ -1,0 +1,22 @@
+/** Files for events: POST /uploads. */
+
+/** The server didn't take the file; `status` is HTTP's. */
+export class UploadError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** `socketAddress` is the session's; resolves to {upload: id}. */
+export async function upload(socketAddress, { key, token, name }, file) {
+  if (!key) throw new UploadError(403, "only the controller of a running session sends files");
+  const address = new URL(socketAddress.href.replace(/^ws/, "http").replace(/ws$/, "uploads"));
+  for (const [field, value] of Object.entries({ key, token, name })) {
+    if (value) address.searchParams.set(field, value);
+  }
+  const headers = { "Content-Type": file.type || "application/octet-stream" };
+  const answer = await fetch(address, { method: "POST", body: file, headers });
+  if (!answer.ok) throw new UploadError(answer.status, (await answer.text()).trim());
+  return answer.json();
+}

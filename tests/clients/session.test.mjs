@@ -1,0 +1,182 @@
+/** The client in Node, against a real server: each test is run by test_node.py, with the server's address and files in the environment. */
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+
+const { connect, ConnectionLost, EventError } = await import(process.env.CLIENT);
+const url = process.env.SERVER;
+const signal = () => AbortSignal.timeout(20_000);
+
+/** The detail of the next event that passes. */
+const once = (session, name, passes = () => true) => new Promise((resolve) => {
+  session.addEventListener(name, function heard({ detail }) {
+    if (!passes(detail)) return;
+    session.removeEventListener(name, heard);
+    resolve(detail);
+  });
+});
+
+/** Run with a session that has begun, and leave. */
+async function during(use, options) {
+  const session = connect(url, options);
+  try {
+    await use(await session.ready({ signal: signal() }));
+  } finally {
+    session.close();
+  }
+}
+
+test("a session tells what the model has", () => during(async (session) => {
+  assert.equal(session.role, "controller");
+  assert.match(session.id, /^s-/);
+  assert.deepEqual(session.status, { phase: "connected", role: "controller" });
+  assert.deepEqual(session.tracks.map(({ name, direction }) => [name, direction]), [
+    ["main_video", "out"],
+    ["tone", "out"],
+    ["camera", "in"],
+    ["microphone", "in"],
+  ]);
+  assert.deepEqual(session.state, { level: 100 });
+  assert.equal(session.schema.events.set_level.field, "level");
+  assert.equal(session.limits.max_text_bytes, 262144);
+}));
+
+test("an event resolves when it was applied and the frames say so", () => during(async (session) => {
+  const changed = once(session, "state");
+  const { n } = await session.send("set_level", { level: 7 });
+  for await (const { applied, data, bitmap, track } of session.frames()) {
+    assert.equal(track, "main_video");
+    assert.deepEqual([...data.subarray(0, 2)], [0xff, 0xd8]);
+    assert.equal(bitmap, null);
+    if (applied >= n) break;
+  }
+  assert.deepEqual(await changed, { level: 7 });
+  assert.equal(session.state.level, 7);
+  assert.ok(session.delay.lastMs > 0);
+}));
+
+test("a wrong value rejects with the fields at fault", () => during(async (session) => {
+  const error = await session.send("set_level", { level: 300 }).catch((reason) => reason);
+  assert.ok(error instanceof EventError);
+  assert.equal(error.code, "invalid_event");
+  assert.deepEqual(error.fields, [{ path: "set_level.level", message: "300 is above 255" }]);
+  await assert.rejects(session.send("refuse"), { code: "closed", message: "not on Sundays" });
+}));
+
+test("messages come in order and a handler's own with the reply", () => during(async (session) => {
+  const messages = session.messages();
+  for (const words of ["one", "two"]) {
+    const { message } = await session.send("say", { words });
+    assert.deepEqual(message, { type: "said", data: { words: words.toUpperCase() } });
+  }
+  for (const words of ["one", "two"]) assert.deepEqual((await messages.next()).value.data, { words });
+}));
+
+test("who takes frames slowly gets the newest", () => during(async (session) => {
+  const frames = session.frames("main_video");
+  const { value: first } = await frames.next();
+  await once(session, "stats");
+  await once(session, "stats", ({ emitted }) => emitted > first.seq + 20);
+  await frames.next(); // what was on its way when the window closed
+  const { value: then } = await frames.next();
+  assert.ok(then.seq > first.seq + 10, `${first.seq} then ${then.seq}`);
+}));
+
+test("a picture that is published reaches the model", () => during(async (session) => {
+  const messages = session.messages();
+  assert.equal(await session.publish("camera", await readFile(process.env.PICTURE)), true);
+  const { value } = await messages.next();
+  assert.match(value.data.words, /^camera (1[89]|20|21|22)$/);
+}));
+
+test("a file that is uploaded can be named in an event", () => during(async (session) => {
+  const file = await session.upload(new Blob(["hello"]), "note.txt");
+  const { message } = await session.send("measure", { file });
+  assert.equal(message.data.words, "note.txt hello");
+}));
+
+test("the second in line is told its place and has its turn", () => during(async (first) => {
+  const second = connect(url);
+  const { position } = await once(second, "status", ({ phase }) => phase === "waiting");
+  assert.equal(position, 1);
+  const ready = second.ready({ signal: signal() });
+  first.close();
+  assert.equal((await ready).role, "controller");
+  second.close();
+}));
+
+test("a viewer watches and is refused the controls", () => during((session) => during(async (viewer) => {
+  assert.equal(viewer.role, "viewer");
+  await session.send("set_level", { level: 3 });
+  while (viewer.state.level !== 3) await once(viewer, "state");
+  await assert.rejects(viewer.send("set_level", { level: 4 }), { code: "not_controller" });
+  await assert.rejects(viewer.upload(new Blob(["x"])), { status: 403 });
+}, { role: "viewer" })));
+
+test("a broken connection comes back to its session", async () => {
+  const sockets = [];
+  class Breakable extends WebSocket {
+    constructor(...given) {
+      super(...given);
+      sockets.push(this);
+    }
+  }
+  await during(async (session) => {
+    const { id } = session;
+    await session.send("set_level", { level: 42 });
+    const lost = session.send("say", { words: "lost" });
+    sockets[0].close(4000);
+    await assert.rejects(lost, ConnectionLost);
+    const back = once(session, "resumed");
+    assert.equal((await session.ready({ signal: signal() })).id, id);
+    await back;
+    assert.equal(session.state.level, 42);
+  }, { WebSocket: Breakable });
+});
+
+test("closing ends what iterates and rejects what waits", () => during(async (session) => {
+  const frames = session.frames();
+  const messages = session.messages();
+  await frames.next();
+  const waiting = messages.next();
+  session.close();
+  assert.deepEqual(await waiting, { done: true, value: undefined });
+  for await (const _ of frames); // ends
+  assert.deepEqual([session.role, session.status.phase, session.status.retryAt], [null, "closed", 0]);
+  await assert.rejects(session.send("say", { words: "too late" }), ConnectionLost);
+  await assert.rejects(session.ready(), ConnectionLost);
+}));
+
+test("waiting for a server that isn't there ends with the signal", async () => {
+  const session = connect("127.0.0.1:9"); // where nobody listens
+  const { opened, retryAt } = await once(session, "status");
+  assert.equal(opened, false);
+  assert.ok(retryAt > performance.now());
+  const over = new AbortController();
+  const ready = session.ready({ signal: over.signal });
+  over.abort(new Error("enough"));
+  await assert.rejects(ready, /enough/);
+  session.close();
+});
+
+test("addresses of pages and sockets are understood", async () => {
+  const asked = [];
+  class Never extends EventTarget {
+    constructor(address) {
+      super();
+      asked.push(String(address));
+    }
+    close() {}
+  }
+  const addresses = ["example.org:81", "https://example.org/demo", "https://example.org/demo/?token=abc&role=viewer", "ws://example.org/ws"];
+  for (const address of addresses) connect(address, { WebSocket: Never }).close();
+  connect(addresses[2], { token: "other", role: "controller", watch: true, WebSocket: Never }).close();
+  assert.deepEqual(asked, [
+    "ws://example.org:81/ws?role=controller",
+    "wss://example.org/demo/ws?role=controller",
+    "wss://example.org/demo/ws?token=abc&role=viewer",
+    "ws://example.org/ws?role=controller",
+    "wss://example.org/demo/ws?token=other&role=controller&watch=1",
+  ]);
+});

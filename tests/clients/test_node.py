@@ -1,0 +1,47 @@
+"""The JavaScript client outside of browsers: the tests of session.test.mjs, each against a real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from tests.clients.model import MODEL
+from tests.clients.node import node
+from tests.server.running import RunningServer, serving, write_project
+
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+TESTS = Path(__file__).with_name("session.test.mjs")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("client"), MODEL)
+    (project / "picture.jpg").write_bytes(simplejpeg.encode_jpeg(np.full((16, 16, 3), 20, np.uint8)))
+    with serving(project, "--resume-grace", "20") as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", re.findall(r'^test\("(.+?)"', TESTS.read_text(), re.M))
+def test_in_node(served: RunningServer, name: str) -> None:
+    picture = served.output.with_name("picture.jpg")
+    node(
+        "--test",
+        "--test-name-pattern",
+        f"^{re.escape(name)}$",
+        str(TESTS),
+        CLIENT=(CLIENT / "reactor.js").as_uri(),
+        SERVER=f"http://127.0.0.1:{served.port}",
+        PICTURE=str(picture),
+    )
+    served.wait_for_health("ready")
+
+
+def test_a_platform_without_websockets_is_told_what_to_do() -> None:
+    script = f"import('{(CLIENT / 'reactor.js').as_uri()}').then(({{connect}}) => connect('http://127.0.0.1:9'))"
+    with pytest.raises(AssertionError, match="there is no WebSocket here: give one as an option"):
+        node("--no-experimental-websocket", "-e", script)

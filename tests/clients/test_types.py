@@ -1,0 +1,40 @@
+"""`reactor.d.ts` declares what the client has: no less, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.clients.node import node
+
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+DECLARED = (CLIENT / "reactor.d.ts").read_text(encoding="utf-8")
+LIST = """
+import(process.env.CLIENT).then((client) => {
+  const members = Object.getOwnPropertyNames(client.Session.prototype).filter((name) => name !== "constructor");
+  console.log(JSON.stringify({ exported: Object.keys(client), members }));
+});
+"""
+
+
+def members(name: str) -> set[str]:
+    """Read the names of a declared class or interface."""
+    found = re.search(rf"^export (?:class|interface) {name}\b.*?{{\n(.*?)^}}", DECLARED, re.M | re.S)
+    assert found is not None
+    return set(re.findall(r"^  (?:readonly )?(\w+)\??[(:<]", found[1], re.M))
+
+
+def test_every_name_is_declared_and_no_other() -> None:
+    client = json.loads(node("-e", LIST, CLIENT=(CLIENT / "reactor.js").as_uri()))
+    assert set(re.findall(r"^export (?:class|function) (\w+)", DECLARED, re.M)) == set(client["exported"])
+    listeners = {"addEventListener", "removeEventListener"}
+    assert members("Session") - listeners == {*client["members"], "delay", "sound"}
+
+
+def test_every_event_of_a_session_is_declared() -> None:
+    text = (CLIENT / "session.js").read_text(encoding="utf-8")
+    said = re.search(r"#emit\(phase, rest\); // (.*)", text)
+    assert said is not None
+    emitted = {*re.findall(r'#emit\("(\w+)"', text), *said[1].split(", ")}
+    assert members("SessionEvents") == emitted

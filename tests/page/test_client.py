@@ -1,0 +1,134 @@
+"""The client in a page of another origin: what only browsers have, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.clients.model import MODEL
+from tests.server.running import RunningServer, serving, write_project
+
+from .conftest import open_page
+from .elsewhere import elsewhere
+
+BEGIN = """async (url) => {
+  const { connect } = await import(`${url}/reactor.js`);
+  window.session = connect(url);
+  window.said = [];
+  session.addEventListener("message", ({ detail }) => said.push(detail.data.words));
+  await session.ready();
+  window.canvas = document.body.appendChild(document.createElement("canvas"));
+  window.level = (picture) => {
+    const context = new OffscreenCanvas(1, 1).getContext("2d");
+    context.drawImage(picture, 0, 0, 1, 1);
+    return context.getImageData(0, 0, 1, 1).data[0];
+  };
+}"""
+NEAR = "Math.abs(level({}) - {}) < 4"
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[str]:
+    with elsewhere() as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def served(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("client"), MODEL), "--allow-origin", origin) as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser: Browser, served: RunningServer, origin: str) -> Iterator[Page]:
+    with open_page(browser, origin) as page:
+        page.goto("/")
+        page.get_by_role("button").click()
+        page.evaluate(BEGIN, f"http://127.0.0.1:{served.port}")
+        yield page
+        page.evaluate("session.close()")
+    served.wait_for_health("ready")
+
+
+def run(page: Page, script: str) -> Any:
+    return page.evaluate(f"async () => {{ {script} }}")
+
+
+def test_a_frame_is_a_bitmap(page: Page) -> None:
+    script = "const { value } = await session.frames().next(); return [value.bitmap.width, level(value.bitmap)];"
+    width, level = run(page, script)
+    assert width == 48
+    assert abs(level - 100) < 4
+
+
+def test_a_track_is_shown_on_a_canvas_until_it_is_taken_off(page: Page) -> None:
+    run(page, "window.detach = session.attach('main_video', canvas); await session.send('set_level', { level: 200 });")
+    page.wait_for_function(NEAR.format("canvas", 200))
+    run(page, "detach(); await session.send('set_level', { level: 20 });")
+    assert (
+        run(page, f"for await (const {{ bitmap }} of session.frames()) if ({NEAR.format('bitmap', 20)}) break;") is None
+    )
+    assert page.evaluate(NEAR.format("canvas", 200))
+
+
+def test_two_canvases_show_one_track_and_who_comes_late_sees_it_at_once(page: Page) -> None:
+    run(page, "session.attach(null, canvas);")
+    page.wait_for_function(NEAR.format("canvas", 100))
+    run(page, "session.attach('main_video', window.other = document.createElement('canvas'));")
+    page.wait_for_function(NEAR.format("other", 100))
+
+
+@pytest.mark.parametrize("given", ["", "delete window.MediaStreamTrackGenerator;"], ids=["generated", "drawn"])
+def test_a_track_as_a_stream_plays_in_a_video(page: Page, given: str) -> None:
+    run(page, f"""{given}
+        window.video = document.body.appendChild(document.createElement("video"));
+        Object.assign(video, {{ muted: true, srcObject: await session.stream("main_video") }});
+        await video.play();
+        await session.send("set_level", {{ level: 220 }});""")  # fmt: skip
+    page.wait_for_function(f"video.videoWidth === 48 && {NEAR.format('video', 220)}")
+    run(page, "for (const track of video.srcObject.getTracks()) track.stop();")
+
+
+def test_sound_as_a_stream_can_be_heard_however_loud(page: Page) -> None:
+    run(page, """
+        session.sound.volume = 0;
+        const stream = await session.stream("tone");
+        const context = new AudioContext();
+        window.tap = context.createAnalyser();
+        context.createMediaStreamSource(stream).connect(tap);
+        window.loudness = () => {
+          const wave = new Float32Array(tap.fftSize);
+          tap.getFloatTimeDomainData(wave);
+          return Math.max(...wave.map(Math.abs));
+        };""")  # fmt: skip
+    page.wait_for_function("loudness() > 0.2")
+
+
+@pytest.mark.parametrize("source", ["drawing", "drawing.captureStream().getVideoTracks()[0]"], ids=["canvas", "track"])
+def test_what_is_drawn_is_published(page: Page, source: str) -> None:
+    run(page, f"""
+        const drawing = document.body.appendChild(document.createElement("canvas"));
+        const context = drawing.getContext("2d");
+        setInterval(() => {{ context.fillStyle = "rgb(60 60 60)"; context.fillRect(0, 0, 300, 150); }}, 20);
+        window.sending = await session.publish("camera", {source});""")  # fmt: skip
+    page.wait_for_function("said.some((words) => /^camera (5[7-9]|6[0-3])$/.test(words))")
+    run(page, "sending.stop();")
+
+
+def test_what_a_microphone_hears_is_published_at_the_rate_of_the_track(page: Page) -> None:
+    run(page, """
+        const context = new AudioContext({ sampleRate: 44100 });
+        const hum = new OscillatorNode(context);
+        const microphone = context.createMediaStreamDestination();
+        hum.connect(microphone);
+        hum.start();
+        await session.publish("microphone", microphone.stream.getAudioTracks()[0]);""")  # fmt: skip
+    page.wait_for_function("said.includes('microphone (1, 960)')")
+
+
+def test_a_stream_of_a_track_there_isn_t_names_those_there_are(page: Page) -> None:
+    with pytest.raises(Exception, match="the model sends no track depth; it sends main_video, tone"):
+        run(page, "await session.stream('depth');")
