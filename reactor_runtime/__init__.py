@@ -10,23 +10,31 @@ from typing import TYPE_CHECKING
 __all__ = [
     "Audio",
     "BufferClosed",
+    "Button",
     "ClientInfo",
     "CommandError",
     "Idle",
     "Input",
     "InputField",
     "InputState",
+    "Key",
+    "Keys",
+    "Look",
     "MessageField",
     "ModelMessage",
     "Output",
     "PipelineExecutor",
+    "Pointer",
     "ReactorModel",
     "ReactorPipeline",
     "ReadMode",
     "StepResult",
+    "Stick",
+    "Tap",
     "UploadedFile",
     "Video",
     "VideoModel",
+    "Wheel",
     "__version__",
     "command",
     "connected",
@@ -38,6 +46,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from reactor_runtime.authoring.backlog import BufferClosed, ReadMode
+    from reactor_runtime.authoring.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
     from reactor_runtime.authoring.block import VideoModel, command, model
     from reactor_runtime.authoring.context import get_ctx
     from reactor_runtime.authoring.events import connected, disconnected, event

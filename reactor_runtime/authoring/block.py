@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reactor_runtime import config as config_file
 from reactor_runtime.authoring.annotations import Scope, own_annotations
+from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.discovery import declaring
 from reactor_runtime.authoring.events import HookSpec, declare
 from reactor_runtime.authoring.handlers import handlers_of
@@ -86,15 +87,17 @@ def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any)
     return mark
 
 
-def command(name: str = "", description: str = "") -> Callable[[F], F]:
+def command(
+    name: str = "", description: str = "", *, bind: Source | Sequence[Source] | None = None
+) -> Callable[[F], F]:
     """Let clients call a method under `name`; its parameters, each with a type, are what the command carries.
 
     A plain `def`: it runs beside `start_session()`, in the thread of the commands, one after the other. A returned
-    `ModelMessage` is the reply, a raised `CommandError` the answer.
+    `ModelMessage` is the reply, a raised `CommandError` the answer. `bind` is that of `event`.
     """
     if not isinstance(name, str) or not name:
         raise TypeError('command takes a name: write @command("set_prompt") above the method')
-    return declare("command", name, description)
+    return declare("command", name, description, bind=bind)
 
 
 def mark_of_model(cls: type) -> ModelMark | None:

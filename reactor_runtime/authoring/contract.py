@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
+from reactor_runtime.authoring.bindings import check_together
 from reactor_runtime.authoring.block import BlockOutput, VideoModel
 from reactor_runtime.authoring.discovery import find, is_ours
 from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
@@ -72,6 +73,10 @@ class Contract:
         for record in (*outputs, *inputs.values(), *messages.values()):
             settle(record)
         handlers = handlers_of(model).values()
+        events = _events(state, handlers)
+        check_together(
+            [s for event in events.values() for s in (*event.sources, *event.payload.sources)], model.__name__
+        )
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
@@ -79,7 +84,7 @@ class Contract:
             outputs=outputs,
             inputs=inputs,
             state=state,
-            events=_events(state, handlers),
+            events=events,
             messages=messages,
             on_connected=_hook("connected", handlers),
             on_disconnected=_hook("disconnected", handlers),
@@ -118,8 +123,18 @@ def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, E
     for handler in handlers:
         if isinstance(handler, EventSpec):
             generated = events.get(handler.name)
+            _refuse_lost(generated, handler)
             events[handler.name] = replace(handler, field=generated.field if generated else None)
     return events
+
+
+def _refuse_lost(generated: EventSpec | None, written: EventSpec) -> None:
+    """See that a written `set_<field>` takes over what the field is bound to."""
+    if generated and generated.payload.sources and not (written.payload.sources or written.sources):
+        raise TypeError(
+            f"{written.method} takes the place of {written.name}, so what the field {generated.field} is bound to "
+            "belongs to its parameter: give bind there"
+        )
 
 
 def _setter(field: FieldSpec) -> EventSpec:

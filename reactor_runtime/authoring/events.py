@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from inspect import Parameter
 from types import FunctionType
 from typing import Any, Literal, Never, TypeVar, get_args
 
+from reactor_runtime.authoring import bindings
 from reactor_runtime.authoring.annotations import Scope
-from reactor_runtime.authoring.fields import InputDeclaration, compile_field
+from reactor_runtime.authoring.bindings import Source
+from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, compile_field
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.source import declared_at
@@ -37,6 +39,7 @@ class EventMark:
     description: str
     dedupe: bool
     declarations: Mapping[str, InputDeclaration]
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class EventSpec:
     is_async: bool
     client_parameter: str | None
     payload: Payload = dataclasses.field(repr=False, compare=False)
+    sources: tuple[Source, ...] = ()
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
@@ -63,7 +67,7 @@ class EventSpec:
 
     def parameters_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the event's data."""
-        return self.payload.to_json()
+        return {**self.payload.to_json(), **bindings.to_json(self.sources)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +80,27 @@ class HookSpec:
     client_parameter: str | None
 
 
-def event(*misplaced: Never, name: str = "", description: str = "", dedupe: bool = False) -> Callable[[F], F]:
+def event(
+    *misplaced: Never,
+    name: str = "",
+    description: str = "",
+    dedupe: bool = False,
+    bind: Source | Sequence[Source] | None = None,
+) -> Callable[[F], F]:
     """Let clients call a method, sync or async, under `name`; its parameters are what the event carries.
 
     It runs between two steps of the model. With `dedupe`, of several waiting only the newest runs. A parameter
     annotated `ClientInfo` gets the client. A returned `ModelMessage` is the reply, a raised `CommandError` the answer.
+    `bind` names what sends it: `Key("space")`, or a list of such things.
     """
     if misplaced or not isinstance(name, str) or not name:
         raise TypeError('event takes its name as a keyword: write @event(name="set_prompt") above the method')
-    return declare("event", name, description, dedupe=dedupe)
+    return declare("event", name, description, dedupe=dedupe, bind=bind)
 
 
-def declare(decorator: str, name: str, description: str, *, dedupe: bool = False) -> Callable[[F], F]:
+def declare(
+    decorator: str, name: str, description: str, *, dedupe: bool = False, bind: object = None
+) -> Callable[[F], F]:
     """Make a decorator that lets clients call a method; ValueError for a name that isn't free."""
     if name in RESERVED or name.startswith("reactor."):
         own = f"use @{name}" if name in RESERVED else "types starting with 'reactor.' belong to the protocol"
@@ -97,7 +110,8 @@ def declare(decorator: str, name: str, description: str, *, dedupe: bool = False
         plain = _plain_function(function, f"@{decorator}(name={name!r})")
         with declared_at(plain):
             _check_parameters(plain, "")
-            _attach(function, EventMark(name, description, dedupe, _take_declarations(plain)))
+            sources = bindings.sources_of(bind, plain.__qualname__)
+            _attach(function, EventMark(name, description, dedupe, _take_declarations(plain), sources))
         return function
 
     return mark
@@ -149,9 +163,22 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
             written = MISSING if parameter.default is Parameter.empty else parameter.default
             declared = mark.declarations.get(parameter.name, written)
             fields.append(compile_field(parameter.name, hint, declared, scope, where))
+    with declared_at(plain):
+        _check_bindings(mark.sources, fields, plain.__qualname__)
     payload = Payload(mark.name, fields)
     is_async = runs_async(function)
-    return EventSpec(mark.name, mark.description, mark.dedupe, method, None, is_async, client, payload)
+    return EventSpec(mark.name, mark.description, mark.dedupe, method, None, is_async, client, payload, mark.sources)
+
+
+def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], where: str) -> None:
+    """See that what the event is bound to, and what its arguments are, can send it whole."""
+    bindings.check_event(sources, {field.name: field.required for field in fields}, where)
+    numbers = bindings.filled(sources, [field.name for field in fields])
+    for field in fields:
+        if field.name in numbers:
+            field.type.convert(0.25, f"{where}: {field.name} is bound")
+        if field.required and any(other.sources for other in fields):
+            raise TypeError(f"{where}: {field.name} needs a default, as keys and the like send another argument alone")
 
 
 def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> HookSpec:

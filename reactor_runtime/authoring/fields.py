@@ -9,12 +9,14 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal, Never, get_origin
 
+from reactor_runtime.authoring import bindings
 from reactor_runtime.authoring.annotations import Scope, type_name, union_options
+from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS, Limits
 from reactor_runtime.authoring.typespec import Place, TypeSpec, compile_type
 
-_INPUT_OPTIONS = ("default", "description", *(field.name for field in dataclasses.fields(Limits)))
+_INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
 _OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
 
@@ -26,6 +28,7 @@ class InputDeclaration:
     description: str
     limits: Limits
     default_factory: Any
+    bind: object
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,18 +52,20 @@ def InputField(
     max_length: int | None = None,
     pattern: str | None = None,
     choices: Iterable[object] | None = None,
+    bind: Source | Sequence[Source] | None = None,
     default_factory: Any = MISSING,
     **unknown: Never,
 ) -> Any:
     """Describe and limit a value clients set: a field of an `InputState`, or a parameter of an event.
 
     A state's field needs a default; a parameter without one must be sent. `pattern` is searched for: anchor it with ^
-    and $. `default_factory` is refused, with the field's name, since a client can be told a value only.
+    and $. `bind` names keys and the like that set the value, as in `Keys("s", "w")`, or a list of them.
+    `default_factory` is refused, with the field's name, since a client can be told a value only.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
-    return InputDeclaration(default, description, limits, default_factory)
+    return InputDeclaration(default, description, limits, default_factory, bind)
 
 
 def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:
@@ -79,6 +84,7 @@ class FieldSpec:
     type: TypeSpec
     default: Any
     description: str
+    sources: tuple[Source, ...] = ()
 
     @property
     def required(self) -> bool:
@@ -91,7 +97,7 @@ class FieldSpec:
             schema["default"] = to_json(self.default, self.name)
         if self.description:
             schema["description"] = self.description
-        return schema
+        return {**schema, **bindings.to_json(self.sources)}
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
@@ -103,7 +109,8 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
         if default is None and NoneType not in union_options(hint) and get_origin(hint) is not Literal:
             raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
         default = _converted(spec, default, where)
-    return FieldSpec(name, spec, default, description)
+    sources = _sources(declared, hint, limits, where)
+    return FieldSpec(name, spec, default, description, sources)
 
 
 def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:
@@ -124,6 +131,16 @@ def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
             _refuse_factory(declared.default_factory, where)
             return declared.default, "", NO_LIMITS
     return declared, "", NO_LIMITS
+
+
+def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Source, ...]:
+    if not isinstance(declared, InputDeclaration) or declared.bind is None:
+        return ()
+    sources = bindings.sources_of(declared.bind, where)
+    if declared.default is MISSING:
+        raise TypeError(f"{where}: what is bound needs a default, which is sent when it is let go")
+    bindings.check_value(sources, hint, declared.default, limits, where)
+    return sources
 
 
 def _refuse_factory(factory: Any, where: str) -> None:

@@ -101,7 +101,7 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     collects = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
     speaks = any(p.annotation is not Parameter.empty or isinstance(p.default, InputDeclaration) for p in parameters)
     if speaks and not collects:
-        again = event(name=parent.name, description=parent.description, dedupe=parent.dedupe)
+        again = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
         mark = mark_of(again(function))
         assert isinstance(mark, EventMark), "event leaves its mark on the function it is given"
         return event_spec(method, function, mark, scope)

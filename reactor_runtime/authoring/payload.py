@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_schema
 
+from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.fields import FieldSpec
 from reactor_runtime.authoring.phrases import UNRESOLVED, phrase, unknown
 from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
@@ -37,6 +38,11 @@ class Payload:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._fields)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What its arguments are bound to."""
+        return tuple(source for field in self._fields for source in field.sources)
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""

@@ -134,4 +134,6 @@ def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation
             "use dataclasses.field(default_factory=…)"
         )
     if isinstance(declared, InputDeclaration):
+        if declared.bind is not None:
+            raise TypeError(f"{where} is private, so nothing a client has can set it; drop bind, or the underscore")
         setattr(cls, name, default)

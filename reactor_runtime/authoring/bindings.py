@@ -1,0 +1,305 @@
+"""What an author may bind to a value or to an event: keys, a gamepad, the pointer. Says which of it goes where.
+
+A client that has such a thing, as our page does, finds the bindings in the schema and acts on them by itself; the
+events that it sends are those that anybody may send.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args, get_origin
+
+from reactor_runtime.authoring.annotations import type_name, union_options
+from reactor_runtime.authoring.keys import STICKS, button_index, button_name, key_code, one_of
+from reactor_runtime.authoring.limits import Limits
+
+KEYWORD = "x-reactor-bind"
+
+Shape = Literal["switch", "number", "pair", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Bind a key: while it is held, a bool is turned and a number at its greatest; on an event, each press sends it.
+
+    Keys are named as on an English keyboard and meant by their place: "w" is above "s" everywhere.
+    """
+
+    name: str
+    shapes: ClassVar[tuple[Shape, ...]] = ("switch", "number")
+
+    def __post_init__(self) -> None:
+        key_code(self.name, repr(self))
+
+    def __repr__(self) -> str:
+        return f"Key({self.name!r})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "key", "key": key_code(self.name, repr(self))}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Bind keys as an axis: `Keys("s", "w")` takes a number to its least and its greatest value.
+
+    With four, `Keys("a", "d", "s", "w")`, x from the first two and y from the others, for a `tuple[float, float]`.
+    """
+
+    less: str
+    more: str
+    down: str = ""
+    up: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.down) != bool(self.up):
+            three = f"{self.less!r}, {self.more!r}, {self.down or self.up!r}"
+            raise TypeError(f"Keys({three}): two keys make one axis, four make x and y")
+        for name in self.names:
+            key_code(name, repr(self))
+
+    def __repr__(self) -> str:
+        return f"Keys({', '.join(map(repr, self.names))})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.less, self.more, self.down, self.up) if self.down or self.up else (self.less, self.more)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        return ("pair",) if self.down else ("number",)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "keys", "keys": [key_code(name, repr(self)) for name in self.names]}
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Bind a gamepad's button as `Key` binds a key; a number follows how far a trigger, `lt` or `rt`, is pulled."""
+
+    name: str
+    shapes: ClassVar[tuple[Shape, ...]] = ("switch", "number")
+
+    def __post_init__(self) -> None:
+        button_index(self.name, repr(self))
+
+    def __repr__(self) -> str:
+        return f"Button({self.name!r})"
+
+    def to_json(self) -> dict[str, Any]:
+        here = repr(self)
+        return {"kind": "button", "button": button_name(self.name, here), "index": button_index(self.name, here)}
+
+
+@dataclass(frozen=True, slots=True)
+class Stick:
+    """Bind a gamepad's stick, "left", "right" or "dpad"; `axis` "x" or "y" for a number, none for x and y; up is more.
+
+    On an event it adds to `dx` and `dy`, `speed` of what they count in each second at its end; without, 2.0.
+    """
+
+    name: str
+    axis: Literal["x", "y"] | None = None
+    speed: float | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self.name, STICKS, "stick", repr(self))
+        if self.axis is not None:
+            one_of(self.axis, ("x", "y"), "axis", repr(self))
+        if self.speed is not None:
+            _positive(self.speed, "speed", repr(self))
+
+    def __repr__(self) -> str:
+        axis = f", {self.axis!r}" if self.axis else ""
+        return f"Stick({self.name!r}{axis}{f', speed={self.speed!r}' if self.speed is not None else ''})"
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        return ("number",) if self.axis else ("pair",)
+
+    def to_json(self) -> dict[str, Any]:
+        axis = {"axis": self.axis} if self.axis else {}
+        speed = {"speed": float(self.speed)} if self.speed is not None else {}
+        return {"kind": "stick", "stick": self.name, **axis, **speed}
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Bind the place of mouse or finger on the picture, x and y from 0 to 1 from its upper left corner.
+
+    While it presses, or with `hover` as long as a mouse is over the picture. An event gets them as its `x` and `y`.
+    """
+
+    hover: bool = False
+    shapes: ClassVar[tuple[Shape, ...]] = ("pair", "place")
+
+    def __repr__(self) -> str:
+        return "Pointer(hover=True)" if self.hover else "Pointer()"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "pointer", "hover": bool(self.hover)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """Bind a click or a tap on the picture to an event; it gets the place as `x` and `y`, if it has these."""
+
+    shapes: ClassVar[tuple[Shape, ...]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "tap"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Bind the movement of the mouse, locked in by a click on the picture, or of a finger, to an event's `dx` and `dy`.
+
+    They are what was moved since the event before, right and down, in `unit`: "radians" to turn by, or "fraction" of
+    the picture; times `sensitivity`. Nothing of it is lost, however rarely the model takes an event.
+    """
+
+    unit: Literal["radians", "fraction"] = "radians"
+    sensitivity: float = 1.0
+    shapes: ClassVar[tuple[Shape, ...]] = ()
+
+    def __post_init__(self) -> None:
+        one_of(self.unit, ("radians", "fraction"), "unit", repr(self))
+        _positive(self.sensitivity, "sensitivity", repr(self))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "look", "unit": self.unit, "sensitivity": float(self.sensitivity)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """Bind the wheel over the picture: each notch adds `step` to a number, or takes it away, within its limits."""
+
+    step: float = 0.1
+    shapes: ClassVar[tuple[Shape, ...]] = ("number",)
+
+    def __post_init__(self) -> None:
+        _positive(self.step, "step", repr(self))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "wheel", "step": float(self.step)}
+
+
+Source = Key | Keys | Button | Stick | Pointer | Tap | Look | Wheel
+
+
+def sources_of(bind: object, where: str) -> tuple[Source, ...]:
+    """Return what `bind=` names: one source, or a list of them; TypeError for anything else."""
+    if bind is None:
+        return ()
+    sources = tuple(bind) if isinstance(bind, list | tuple) else (bind,)
+    for source in sources:
+        if not isinstance(source, Source):
+            meant = f"Key({source!r})" if isinstance(source, str) else 'one of Key("w"), Stick("left") and the like'
+            raise TypeError(f"{where}: bind takes no {source!r}; write {meant}, or a list of them")
+    return sources
+
+
+def to_json(sources: Sequence[Source]) -> dict[str, Any]:
+    """Return what a JSON Schema says of bindings: one keyword, or nothing where there are none."""
+    return {KEYWORD: [source.to_json() for source in sources]} if sources else {}
+
+
+def check_value(sources: Sequence[Source], hint: Any, default: object, limits: Limits, where: str) -> None:
+    """See that each source can set a value of this type; TypeError that says what could."""
+    for source in sources:
+        if not source.shapes:
+            raise TypeError(f'{where}: {source!r} goes above a method: @event(name="…", bind={source!r})')
+        if isinstance(source, Stick) and source.speed is not None:
+            raise TypeError(f"{where}: {source!r}: speed is for an event's dx and dy; a value goes to its own ends")
+        if _shape(hint) not in source.shapes:
+            raise TypeError(f"{where}: {source!r} sets {_wanted(source)}, not {type_name(hint)}")
+        if default is None and not isinstance(source, Pointer):
+            raise TypeError(f"{where}: {source!r} goes from the default to an end, and None is no number")
+    if any(isinstance(source, Wheel) for source in sources) and len({type(source) for source in sources}) > 1:
+        raise TypeError(
+            f"{where}: Wheel changes a value for good, the others until they are let go; keep one of the two"
+        )
+    if _shape(hint) == "number" and sources and not isinstance(sources[0], Wheel):
+        _check_ends(sources[0], limits, where)
+
+
+def _check_ends(source: Source, limits: Limits, where: str) -> None:
+    """See that the ends an axis goes to are values of the field's; without limits they are its default ± 1."""
+    if limits.choices is not None:
+        raise TypeError(f"{where}: {source!r} goes from end to end, which choices don't have; use ge and le")
+    if limits.given("gt", "lt"):
+        raise TypeError(f"{where}: {source!r} goes to the ends, which gt and lt leave out; use ge and le")
+    if len(limits.given("ge", "le")) == 1:
+        raise TypeError(f"{where}: {source!r} goes to both ends; give ge and le")
+
+
+def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: str) -> None:
+    """See that an event can be sent by each source; `parameters` says of each whether it has to be sent."""
+    for source in sources:
+        if isinstance(source, Keys | Wheel):
+            raise TypeError(
+                f"{where}: {source!r} sets a value; give it to a parameter: "
+                f"level: float = InputField(default=0.0, ge=-1.0, le=1.0, bind={source!r})"
+            )
+        if isinstance(source, Stick) and source.axis:
+            raise TypeError(f"{where}: {source!r}: an event gets both axes, as dx and dy; leave out the axis")
+        filled = _filled(source, parameters)
+        for name in filled:
+            if name not in parameters:
+                raise TypeError(f"{where}: {source!r} fills {filled[0]} and {filled[1]}; add {name}: float")
+        for name, required in parameters.items():
+            if required and name not in filled:
+                raise TypeError(f"{where}: {source!r} can't know {name}; give it a default")
+
+
+def filled(sources: Sequence[Source], parameters: Sequence[str]) -> set[str]:
+    """Name the parameters of an event that its sources fill."""
+    return {name for source in sources for name in _filled(source, parameters)}
+
+
+def check_together(sources: Sequence[Source], where: str) -> None:
+    """See that the pointer has one meaning; TypeError where one binding locks it in and another wants its place."""
+    looks = [source for source in sources if isinstance(source, Look)]
+    places = [source for source in sources if isinstance(source, Pointer)]
+    if looks and places:
+        raise TypeError(f"{where}: {looks[0]!r} takes the mouse away from {places[0]!r}; bind one of them")
+
+
+def _filled(source: Source, parameters: Sequence[str] | dict[str, bool]) -> tuple[str, ...]:
+    match source:
+        case Look() | Stick():
+            return ("dx", "dy")
+        case Pointer():
+            return ("x", "y")
+        case Tap() if "x" in parameters and "y" in parameters:
+            return ("x", "y")
+    return ()
+
+
+def _shape(hint: Any) -> Shape | None:
+    options = [option for option in union_options(hint) if option is not type(None)]
+    if len(options) != 1:
+        return None
+    kind = options[0]
+    if get_origin(kind) is tuple and get_args(kind) == (float, float):
+        return "pair" if len(union_options(hint)) == 1 else "place"
+    if kind is bool:
+        return "switch"
+    return "number" if kind in (int, float) else None
+
+
+def _wanted(source: Source) -> str:
+    words = {
+        "switch": "bool",
+        "number": "float",
+        "pair": "tuple[float, float]",
+        "place": "tuple[float, float] | None",
+    }
+    return " or ".join(words[shape] for shape in source.shapes)
+
+
+def _positive(value: float, name: str, where: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{where}: {name} is a number above 0, not {value!r}")
