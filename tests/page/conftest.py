@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, sync_playwright
 
 from .fake_server import FakeServer
 
@@ -53,7 +53,7 @@ def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def open_page(browser: Browser, url: str, *, bypass_csp: bool = False) -> Iterator[Page]:
+def open_page(browser: Browser, url: str, *, bypass_csp: bool = False, phone: bool = False) -> Iterator[Page]:
     """Open a page that fails the test if its console or scripts complain, of anything but an unreachable server."""
     complaints: list[str] = []
 
@@ -61,7 +61,8 @@ def open_page(browser: Browser, url: str, *, bypass_csp: bool = False) -> Iterat
         if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
             complaints.append(message.text)
 
-    page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 800}, bypass_csp=bypass_csp)
+    size = ViewportSize(width=390, height=844) if phone else ViewportSize(width=1280, height=800)
+    page = browser.new_page(base_url=url, viewport=size, bypass_csp=bypass_csp, has_touch=phone, is_mobile=phone)
     page.set_default_timeout(TIMEOUT_MS)
     page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))

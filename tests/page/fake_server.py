@@ -88,7 +88,7 @@ class FakeServer:
         self.url = ""
         self._sockets: set[WebSocket] = set()
         self._applied = 0
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
@@ -149,8 +149,8 @@ class FakeServer:
         def found() -> list[dict[str, Any]]:
             return [message.data for message in self.received if message.type == kind and check(message.data)]
 
-        with self._changed:
-            assert self._changed.wait_for(found, 10), f"no such {kind}; received {self.received[-5:]}"
+        with self.changed:
+            assert self.changed.wait_for(found, 10), f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
 
     def _for_each(self, action: Callable[[WebSocket], Awaitable[None]]) -> None:
@@ -273,9 +273,9 @@ class FakeServer:
         while True:
             message = json.loads(await client.receive_text())
             received = Received(message["type"], message.get("data", {}), message.get("id"))
-            with self._changed:
+            with self.changed:
                 self.received.append(received)
-                self._changed.notify_all()
+                self.changed.notify_all()
             if received.type == "reactor.ping":
                 await send(client, "reactor.pong", t=received.data["t"], server_us=time.time_ns() // 1000)
             elif not received.type.startswith("reactor."):

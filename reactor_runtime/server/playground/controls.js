@@ -47,7 +47,7 @@ export class Controls {
   #build(events) {
     const ofStyle = (style) => events.filter((event) => event.style === style);
     const forms = ofStyle("form");
-    const action = ({ name, event, specs }) => makeAction(name, event.description, specs, this.#send, forms.length > OPEN_FORMS);
+    const action = ({ name, event, specs }) => makeAction(name, event.description, specs, this.#send, forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"]);
     this.#live = ofStyle("live").map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
     this.#fieldset.replaceChildren(
       ...group("live", this.#live.map(({ root }) => root)),

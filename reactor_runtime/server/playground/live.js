@@ -2,6 +2,7 @@
 
 import { el, humanise } from "./dom.js";
 import { ConnectionLost } from "./client/reactor.js";
+import { newestSender } from "./client/newest.js";
 import { about, makeRow } from "./row.js";
 
 const SETTLE_MS = 250; // the state message follows the reply closely; until then the user's value stands
@@ -113,29 +114,4 @@ export class LiveControl {
     this.root.toggleAttribute("data-edited", edited);
     this.root.dispatchEvent(new Event("controlchange", { bubbles: true }));
   }
-}
-
-/** Sends values one at a time and at most one per repaint; of those that wait only the newest goes. */
-function newestSender(send) {
-  let next = null;
-  let inFlight = false;
-  let cooling = false;
-  const pump = async () => {
-    if (!next || inFlight || cooling) return;
-    const { value, inputAt } = next;
-    next = null;
-    inFlight = cooling = true;
-    requestAnimationFrame(() => {
-      cooling = false;
-      pump();
-    });
-    await send(value, inputAt);
-    inFlight = false;
-    pump();
-  };
-  const push = (value) => {
-    next = { value, inputAt: performance.now() };
-    pump();
-  };
-  return { push, get busy() { return inFlight || next !== null; } };
 }

@@ -2,12 +2,14 @@
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
+import { Guests } from "./guests.js";
 import { meaning, Status } from "./status.js";
 import { Tracks } from "./tracks.js";
 
 const session = connect(location.href, { watch: true });
 const tracks = new Tracks(byId("tracks"), session);
 const status = new Status();
+const guests = new Guests(byId("tracks").parentElement);
 let panels = null; // promise of them
 
 const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
@@ -20,16 +22,18 @@ function withPanels(use) {
 
 const log = (...entry) => withPanels((here) => here.log.add(...entry));
 
-on("session", ({ session: id, role, model, schema, state }) => {
+on("session", (welcome) => {
+  const { session: id, role, model, schema, state } = welcome;
   status.model = model ?? "Reactor";
   status.turnEnds = null;
   tracks.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, listen }) => {
+  withPanels(({ controls, figures, listen, send }) => {
     const hasSound = session.sound.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     listen.available = hasSound;
+    if (session.role) guests.invite(welcome, send); // else it has ended meanwhile
   });
 });
 
@@ -43,6 +47,7 @@ on("status", (now) => {
   if (phase === "closed" && opened && !told) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
   if (shown.role) status.overPicture = tracks.awaited;
+  if (!role) guests.leave();
   if (phase !== "connecting") withPanels(({ controls }) => (controls.enabled = role === "controller"));
 });
 
@@ -54,7 +59,10 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("stopping", (said) => log("note", said.message, said));
-on("state", (changes) => withPanels(({ controls }) => controls.follow(changes)));
+on("state", (changes) => {
+  withPanels(({ controls }) => controls.follow(changes));
+  guests.follow(changes);
+});
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => error.code === "model_error" || log("error", error.message || error.code, error)); // "ended" says it
 on("ignored", ({ what, why }) => log("note", what, why));

@@ -10,10 +10,11 @@ export function makePanels(session) {
   const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
   const figures = new Figures(byId("figures"), session);
   const listen = new ListenButton(byId("listen"), session, (error) => log.add("error", `No sound: ${error.message}`));
-  const controls = new Controls(byId("controls"), byId("reset-all"), async (type, data, inputAt) => {
+  const send = async (type, data, inputAt) => {
     const reply = await session.send(type, data, { inputAt });
     if (reply.message) log.add("reply", reply.message.type, reply.message.data);
     return reply;
-  });
-  return { log, figures, listen, controls };
+  };
+  const controls = new Controls(byId("controls"), byId("reset-all"), send);
+  return { log, figures, listen, controls, send };
 }

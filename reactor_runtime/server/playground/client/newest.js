@@ -1,0 +1,27 @@
+/**
+ * Sends values one at a time and at most one per repaint; of those that wait only the newest goes, or what `merge(waiting, newer)`
+ * makes of them. `send(value, inputAt)` returns a promise that never rejects.
+ */
+export function newestSender(send, merge = (waiting, newer) => newer) {
+  let next = null;
+  let inFlight = false;
+  let cooling = false;
+  const pump = async () => {
+    if (!next || inFlight || cooling) return;
+    const { value, inputAt } = next;
+    next = null;
+    inFlight = cooling = true;
+    requestAnimationFrame(() => {
+      cooling = false;
+      pump();
+    });
+    await send(value, inputAt);
+    inFlight = false;
+    pump();
+  };
+  const push = (value) => {
+    next = { value: next ? merge(next.value, value) : value, inputAt: performance.now() };
+    pump();
+  };
+  return { push, get busy() { return inFlight || next !== null; } };
+}

@@ -1,0 +1,54 @@
+/** Keys, by their place on the keyboard: held until they come up, or until nobody can know any more whether they did. */
+
+const TEXT = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio], [type=button])";
+const OWN = "button, summary, input, a[href], [tabindex]"; // what arrows, Space and Enter do something to when it has the focus
+const MOVING = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
+
+const codeOf = ({ code }) => code.replace(/^(Shift)(Left|Right)$/, "$1");
+
+export class Keyboard {
+  #bound = new Map(); // code → listeners
+  #held = new Set();
+
+  /** `changed(down)` for each press and release; a key that repeats is one press. */
+  on(code, changed) {
+    this.#bound.set(code, [...(this.#bound.get(code) ?? []), changed]);
+  }
+
+  listen(signal) {
+    if (!this.#bound.size) return;
+    window.addEventListener("keydown", (event) => this.#down(event), { signal });
+    window.addEventListener("keyup", (event) => this.#up(event), { signal });
+    document.addEventListener("focusin", ({ target }) => target.matches(TEXT) && this.letGo(), { signal });
+  }
+
+  letGo() {
+    for (const code of [...this.#held]) this.#release(code);
+  }
+
+  #down(event) {
+    const code = codeOf(event);
+    const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
+    if (!this.#bound.has(code) || shortcut || keptBy(event.target, code)) return;
+    event.preventDefault(); // it doesn't scroll
+    if (event.repeat || this.#held.has(code)) return;
+    this.#held.add(code);
+    for (const changed of this.#bound.get(code)) changed(true);
+  }
+
+  /** Where there is a Meta key, browsers don't tell of others that come up while it is down. */
+  #up(event) {
+    if (event.key === "Meta") this.letGo();
+    this.#release(codeOf(event));
+  }
+
+  #release(code) {
+    if (!this.#held.delete(code)) return;
+    for (const changed of this.#bound.get(code)) changed(false);
+  }
+}
+
+function keptBy(target, code) {
+  if (!(target instanceof Element)) return false;
+  return target.closest(TEXT) !== null || (MOVING.test(code) && target.closest(OWN) !== null);
+}
