@@ -6,18 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from math import cos, pi, sin
 from typing import Any
 
 import numpy as np
 from reactor_runtime.interface import (
+    Button,
     InputField,
     InputState,
+    Key,
+    Keys,
+    Look,
     ModelMessage,
     Output,
     ReactorPipeline,
+    Stick,
     Video,
+    Wheel,
     connected,
     event,
 )
@@ -25,16 +31,9 @@ from reactor_runtime.interface import (
 from landscape import SEA, SIZE, Landscape
 from view import Eye, View
 
-# What held keys do, named as browsers name them: walk, turn, climb.
-KEYS = {
-    "ArrowUp": (1, 0, 0),
-    "ArrowDown": (-1, 0, 0),
-    "ArrowLeft": (0, -1, 0),
-    "ArrowRight": (0, 1, 0),
-    "PageUp": (0, 0, 1),
-    "PageDown": (0, 0, -1),
-}
 LIGHTS = 20
+WALK, RUN = 40, 90  # cells a second
+STEEPEST = 0.5  # radians up or down that one can look
 
 
 # What clients see. Each field is a track; its name is what they know it by.
@@ -51,19 +50,40 @@ class Found(ModelMessage):
 
 
 # What clients may change: a control on the page for each field. The model changes them too, and the page follows:
-# watch the hour.
+# watch the hour. What is bound to keys or a gamepad goes back to its default when they are let go.
 class MyState(InputState):
-    walk: float = InputField(default=0.6, ge=-1.0, le=1.0, description="Forward, or back")
-    turn: float = InputField(default=0.0, ge=-1.0, le=1.0, description="To the left, or to the right")
-    climb: float = InputField(default=0.3, ge=0.0, le=1.0, description="How high above the ground")
+    walk: float = InputField(
+        default=0.0,
+        ge=-1.0,
+        le=1.0,
+        description="Forward, or back",
+        bind=[Keys("s", "w"), Keys("down", "up"), Stick("left", "y")],
+    )
+    sidestep: float = InputField(
+        default=0.0,
+        ge=-1.0,
+        le=1.0,
+        description="To the right, or to the left",
+        bind=[Keys("a", "d"), Stick("left", "x")],
+    )
+    turn: float = InputField(
+        default=0.0, ge=-1.0, le=1.0, description="Round to the right, or to the left", bind=Keys("left", "right")
+    )
+    run: bool = InputField(default=False, description="Faster", bind=[Key("shift"), Button("lt")])
+    climb: float = InputField(
+        default=0.3, ge=0.0, le=1.0, description="How high above the ground", bind=Wheel(step=0.05)
+    )
+    wander: bool = InputField(default=True, description="Walk by itself, until somebody does")
     hour: float = InputField(default=17.0, ge=0.0, le=24.0, description="Time of day")
     clock: bool = InputField(default=True, description="Let time pass, a day in two minutes")
     # A leading underscore keeps a field to ourselves: it belongs to the session, clients don't see it.
-    _keys: frozenset[str] = frozenset()
     _eye: Eye = field(default_factory=lambda: Eye(x=500.0, y=700.0, z=80.0, heading=2.9))
     _lights: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
     _speed: float = 0.0
+    _slide: float = 0.0
     _spin: float = 0.0
+    _lift: float = 0.0  # above where one would stand, and how fast that grows
+    _rise: float = 0.0
     _since_hour: float = 0.0
 
 
@@ -86,16 +106,20 @@ class MyModel(ReactorPipeline):
         heights = self.land.height_at(places[:, 0], places[:, 1]) + 8
         self.state._lights = np.column_stack([places, heights])
 
-    # Keys work beside the sliders: a client sends key_down once, and key_up when it is let go.
-    @event(name="key_down", description="Hold a key")
-    def key_down(self, key: str = InputField(default="ArrowUp", choices=list(KEYS))) -> None:
-        self.state._keys |= {key}
+    # How far the mouse has moved since the event before, as radians; nothing of it is lost.
+    @event(name="look", description="Look around, to the right and down", bind=[Look(), Stick("right")])
+    def look(self, dx: float = 0.0, dy: float = 0.0) -> None:
+        eye = self.state._eye
+        eye.heading = (eye.heading + dx) % (2 * pi)
+        eye.pitch = min(max(eye.pitch - dy, -STEEPEST), STEEPEST)
+        self.state.wander = False
 
-    @event(name="key_up", description="Let a key go")
-    def key_up(self, key: str = InputField(default="ArrowUp", choices=list(KEYS))) -> None:
-        self.state._keys -= {key}
+    @event(name="jump", description="Leap", bind=[Key("space"), Button("a")])
+    def jump(self) -> None:
+        if self.state._lift == 0:
+            self.state._rise = 34.0
 
-    @event(name="elsewhere", description="Wake up somewhere else")
+    @event(name="elsewhere", description="Wake up somewhere else", bind=[Key("e"), Button("y")])
     def elsewhere(self) -> None:
         eye = self.state._eye
         eye.x, eye.y, eye.heading = (eye.x + 0.38 * SIZE) % SIZE, (eye.y + 0.27 * SIZE) % SIZE, eye.heading + 2
@@ -110,24 +134,29 @@ class MyModel(ReactorPipeline):
             self.pick_up_lights()
             self.pass_time(1 / self.fps)
             hour = (self.state.hour + self.state._since_hour) % 24
-            yield MyOutput(main_video=self.view.draw(self.state._eye, hour, t, self.state._lights))
+            eye = replace(self.state._eye, z=self.state._eye.z + self.state._lift)
+            yield MyOutput(main_video=self.view.draw(eye, hour, t, self.state._lights))
 
     def move(self, seconds: float) -> None:
         """Walk and turn, with weight: speeds follow what is asked for, and the eye leans into curves."""
         state, eye = self.state, self.state._eye
-        keys = [KEYS[key] for key in state._keys]
-        walk, turn, climb = (sum(parts) for parts in zip((state.walk, state.turn, 0), *keys, strict=True))
-        state.climb = min(max(state.climb + 0.6 * climb * seconds, 0.0), 1.0)
-        state._speed += (max(-1, min(walk, 1)) - state._speed) * 0.08
-        state._spin += (max(-1, min(turn, 1)) - state._spin) * 0.08
-        eye.heading = (eye.heading + 0.9 * state._spin * seconds) % (2 * pi)
-        eye.tilt = 0.16 * state._spin
-        way = 50 * state._speed * seconds
-        eye.x, eye.y = (eye.x + way * cos(eye.heading)) % SIZE, (eye.y + way * sin(eye.heading)) % SIZE
+        if state.walk or state.sidestep or state.turn:
+            state.wander = False
+        fastest = RUN if state.run else WALK
+        state._speed += ((0.6 if state.wander else state.walk) * fastest - state._speed) * 0.12
+        state._slide += (state.sidestep * fastest - state._slide) * 0.12
+        state._spin += (state.turn - state._spin) * 0.12
+        eye.heading = (eye.heading + 1.2 * state._spin * seconds) % (2 * pi)
+        eye.tilt = 0.12 * state._spin + 0.0006 * state._slide
+        over, along = cos(eye.heading), sin(eye.heading)
+        way = np.array([over * state._speed - along * state._slide, along * state._speed + over * state._slide])
+        eye.x, eye.y = (np.array([eye.x, eye.y]) + way * seconds) % SIZE
         # As high as the highest ground in the next second, and not below the sea.
-        ahead = np.linspace(-5, 50 * max(state._speed, 0) + 8, 12)
-        ground = self.land.height_at(eye.x + ahead * cos(eye.heading), eye.y + ahead * sin(eye.heading)).max()
+        ahead = np.linspace(-0.1, 1, 12)
+        ground = self.land.height_at(eye.x + ahead * way[0], eye.y + ahead * way[1]).max()
         eye.z += (max(ground, SEA) + 9 + 60 * state.climb - eye.z) * 0.06
+        state._lift = max(state._lift + state._rise * seconds, 0)
+        state._rise = state._rise - 60 * seconds if state._lift else 0.0
 
     def pass_time(self, seconds: float) -> None:
         """Move the hour on in tenths: clients are told of each change, and need not be told of thirty a second."""

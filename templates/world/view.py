@@ -23,13 +23,14 @@ LIGHT = [(72, 86, 138), (78, 88, 144), (190, 148, 142), (255, 230, 194), (270, 2
 
 @dataclass
 class Eye:
-    """Where somebody looks from: the place, the height above the floor of the sea, heading and tilt in radians."""
+    """Where somebody looks from: the place, the height above the floor of the sea; heading, tilt, pitch in radians."""
 
     x: float
     y: float
     z: float
     heading: float
     tilt: float = 0.0
+    pitch: float = 0.0
 
 
 @dataclass
@@ -67,12 +68,12 @@ class View:
             eye,
             right=cos(eye.heading) - sin(eye.heading) * self.across,
             down=sin(eye.heading) + cos(eye.heading) * self.across,
-            level=0.42 * self.height + tan(eye.tilt) * self.focal * self.across,
+            level=0.42 * self.height + self.focal * (tan(eye.pitch) + tan(eye.tilt) * self.across),
         )
         zenith, haze, light = (at_hour(table, hour) for table in (ZENITH, HAZE, LIGHT))
         distance = self.distances(rays)
         picture = np.empty((self.height, self.width, 3), np.float32)
-        sky = picture[: min(self.height, int(rays.level.max()) + 1)]
+        sky = picture[: min(self.height, max(0, int(rays.level.max()) + 1))]
         self.draw_sky(sky, rays, t, zenith, haze)
         picture[len(sky) :] = haze
         self.draw_disc(picture, rays, hour, (255, 226, 160))  # the sun

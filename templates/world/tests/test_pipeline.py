@@ -2,7 +2,7 @@
 
 import sys
 from itertools import pairwise
-from math import pi
+from math import cos, pi, sin
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from reactor_runtime import PipelineExecutor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from landscape import SEA, SIZE, Landscape
-from pipeline import KEYS, LIGHTS, MyModel
+from pipeline import LIGHTS, STEEPEST, MyModel
 from view import Eye, View
 
 
@@ -51,42 +51,79 @@ def test_the_picture_moves(ex):
 
 
 def test_who_does_not_walk_stays(ex):
-    ex.send_event("set_walk", walk=0.0)
+    ex.send_event("set_wander", wander=False)
     here = ex.state._eye.x, ex.state._eye.y
     steps(ex, 30)
     assert (ex.state._eye.x, ex.state._eye.y) == here
 
 
-def test_a_held_key_turns_until_it_is_let_go(ex):
-    ex.send_event("key_down", key="ArrowRight")
+def test_it_wanders_by_itself_until_somebody_walks(ex):
+    x = ex.state._eye.x
     steps(ex, 30)
-    ex.send_event("key_up", key="ArrowRight")
-    steps(ex, 120)
+    assert ex.state._eye.x != x
+    ex.send_event("set_walk", walk=1.0)
+    steps(ex, 1)
+    ex.send_event("set_walk", walk=0.0)
+    steps(ex, 90)
+    assert not ex.state.wander
+    assert ex.state._speed == pytest.approx(0, abs=0.01)
+
+
+def test_turning_ends_when_it_is_let_go(ex):
+    ex.send_event("set_turn", turn=1.0)
+    steps(ex, 30)
+    ex.send_event("set_turn", turn=0.0)
+    steps(ex, 90)
     turned = ex.state._eye.heading - 2.9
     assert 0.5 < turned < pi
     steps(ex, 30)
     assert ex.state._eye.heading - 2.9 == pytest.approx(turned, abs=1e-3)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_does_something(ex, key):
-    ex.send_event("set_walk", walk=0.0)
-    steps(ex, 90)
-    eye = ex.state._eye
-    before = eye.x, eye.heading, eye.z
-    ex.send_event("key_down", key=key)
-    steps(ex, 20)
-    assert (eye.x, eye.heading, eye.z) != before
+def test_a_sidestep_leads_to_the_right_of_where_one_looks(ex):
+    ex.send_event("set_sidestep", sidestep=1.0)
+    x, y = ex.state._eye.x, ex.state._eye.y
+    steps(ex, 15)
+    way = ex.state._eye.x - x, ex.state._eye.y - y
+    assert way[0] * cos(2.9) + way[1] * sin(2.9) == pytest.approx(0, abs=0.1)
+    assert way[1] * cos(2.9) - way[0] * sin(2.9) > 5
 
 
-def test_an_unknown_key_is_refused(ex):
-    with pytest.raises(ValueError, match="ArrowUpp"):
-        ex.send_event("key_down", key="ArrowUpp")
+def test_who_runs_is_faster(ex):
+    ex.send_event("set_walk", walk=1.0)
+    steps(ex, 60)
+    walking = ex.state._speed
+    ex.send_event("set_run", run=True)
+    steps(ex, 60)
+    assert ex.state._speed > 2 * walking
+
+
+def test_looking_turns_the_eye_and_stops_above_and_below(ex):
+    ex.send_event("look", dx=0.25, dy=-0.1)
+    steps(ex, 1)
+    assert (ex.state._eye.heading, ex.state._eye.pitch) == (pytest.approx(3.15), pytest.approx(0.1))
+    for dy in (-3.0, 6.0):
+        ex.send_event("look", dx=0.0, dy=dy)
+        picture = steps(ex, 1)
+        assert ex.state._eye.pitch == (STEEPEST if dy < 0 else -STEEPEST)
+        assert picture.std() > 3
+
+
+def test_a_leap_ends_where_it_began(ex):
+    steps(ex, 1)
+    ex.send_event("jump")
+    lifts = []
+    for _ in range(60):
+        steps(ex, 1)
+        lifts.append(ex.state._lift)
+    assert max(lifts) > 5
+    assert lifts[-1] == 0
 
 
 def test_a_light_on_the_way_is_found_and_goes_out(ex):
+    before = len(ex.messages)
     steps(ex, 240)
-    (found,) = ex.messages
+    (found,) = ex.messages[before:]
     assert (found.type, found.data) == ("found", {"found": 1, "left": LIGHTS - 1})
     assert len(ex.state._lights) == LIGHTS - 1
 
