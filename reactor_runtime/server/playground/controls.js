@@ -37,6 +37,17 @@ export class Controls {
     for (const control of this.#live) control.restart(state[control.field]);
   }
 
+  /** What differs from the defaults, by field. */
+  get values() {
+    return Object.fromEntries(this.#live.map(({ field, changed }) => [field, changed]).filter(([, value]) => value !== undefined));
+  }
+
+  /** Set fields as if by hand; returns the names of those there are no controls for. */
+  set(values) {
+    for (const control of this.#live) if (Object.hasOwn(values, control.field)) control.set(values[control.field]);
+    return Object.keys(values).filter((name) => !this.#live.some(({ field }) => field === name));
+  }
+
   /** Show the fields that changed. */
   follow(state) {
     for (const control of this.#live) {

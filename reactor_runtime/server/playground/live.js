@@ -45,9 +45,18 @@ export class LiveControl {
     }
   }
 
-  reset() {
-    this.#row.widget.write(this.#spec.default);
+  /** What the model has; undefined while that is the default. */
+  get changed() {
+    return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default) ? undefined : this.#known;
+  }
+
+  set(value) {
+    this.#row.widget.write(value);
     this.#commit();
+  }
+
+  reset() {
+    this.set(this.#spec.default);
   }
 
   /** The model's value, from reactor.state; waits while the user is at it. */

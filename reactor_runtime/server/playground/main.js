@@ -6,6 +6,7 @@ import { Guests } from "./guests.js";
 import { meaning, Status } from "./status.js";
 import { Tracks } from "./tracks.js";
 
+if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 const session = connect(location.href, { watch: true });
 const tracks = new Tracks(byId("tracks"), session);
 const status = new Status();
@@ -16,7 +17,7 @@ const on = (name, listener) => session.addEventListener(name, ({ detail }) => li
 
 /** Do something with the panels, as soon as they are here. */
 function withPanels(use) {
-  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session));
+  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, tracks));
   panels.then(use, () => (panels = null)); // the server went meanwhile: they come with the next session
 }
 
@@ -28,12 +29,13 @@ on("session", (welcome) => {
   status.turnEnds = null;
   tracks.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, listen, send }) => {
+  withPanels(({ controls, figures, listen, send, share }) => {
     const hasSound = session.sound.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     listen.available = hasSound;
     if (session.role) guests.invite(welcome, send); // else it has ended meanwhile
+    share.then((part) => part.begin());
   });
 });
 

@@ -6,7 +6,7 @@ import { Figures } from "./figures.js";
 import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
 
-export function makePanels(session) {
+export function makePanels(session, tracks) {
   const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
   const figures = new Figures(byId("figures"), session);
   const listen = new ListenButton(byId("listen"), session, (error) => log.add("error", `No sound: ${error.message}`));
@@ -16,5 +16,10 @@ export function makePanels(session) {
     return reply;
   };
   const controls = new Controls(byId("controls"), byId("reset-all"), send);
-  return { log, figures, listen, controls, send };
+  const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
+  const failed = (words, why) => log.add("error", words, why);
+  const share = import("./parts/share.js").then(({ attach }) =>
+    attach({ session, stage: byId("tracks").parentElement, controls, pictures: canvases, failed }),
+  );
+  return { log, figures, listen, controls, send, share };
 }

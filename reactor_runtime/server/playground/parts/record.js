@@ -1,0 +1,57 @@
+/** Files of what is shown: a picture as PNG, a stretch of it as whatever film the browser can make. */
+
+const FILMS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm"];
+const BITS_PER_S = 12e6;
+
+export async function savePicture(model, canvas) {
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  if (!blob) throw new Error("the browser gives no file");
+  save(blob, `${model}-${canvas.dataset.track}-${stamp()}.png`);
+}
+
+export class Recording {
+  #recorder;
+  #pieces = [];
+
+  /** Begin with all pictures and, if it is on, sound; rejects where the browser can't. */
+  static async start(session) {
+    const type = FILMS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
+    if (!type) throw new Error("this browser makes no films");
+    const names = session.tracks.filter(({ kind, direction }) => direction === "out" && (kind === "video" || session.sound.on));
+    if (!names.length) throw new Error("there is nothing to record");
+    return new Recording(await session.stream(...firstOfEach(names)), type, session.model);
+  }
+
+  constructor(stream, mimeType, model) {
+    this.#recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_S });
+    this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    this.ended = new Promise((resolve) => {
+      this.#recorder.onstop = () => {
+        for (const track of stream.getTracks()) track.stop();
+        const type = mimeType.split(";")[0];
+        if (this.#pieces.some(({ size }) => size)) save(new Blob(this.#pieces, { type }), `${model}-${stamp()}.${type.split("/")[1]}`);
+        resolve();
+      };
+    });
+    this.#recorder.start(1000);
+  }
+
+  stop() {
+    if (this.#recorder.state !== "inactive") this.#recorder.stop();
+    return this.ended;
+  }
+}
+
+/** A film has one picture and one sound. */
+function firstOfEach(tracks) {
+  const kinds = new Map(tracks.toReversed().map((track) => [track.kind, track.name]));
+  return [...kinds.values()];
+}
+
+function save(blob, name) {
+  const href = URL.createObjectURL(blob);
+  Object.assign(document.createElement("a"), { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
+}
+
+const stamp = () => new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-");

@@ -1,0 +1,101 @@
+/** What to do with the picture: keep it, record it, enlarge it, show it to others. A bar on the stage. */
+
+import { el, setText } from "../dom.js";
+import { makeLinks } from "./links.js";
+import { Recording, savePicture } from "./record.js";
+import { style } from "./style.js";
+import { valuesIn } from "./values.js";
+
+const ICONS = {
+  snapshot: "M4 7h3l2-2h6l2 2h3v12H4zM12 10a3 3 0 1 0 .01 0z",
+  record: "M12 6a6 6 0 1 0 .01 0z",
+  link: "M9 15l6-6M7 12l-2 2a3.5 3.5 0 0 0 5 5l2-2M17 12l2-2a3.5 3.5 0 0 0-5-5l-2 2",
+  float: "M3 5h18v14H3zM12 12h7v5h-7z",
+  full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
+};
+
+/** `controls` hold the values of links, `pictures()` gives the canvases, `failed(words, why)` tells the visitor. */
+export async function attach({ session, stage, controls, pictures, failed }) {
+  await style("share.css");
+  let recording = null;
+  const clock = el("span");
+  const attempt = (words, action) => async () => {
+    try {
+      await action();
+    } catch (error) {
+      failed(words, error.message);
+    }
+  };
+  const button = (icon, title, onclick, ...more) => el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawn(icon), ...more);
+
+  const snap = button("snapshot", "Save the picture", attempt("The picture can't be saved", () => savePictures(session, pictures())));
+  const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
+  const { root: links, opener } = makeLinks(session, controls, (title) => button("link", title));
+  const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floated(session)));
+  const full = button("full", "Full screen", attempt("Full screen isn't possible", () => toggleFull(stage)));
+  record.ariaPressed = "false";
+  float.hidden = !document.pictureInPictureEnabled;
+  full.hidden = !document.fullscreenEnabled;
+  const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);
+  stage.append(bar);
+
+  async function toggle() {
+    if (recording) return recording.stop();
+    recording = await Recording.start(session);
+    record.ariaPressed = "true";
+    const began = performance.now();
+    const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
+    setText(clock, "0:00");
+    recording.ended.then(() => {
+      clearInterval(tick);
+      setText(clock, "");
+      record.ariaPressed = "false";
+      recording = null;
+    });
+  }
+
+  let linked = session.role === "viewer" ? {} : fromAddress(failed);
+  return {
+    /** A new session: in the first one that is ours to control, what the page's address says is set. */
+    begin() {
+      const hasPicture = pictures().length > 0;
+      for (const tool of [snap, float]) tool.toggleAttribute("disabled", !hasPicture);
+      if (session.role !== "controller") return;
+      for (const name of controls.set(linked)) failed("The link sets what this model doesn't have", name);
+      linked = {};
+    },
+  };
+}
+
+function fromAddress(failed) {
+  try {
+    return valuesIn(location.href);
+  } catch (error) {
+    failed(error.message);
+    return {};
+  }
+}
+
+function drawn(icon) {
+  const [svg, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", ICONS[icon]);
+  svg.append(path);
+  return svg;
+}
+
+const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
+
+const savePictures = (session, canvases) => Promise.all(canvases.map((canvas) => savePicture(session.model, canvas)));
+
+const toggleFull = (stage) => (document.fullscreenElement ? document.exitFullscreen() : stage.requestFullscreen());
+
+async function floated(session) {
+  if (document.pictureInPictureElement) return document.exitPictureInPicture();
+  const [first] = session.tracks.filter(({ kind, direction }) => kind === "video" && direction === "out");
+  const video = Object.assign(document.createElement("video"), { muted: true, srcObject: await session.stream(first.name) });
+  await video.play();
+  video.onleavepictureinpicture = () => video.srcObject.getTracks().forEach((track) => track.stop());
+  await video.requestPictureInPicture();
+}

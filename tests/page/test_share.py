@@ -1,0 +1,98 @@
+"""Keeping, recording and enlarging the picture, and links that carry values, a role or nothing but the picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+from .fake_server import FakeServer
+
+
+def open_connected(page: Page, url: str) -> None:
+    page.goto(url)
+    expect(page.locator('html[data-phase="connected"]')).to_be_attached()
+    expect(page.locator("canvas[data-seq]")).to_be_visible()
+
+
+def link(page: Page, label: str) -> str:
+    page.get_by_role("button", name="Share").click()
+    value = page.get_by_label(label, exact=True).input_value()
+    page.keyboard.press("Escape")
+    return value
+
+
+def test_the_picture_is_saved_as_it_is_on_screen(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    open_connected(page, server.url)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the picture").click()
+    assert download.value.suggested_filename.startswith("aurora-main_video-")
+    file = tmp_path / "picture.png"
+    download.value.save_as(file)
+    header = file.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (int.from_bytes(header[16:20]), int.from_bytes(header[20:24])) == (640, 480)
+
+
+def test_a_recording_is_saved_when_it_is_stopped(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    open_connected(page, server.url)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_have_attribute("aria-pressed", "true")
+    expect(record).to_contain_text("0:01")
+    with page.expect_download() as download:
+        record.click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    assert file.suffix in (".webm", ".mp4")
+    assert file.stat().st_size > 1000
+    expect(record).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_link_brings_the_values_to_whoever_opens_it(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url + "?token=secret")
+    slider = page.locator('[data-event="set_brightness"] input[type="range"]')
+    slider.fill("0.5")
+    server.wait_for("set_brightness", lambda data: data == {"brightness": 0.5})
+    expect(page.locator('[data-event="set_brightness"]')).not_to_have_attribute("data-edited", "")
+    shared = link(page, "Link with these values")
+    assert "secret" not in shared
+    assert json.loads(parse_qs(urlsplit(shared).query)["set"][0]) == {"brightness": 0.5}
+    server.received.clear()
+    open_connected(page, shared)
+    server.wait_for("set_brightness", lambda data: data == {"brightness": 0.5})
+    expect(slider).to_have_value("0.5")
+
+
+def test_a_link_that_can_t_be_used_says_why(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url + '?set={"colour":"red"}')
+    expect(page.locator("#log")).to_contain_text("The link sets what this model doesn't have")
+    expect(page.locator("#log")).to_contain_text("colour")
+    open_connected(page, server.url + "?set=brighter")
+    expect(page.locator("#log")).to_contain_text("The link's values can't be read")
+
+
+def test_links_to_watch_and_for_other_pages(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    assert link(page, "Link to watch") == f"{server.url}?role=viewer"
+    assert f'src="{server.url}?embed&amp;role=viewer"' in link(page, "For another page")
+
+
+def test_embedded_there_is_nothing_but_the_picture(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url + "?embed")
+    expect(page.locator(".bar")).to_be_hidden()
+    expect(page.locator(".side")).to_be_hidden()
+    box = page.locator(".stage").bounding_box()
+    assert box is not None
+    assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 1280, 800)
+
+
+def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    full = page.get_by_role("button", name="Full screen")
+    full.click()
+    page.wait_for_function("document.fullscreenElement?.className === 'stage'")
+    full.click()
+    page.wait_for_function("!document.fullscreenElement")
