@@ -96,3 +96,15 @@ def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeSer
     page.wait_for_function("document.fullscreenElement?.className === 'stage'")
     full.click()
     page.wait_for_function("!document.fullscreenElement")
+
+
+def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    save = page.get_by_role("button", name="Save the picture")
+    save.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("button", name="Record")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(save).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(".tools :focus")).to_have_count(0)

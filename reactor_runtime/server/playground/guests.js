@@ -9,23 +9,25 @@ const KNOWN = [
 
 export class Guests {
   #stage;
+  #send;
   #here = [];
   #session = null; // the data of reactor.welcome
 
-  /** `stage` is the element around the picture. */
-  constructor(stage) {
+  /** `stage` is the element around the picture; `send(event, data, inputAt)` gives a promise of the reply. */
+  constructor(stage, send) {
     this.#stage = stage;
+    this.#send = send;
   }
 
   /** A session begins; each part it needs gets {send, session, stage} and gives {follow, detach}. */
-  async invite(session, send) {
+  async invite(session) {
     this.leave();
     if (session.role !== "controller") return;
     this.#session = session;
     for (const { load } of KNOWN.filter(({ isNeeded }) => isNeeded(session))) {
       const { attach } = await load();
       if (this.#session !== session) return;
-      this.#here.push(attach({ send, session, stage: this.#stage }));
+      this.#here.push(attach({ send: this.#send, session, stage: this.#stage }));
     }
   }
 

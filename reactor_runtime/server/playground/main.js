@@ -2,7 +2,6 @@
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
-import { Guests } from "./guests.js";
 import { meaning, Status } from "./status.js";
 import { Tracks } from "./tracks.js";
 
@@ -10,7 +9,6 @@ if (new URLSearchParams(location.search).has("embed")) document.documentElement.
 const session = connect(location.href, { watch: true });
 const tracks = new Tracks(byId("tracks"), session);
 const status = new Status();
-const guests = new Guests(byId("tracks").parentElement);
 let panels = null; // promise of them
 
 const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
@@ -29,12 +27,12 @@ on("session", (welcome) => {
   status.turnEnds = null;
   tracks.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, listen, send, share }) => {
+  withPanels(({ controls, figures, listen, guests, share }) => {
     const hasSound = session.sound.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     listen.available = hasSound;
-    if (session.role) guests.invite(welcome, send); // else it has ended meanwhile
+    if (session.role) guests.invite(welcome); // else it has ended meanwhile
     share.then((part) => part.begin());
   });
 });
@@ -49,8 +47,11 @@ on("status", (now) => {
   if (phase === "closed" && opened && !told) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
   if (shown.role) status.overPicture = tracks.awaited;
-  if (!role) guests.leave();
-  if (phase !== "connecting") withPanels(({ controls }) => (controls.enabled = role === "controller"));
+  if (phase === "connecting") return;
+  withPanels(({ controls, guests }) => {
+    controls.enabled = role === "controller";
+    if (!role) guests.leave();
+  });
 });
 
 /** What is remembered until there is a session again. */
@@ -61,10 +62,7 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("stopping", (said) => log("note", said.message, said));
-on("state", (changes) => {
-  withPanels(({ controls }) => controls.follow(changes));
-  guests.follow(changes);
-});
+on("state", (changes) => withPanels(({ controls, guests }) => [controls, guests].forEach((part) => part.follow(changes))));
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => error.code === "model_error" || log("error", error.message || error.code, error)); // "ended" says it
 on("ignored", ({ what, why }) => log("note", what, why));

@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
 import { Figures } from "./figures.js";
+import { Guests } from "./guests.js";
 import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
 
@@ -16,10 +17,11 @@ export function makePanels(session, tracks) {
     return reply;
   };
   const controls = new Controls(byId("controls"), byId("reset-all"), send);
+  const stage = byId("tracks").parentElement;
   const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
   const failed = (words, why) => log.add("error", words, why);
   const share = import("./parts/share.js").then(({ attach }) =>
-    attach({ session, stage: byId("tracks").parentElement, controls, pictures: canvases, failed }),
+    attach({ session, stage, controls, pictures: canvases, failed }),
   );
-  return { log, figures, listen, controls, send, share };
+  return { log, figures, listen, controls, guests: new Guests(stage, send), share };
 }

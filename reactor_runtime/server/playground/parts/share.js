@@ -37,6 +37,7 @@ export async function attach({ session, stage, controls, pictures, failed }) {
   float.hidden = !document.pictureInPictureEnabled;
   full.hidden = !document.fullscreenEnabled;
   const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);
+  oneStop(bar, [snap, record, opener, float, full]);
   stage.append(bar);
 
   async function toggle() {
@@ -65,6 +66,21 @@ export async function attach({ session, stage, controls, pictures, failed }) {
       linked = {};
     },
   };
+}
+
+/** Let Tab reach a bar once, and the arrows move within it, as toolbars do. */
+function oneStop(bar, tools) {
+  for (const tool of tools) tool.tabIndex = tool === tools[0] ? 0 : -1;
+  bar.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const usable = tools.filter((tool) => !tool.hidden && !tool.disabled);
+    const at = usable.indexOf(event.target);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = usable.at((at + step) % usable.length);
+    for (const tool of tools) tool.tabIndex = tool === next ? 0 : -1;
+    next.focus();
+  });
 }
 
 function fromAddress(failed) {
