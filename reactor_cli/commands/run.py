@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import access as strangers
-from reactor_cli import console
+from reactor_cli import console, gpus
 from reactor_cli.options import (
     Directory,
     Overrides,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from reactor_runtime.server.access import Access
     from reactor_runtime.server.run import Listening, Loading, Ready
 
-MOST_SESSIONS = 64
 MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
 EPILOG = """
@@ -39,6 +38,8 @@ Examples:
   reactor run --set width=1280         override a value of config.yml
   reactor run --set train.lr=1.0e-3    a value inside a mapping; values are YAML
   reactor run --host 0.0.0.0 --token auto    let other machines in, with a token
+  reactor run --sessions 2             two controllers at once, a model each
+  reactor run --gpus 0,1               the same, with a GPU each
 
 \b
 Exit codes: 0 stopped; 1 the model failed while serving; 2 the command, the
@@ -87,14 +88,8 @@ def run(
     root_path: strangers.RootPath = "",
     proxies: strangers.Proxies = "",
     dev: strangers.Dev = False,
-    sessions: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number(1, MOST_SESSIONS),
-            metavar="N",
-            help="How many may use the model at once: it is loaded N times.",
-        ),
-    ] = 1,
+    sessions: gpus.Sessions = None,
+    gpu_list: gpus.Gpus = "",
     step_timeout: Annotated[
         int,
         typer.Option(
@@ -132,6 +127,8 @@ def run(
     settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))
     values = config.load(checked.config_path, overrides or [])
+    gpu_names = gpus.parse_gpus(gpu_list)
+    sessions = gpus.count_sessions(sessions, gpu_names)
     access = strangers.parse_access(
         token=token,
         hosts=allow_host or [],
@@ -161,6 +158,7 @@ def run(
         max_viewers=max_viewers,
         limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
         sessions=sessions,
+        gpus=gpu_names,
         step_timeout_s=step_timeout,
         drain_timeout_s=drain_timeout,
         log_level=log_level,
@@ -216,7 +214,8 @@ class Announcer:
     def ready(self, ready: Ready) -> None:
         """Print how long loading took, and how many engines serve if there are several."""
         which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
-        console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s")
+        gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""
+        console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}")
 
 
 def _open_browser(url: str) -> None:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from reactor_runtime.seam.ring import create_memory
 
@@ -20,11 +20,17 @@ class EngineProcess:
     """Start `python -m reactor_runtime.engine` with one end of a new seam; keep the other as `socket` and `memory_fd`.
 
     The child inherits stdin, the process group, and without `output_fd` stdout and stderr, so that `breakpoint()` works
-    in a model. Start it
-    from the thread that lives longest: the kernel ends the child when that thread ends.
+    in a model, and the environment, with the `variables` in place of their like. Start it from the thread that lives
+    longest: the kernel ends the child when that thread ends.
     """
 
-    def __init__(self, output_fd: int | None = None, nudges: socket.socket | None = None, life: int = 0) -> None:
+    def __init__(
+        self,
+        output_fd: int | None = None,
+        variables: Mapping[str, str] | None = None,
+        nudges: socket.socket | None = None,
+        life: int = 0,
+    ) -> None:
         with contextlib.ExitStack() as unless_started:
             self.memory_fd = create_memory()
             unless_started.callback(os.close, self.memory_fd)
@@ -40,6 +46,7 @@ class EngineProcess:
                     pass_fds=(theirs.fileno(), self.memory_fd, *([] if nudges is None else [nudge_fd])),
                     stdout=output_fd,
                     stderr=output_fd,
+                    env={**os.environ, **variables} if variables else None,
                 )
             unless_started.pop_all()
         ours.setblocking(False)

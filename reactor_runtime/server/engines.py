@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from reactor_runtime.errors import ClassError, ReactorError
 from reactor_runtime.seam.messages import Load
+from reactor_runtime.seam.process import EngineProcess
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.fanout import Fanout
@@ -32,11 +34,14 @@ class _Engine:
 class Engines:
     """Run as many engines as the lobby's rules say; one that is broken for good leaves the others to serve."""
 
-    def __init__(self, lobby: Lobby, load: Load, encoder: Encoder, *, step_timeout_s: float) -> None:
+    def __init__(
+        self, lobby: Lobby, load: Load, encoder: Encoder, *, step_timeout_s: float, gpus: Sequence[str] = ()
+    ) -> None:
         self._lobby = lobby
         self._load = load
         self._encoder = encoder
         self._step_timeout_s = step_timeout_s
+        self._gpus = gpus
         self._loading = asyncio.Lock()
         self._engines = [self._open() for _ in range(lobby.rules.engines)]
 
@@ -73,16 +78,22 @@ class Engines:
             if engine.relay is not None:
                 await asyncio.to_thread(engine.relay.close)
 
+    def gpu(self, number: int) -> str:
+        """Name the GPU that the engine of this number sees, "" where that isn't ours to say; they take turns."""
+        return self._gpus[(number - 1) % len(self._gpus)] if self._gpus else ""
+
     def _open(self) -> _Engine:
-        rules = self._lobby.rules
-        ids = rules.ids(len(self._lobby.halls) + 1)
+        rules, number = self._lobby.rules, len(self._lobby.halls) + 1
+        ids, gpu = rules.ids(number), self.gpu(number)
         relay = Relay(lambda: _ids(hall)) if self._load.log_format == "json" else None
         supervisor = Supervisor(
             replace(self._load, engine=ids.get("engine", "")),
             rules.clock,
             encoder=self._encoder,
             loading=self._loading,
-            output_fd=None if relay is None else relay.fd,
+            start=partial(
+                EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None
+            ),
             step_timeout_s=self._step_timeout_s,
             ids=ids,
         )

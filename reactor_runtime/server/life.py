@@ -24,7 +24,7 @@ ABORT_S = 2.0
 
 
 class Life:
-    """Start the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
+    """`start` the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
 
     `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with. `ids`
     are fields of what is logged of it.
@@ -34,14 +34,14 @@ class Life:
         self,
         receive: Callable[[seam.Message, RingReader], None],
         clock: Clock,
-        output_fd: int | None = None,
+        start: Callable[..., EngineProcess],
         *,
         step_timeout_s: float,
         encoder: Encoder,
         ids: Mapping[str, str],
     ) -> None:
         self.number = encoder.next_life()
-        self.process = EngineProcess(output_fd, encoder.engines_end, self.number)
+        self.process = start(nudges=encoder.engines_end, life=self.number)
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None

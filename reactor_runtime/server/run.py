@@ -74,11 +74,12 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """How long an engine took to load the model, and how many of how many serve."""
+    """How long an engine took to load the model, how many of how many serve, and which GPU it was told to use."""
 
     load_s: float
     ready: int = 1
     engines: int = 1
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ class ServeOptions:
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
     sessions: int = 1
+    gpus: tuple[str, ...] = ()
     step_timeout_s: float = 0.0
     drain_timeout_s: float = 0.0
     log_level: str = "info"
@@ -160,7 +162,9 @@ class Service:
             options.log_format,
             options.trace is not None,
         )
-        self._engines = Engines(self._lobby, load, self._encoder, step_timeout_s=options.step_timeout_s)
+        self._engines = Engines(
+            self._lobby, load, self._encoder, step_timeout_s=options.step_timeout_s, gpus=options.gpus
+        )
         self._uploads = Uploads(self._lobby)
 
     async def run(self, sock: socket.socket) -> None:
@@ -189,8 +193,9 @@ class Service:
             if isinstance(result, Exception):
                 raise result
 
-    def _on_ready(self, hall: Hall, load_s: float) -> None:  # noqa: ARG002  (the signature the lobby calls)
-        self._options.on_ready(Ready(load_s, self._lobby.halls.ready, len(self._lobby.halls)))
+    def _on_ready(self, hall: Hall, load_s: float) -> None:
+        halls = self._lobby.halls
+        self._options.on_ready(Ready(load_s, halls.ready, len(halls), self._engines.gpu(hall.number)))
 
     def _http_config(self, port: int) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby), self._clock, self._connections)

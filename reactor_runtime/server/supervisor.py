@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.seam import messages as seam
+from reactor_runtime.seam.process import EngineProcess
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.life import Life
@@ -56,7 +57,7 @@ class Supervisor:
         *,
         encoder: Encoder,
         loading: asyncio.Lock,
-        output_fd: int | None = None,
+        start: Callable[..., EngineProcess],
         step_timeout_s: float = 0.0,
         ids: Mapping[str, str] = NO_IDS,
     ) -> None:
@@ -68,7 +69,7 @@ class Supervisor:
         self._load = load
         self._clock = clock
         self._loading = loading
-        self._output_fd = output_fd
+        self._start = start
         self._encoder = encoder
         self._step_timeout_s = step_timeout_s
         self._ids = ids
@@ -122,7 +123,7 @@ class Supervisor:
             life = self._life = Life(
                 lambda message, ring: self._receive(message, ring, listener),
                 self._clock,
-                self._output_fd,
+                self._start,
                 step_timeout_s=self._step_timeout_s,
                 encoder=self._encoder,
                 ids=self._ids,
