@@ -38,13 +38,11 @@ class _Reported(Collector):
     def collect(self) -> Iterator[Metric]:
         report, figures = self._report, self._report.figures
         yield _build(report.model)
-        states = {phase.value: int(phase is report.phase) for phase in EnginePhase}
-        yield _gauges("reactor_engine_state", "1 for the state the model's process is in", "state", states)
+        yield from self._engines()
         yield GaugeMetricFamily("reactor_sessions_active", "Sessions that run", report.active)
         yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers that wait in line", report.waiting)
         yield GaugeMetricFamily("reactor_viewers", "Viewers that are connected", report.viewers)
         yield _counts("reactor_sessions", "Sessions that ended, and why", "reason", figures.sessions.counts)
-        yield CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", report.restarts)
         yield _counts("reactor_errors", "Errors that clients were told of", "code", figures.errors.counts)
         yield from self._frames()
         yield from self._traffic()
@@ -53,6 +51,17 @@ class _Reported(Collector):
         about = "Time from an input's arrival until the first frame that shows it was shown"
         yield _times("reactor_input_to_picture", about, figures.input_s)
         yield _times("reactor_send", "Time until a socket was ready again after a frame or sound", figures.send_s)
+
+    def _engines(self) -> Iterator[Metric]:
+        about = "1 for the state the model's process is in"
+        states = GaugeMetricFamily("reactor_engine_state", about, labels=["engine", "state"])
+        restarts = CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", labels=["engine"])
+        for engine in self._report.engines:
+            for phase in EnginePhase:
+                states.add_metric([str(engine.number), phase.value], int(phase is engine.phase))
+            restarts.add_metric([str(engine.number)], engine.losses)
+        yield states
+        yield restarts
 
     def _frames(self) -> Iterator[Metric]:
         figures, frames = self._report.figures, self._report.figures.frames
@@ -75,13 +84,6 @@ class _Reported(Collector):
 def _build(model: str) -> Metric:
     family = GaugeMetricFamily("reactor_build_info", "Always 1: what runs", labels=["version", "python", "model"])
     family.add_metric([version(), platform.python_version(), model], 1)
-    return family
-
-
-def _gauges(name: str, about: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = GaugeMetricFamily(name, about, labels=[label])
-    for value, number in values.items():
-        family.add_metric([value], number)
     return family
 
 

@@ -10,13 +10,21 @@ from reactor_runtime.server.supervisor import EnginePhase
 
 
 @dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What becomes of one of the model's processes."""
+
+    number: int
+    phase: EnginePhase
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything `/metrics` says of one moment."""
 
     model: str
     figures: Figures
-    phase: EnginePhase
-    restarts: int
+    engines: tuple[EngineReport, ...]
     active: int
     waiting: int
     viewers: int
@@ -26,8 +34,7 @@ class Report:
         return cls(
             model=lobby.rules.name,
             figures=lobby.rules.figures.copied(),
-            phase=lobby.halls.first.engine.phase,
-            restarts=lobby.halls.first.losses,
+            engines=tuple(EngineReport(hall.number, hall.engine.phase, hall.losses) for hall in lobby.halls),
             active=sum(hall.session is not None for hall in lobby.halls),
             waiting=len(lobby.line.waiting),
             viewers=len(lobby.gallery.viewers),
