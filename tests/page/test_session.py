@@ -98,10 +98,10 @@ def test_a_server_that_goes_and_returns_needs_no_reload(page: Page, server: Fake
 
 
 def test_a_viewer_watches_with_the_controls_off(page: Page, server: FakeServer) -> None:
-    page.goto(f"{server.url}?role=viewer&token=abc")
+    page.goto(f"{server.url}?role=viewer&token=abc&session=s-1")
     expect_phase(page, "watching")
     expect(page.locator("#controls button").first).to_be_disabled()
-    assert server.queries[0] == {"role": "viewer", "token": "abc", "watch": "1"}
+    assert server.queries[0] == {"role": "viewer", "token": "abc", "session": "s-1", "watch": "1"}
 
 
 def test_what_the_page_does_not_know_is_logged_and_ignored(page: Page, server: FakeServer) -> None:

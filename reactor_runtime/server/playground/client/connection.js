@@ -38,7 +38,7 @@ export class Connection extends EventTarget {
   #resume = null;
   #released = false; // another turn is for the user to ask for
 
-  /** `query` holds role and token, as far as there are any. */
+  /** `query` may hold role, token and session. */
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
     super();
     if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
