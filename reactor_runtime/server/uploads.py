@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
@@ -49,7 +50,7 @@ class Uploads:
 
     def __init__(self, lobby: Lobby) -> None:
         self._lobby = lobby
-        self._coming = 0
+        self._coming: Counter[str] = Counter()  # by session, so that none waits for the files of another
         self._cleaning: dict[str, asyncio.Task[None]] = {}
         self._directory = Path(tempfile.gettempdir()) / f"reactor-{secrets.token_hex(8)}"
 
@@ -67,13 +68,13 @@ class Uploads:
         try:
             session, engine = self._served(request.query_params.get("key", ""))
             name, content_type = _name(request), _content_type(request)
-            if self._coming >= MOST_AT_ONCE or engine.busy:
+            if self._coming[session.id] >= MOST_AT_ONCE or engine.busy:
                 raise Refused(429, f"{MOST_AT_ONCE} files are on their way already; send one after the other")
-            self._coming += 1
+            self._coming[session.id] += 1
             try:
                 id = await self._take(request, session, name, content_type)
             finally:
-                self._coming -= 1
+                self._coming -= Counter({session.id: 1})  # which drops what comes to nothing
         except Refused as refused:
             return PlainTextResponse(f"{refused}\n", status_code=refused.status, headers=HEADERS)
         return JSONResponse({"upload": id}, status_code=201, headers=HEADERS)
