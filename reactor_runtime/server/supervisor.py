@@ -119,6 +119,9 @@ class Supervisor:
     async def _live(self, listener: Listener) -> float:
         """Run one process from start to end; says how long to wait before the next."""
         await self._begin_turn()
+        if self._is_stopping():
+            self._end_turn()
+            return 0.0
         try:
             life = self._life = Life(
                 lambda message, ring: self._receive(message, ring, listener),
