@@ -7,14 +7,16 @@ import json
 import os
 import re
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.processes import children
+from tests.processes import children, gone
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
 import logging
@@ -42,6 +44,10 @@ class MyModel(ReactorPipeline):
     @event(name="whoami")
     def whoami(self):
         raise CommandError("whoami", f"pid {os.getpid()}")
+
+    @event(name="take")
+    def take(self, file: UploadedFile):
+        raise CommandError("took", f"{file.size_bytes} bytes")
 """
 STARTED = """
 print("imported", flush=True)
@@ -96,6 +102,18 @@ async def test_a_viewer_watches_the_session_it_names_and_then_the_other(server: 
             welcome = await viewer.message("reactor.welcome", role="viewer")
             assert welcome["data"]["state"] == {"level": 50}
             assert abs((await viewer.frame(applied=1)).level - 50) < 3
+
+
+async def test_a_file_belongs_to_the_session_whose_key_it_came_with(server: RunningServer) -> None:
+    async with client(server.url) as first, client(server.url) as second:
+        keys = [(await each.message("reactor.welcome"))["data"]["upload_key"] for each in (first, second)]
+        for key, mine, other in ((keys[0], first, second), (keys[1], second, first)):
+            address = f"http://127.0.0.1:{server.port}/uploads?key={key}"
+            request = urllib.request.Request(address, data=b"mine", headers={"Content-Type": "image/png"})
+            with await asyncio.to_thread(urllib.request.urlopen, request, timeout=TIMEOUT_S) as response:
+                file = json.loads(response.read())
+            assert (await mine.ask("take", {"file": file}))["data"]["message"] == "4 bytes"
+            assert (await other.ask("take", {"file": file}))["data"]["code"] == "unresolved_upload"
 
 
 async def test_killing_an_engine_leaves_the_other_session_undisturbed(server: RunningServer) -> None:
@@ -155,6 +173,16 @@ def test_stopping_while_one_loads_and_another_waits_leaves_nothing(tmp_path: Pat
         server.wait_for("imported")
         server.stop()
         assert server.log.count("imported") == 1
+
+
+def test_no_engine_outlives_the_server(tmp_path: Path) -> None:
+    with listening(write_project(tmp_path, MODEL), "--sessions", "2") as server:
+        server.wait_for("ready 2 of 2 in")
+        engines = children(server.process.pid)
+        server.process.kill()
+        assert len(engines) == 2
+        for engine in engines:
+            gone(engine)
 
 
 def test_a_class_that_is_wrong_is_said_once(tmp_path: Path) -> None:
