@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from reactor_runtime.wire import schemas
@@ -19,6 +20,15 @@ ABOUT = """\
 A real-time video model. `GET /ws` becomes a WebSocket: its text messages are JSON, each binary one is a whole JPEG or
 WAV file. `ClientMessage` lists what a client may say, `ServerMessage` what it is told; messages of a type that a client
 does not know are to be ignored."""
+
+SESSION: Mapping[str, Any] = MappingProxyType(
+    {
+        "name": "session",
+        "in": "query",
+        "description": "The session to be seen, where several run; the one that has run longest without",
+        "schema": {"type": "string"},
+    }
+)
 
 
 def document(name: str, version: str, contract: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,10 +172,11 @@ def _upload() -> dict[str, Any]:
 def _snapshot(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     answers = {
         "200": _answer("A JPEG file", {"image/jpeg": {}}),
-        "404": _answer("Nothing has been shown yet, or there is no such track", {"text/plain": {}}),
+        "404": _answer("Nothing has been shown yet, or there is no such track or session", {"text/plain": {}}),
         "503": _answer("The model isn't known yet", {"text/plain": {}}),
     }
-    return {**_get("snapshot", "The frame on screen", answers), "parameters": [_video_track(tracks)]}
+    parameters = [_video_track(tracks), dict(SESSION)]
+    return {**_get("snapshot", "The frame on screen", answers), "parameters": parameters}
 
 
 def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -174,7 +185,7 @@ def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             "JPEG files, each in a part of its own, until the server stops", {"multipart/x-mixed-replace": {}}
         ),
         "400": _answer("`fps` is no rate", {"text/plain": {}}),
-        "404": _answer("There is no such track", {"text/plain": {}}),
+        "404": _answer("There is no such track or session", {"text/plain": {}}),
         "503": _answer("As many viewers as may are watching, or the model isn't known yet", {"text/plain": {}}),
     }
     fps = {
@@ -183,7 +194,7 @@ def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": "The most frames a second",
         "schema": {"type": "number", "minimum": LOWEST_FPS},
     }
-    return {**_get("stream", "Watch one track", answers), "parameters": [_video_track(tracks), fps]}
+    return {**_get("stream", "Watch one track", answers), "parameters": [_video_track(tracks), fps, dict(SESSION)]}
 
 
 def _video_track(tracks: Iterable[Mapping[str, Any]]) -> Schema:
@@ -238,7 +249,7 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if taken:
         text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, watch, resume, token, subprotocol]}
+    return {**socket, "description": text, "parameters": [role, watch, dict(SESSION), resume, token, subprotocol]}
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:

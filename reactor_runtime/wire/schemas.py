@@ -118,11 +118,14 @@ def track() -> Schema:
 def health() -> Schema:
     """Describe what `GET /health` answers; where a token is wanted, a stranger learns the status alone."""
     status = {"type": "string", "enum": ["loading", "ready", "busy", "stopping", "failed"]}
+    session = {"type": ["string", "null"]}
+    engine = record({"status": status, "session": session, "viewers": COUNT})
     more = {
         "model": STRING,
-        "session": {"type": ["string", "null"]},
+        "session": session,
         "viewers": COUNT,
         "waiting": COUNT,
+        "engines": {"type": "array", "items": engine, "description": "The same of each engine"},
         "uptime_s": {"type": "number", "minimum": 0},
     }
     return record({"status": status}, more)
