@@ -20,13 +20,12 @@ from reactor_runtime.server.hall import Engine
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.session import Session, SessionPhase
 from reactor_runtime.server.spool import Spool
-from reactor_runtime.wire.protocol import MAX_UPLOAD_BYTES
+from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES
 
 logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 4
 STALLED_S = 20.0
-LONGEST_NAME = 255
 LONGEST_TYPE = 100
 HEADERS = {"Cache-Control": "no-store"}
 USUAL_TYPE = "application/octet-stream"

@@ -13,7 +13,7 @@ from typing import Any
 
 from reactor_runtime.wire import schemas
 from reactor_runtime.wire.codec import LOWEST_FPS
-from reactor_runtime.wire.protocol import SUBPROTOCOL
+from reactor_runtime.wire.protocol import LONGEST_NAME, SUBPROTOCOL
 from reactor_runtime.wire.schemas import Schema, record, ref
 
 ABOUT = """\
@@ -163,7 +163,12 @@ def _upload() -> dict[str, Any]:
         "description": "The `upload_key` of `reactor.welcome`",
         "schema": {"type": "string"},
     }
-    name = {"name": "name", "in": "query", "description": "The file's name", "schema": {"type": "string"}}
+    name = {
+        "name": "name",
+        "in": "query",
+        "description": "The file's name, printable",
+        "schema": {"type": "string", "maxLength": LONGEST_NAME},
+    }
     body = {"required": True, "description": "The file itself", "content": {"*/*": {}}}
     upload = _get("upload", "Send a file for an event of this session to name", answers)
     return {**upload, "parameters": [key, name], "requestBody": body}

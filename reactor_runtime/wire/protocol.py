@@ -12,6 +12,7 @@ RESERVED_PREFIX = "reactor."
 MAX_TEXT_BYTES = 256 * 1024
 MAX_MEDIA_BYTES = 16 * 1024 * 1024
 MAX_UPLOAD_BYTES = 256 * 1024 * 1024
+LONGEST_NAME = 255  # of a file, in characters
 
 
 class CloseCode(IntEnum):
