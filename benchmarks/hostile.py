@@ -22,6 +22,7 @@ from tests.server.running import RunningServer, serving, write_project
 
 ROUNDS = 10
 VIEWERS = 5
+VIEWER_PER_S = 60.0
 PATIENCE_S = 600.0
 MOST_MIB = 6.0
 MOST_GAP_S = 0.5
@@ -54,7 +55,9 @@ async def _run(server: RunningServer, count: int, seed: int) -> list[str]:
         sieges.append(await besiege(server.url, "controller", messages[:half], within_s=PATIENCE_S))
         async with watching(server.url) as stream:
             parts = [messages[half + start :: VIEWERS] for start in range(VIEWERS)]
-            sieges += await asyncio.gather(*(besiege(server.url, "viewer", p, within_s=PATIENCE_S) for p in parts))
+            sieges += await asyncio.gather(
+                *(besiege(server.url, "viewer", part, within_s=PATIENCE_S, per_s=VIEWER_PER_S) for part in parts)
+            )
         streams.append(stream)
         await asyncio.to_thread(server.wait_for_health, "ready")
         held.append(_held(server, engine))

@@ -232,7 +232,7 @@ class Host:
         try:
             await self._driver.serve(session, dispatcher, self.connected)
         except BaseException as raised:  # whatever the author's code, or a library's of another language, raises
-            if must_pass(raised):
+            if must_pass(raised) or self._is_dropped(raised):
                 raise
             self._failed(raised)
             logger.error("the session failed id=%s", session.id, exc_info=errors.from_author(raised))
@@ -245,6 +245,10 @@ class Host:
         self.uploads.clear()
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))
+
+    def _is_dropped(self, raised: BaseException) -> bool:
+        """Tell the end of a loop that nobody runs any more from what the author's code raised."""
+        return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
 
     def take(self, message: seam.Message | CheckedEvent) -> None:
         """Take what the server says; returns at once."""

@@ -202,5 +202,7 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
         until = loop.time() + PATIENCE_S
         loop.go_on(serving.done, until=until)
         loop.end(until=until)
-    else:
-        loop.close()  # dropped unclosed, and collected while another loop runs: nothing of it can run any more
+    else:  # dropped unclosed, and collected while another loop runs: nothing of it can run any more
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does with those it gives up
+        loop.close()

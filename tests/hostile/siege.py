@@ -107,18 +107,20 @@ class Siege:
         return list(self.owed.elements())
 
 
-async def besiege(url: str, role: str, messages: Sequence[str | bytes], *, within_s: float) -> Siege:
+async def besiege(
+    url: str, role: str, messages: Sequence[str | bytes], *, within_s: float, per_s: float = PER_S
+) -> Siege:
     """Send all messages as a client of that role, and wait until the last one is answered."""
     siege = Siege()
     async with connect(f"{url}?role={role}", compression=None, max_size=None, max_queue=None) as socket:
         async with asyncio.timeout(within_s):
             hearing = asyncio.create_task(_hear(socket, siege))
-            await _say(socket, messages, siege)
+            await _say(socket, messages, siege, per_s)
             await hearing
     return siege
 
 
-async def _say(socket: ClientConnection, messages: Sequence[str | bytes], siege: Siege) -> None:
+async def _say(socket: ClientConnection, messages: Sequence[str | bytes], siege: Siege, per_s: float) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number, message in enumerate(messages):
@@ -126,7 +128,7 @@ async def _say(socket: ClientConnection, messages: Sequence[str | bytes], siege:
         siege.expect(own)
         await socket.send(own)
         siege.sent += 1
-        await asyncio.sleep(max(0.0, began + number / PER_S - loop.time()))
+        await asyncio.sleep(max(0.0, began + number / per_s - loop.time()))
     await socket.send(json.dumps({"type": "set_mode", "data": {"mode": "fast"}, "id": LAST}))
 
 
