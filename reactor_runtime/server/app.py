@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from reactor_runtime.server.access import Access
 from reactor_runtime.server.edge import EdgeConfig
+from reactor_runtime.server.figures import Tally
 from reactor_runtime.server.guard import Guard
 from reactor_runtime.server.hosts import Hosts
 from reactor_runtime.server.limits import Crowd
@@ -24,13 +25,20 @@ from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 
 def http_config(
-    routes: Sequence[BaseRoute], access: Access, *, host: str, port: int, tls: ssl.SSLContext | None
+    routes: Sequence[BaseRoute],
+    access: Access,
+    *,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    refusals: Tally,
 ) -> EdgeConfig:
     """Make what Uvicorn serves: the routes behind the guard, with the limits that `access` names."""
     proxies = Proxies(access.proxies)
     return EdgeConfig(
-        _guarded(Starlette(routes=routes), access, host=host, port=port),
+        _guarded(Starlette(routes=routes), access, host=host, port=port, refusals=refusals),
         Crowd(access.per_address, exempt=proxies),
+        refusals,
         http=StreamingHttp,
         ws=SocketProtocol,
         ws_max_size=MAX_MEDIA_BYTES,
@@ -48,9 +56,10 @@ def http_config(
     )
 
 
-def _guarded(app: ASGIApp, access: Access, *, host: str, port: int) -> ASGIApp:
+def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: Tally) -> ASGIApp:
     guard = Guard(
         app,
+        refusals,
         hosts=Hosts(host, access.hosts),
         origins=Origins(access.origins),
         token=None if access.token is None else Token(access.token, port),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -12,7 +13,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode as RfcCloseCode
 from websockets.frames import Frame
+from websockets.http11 import Request
 
+from reactor_runtime.server.figures import Tally
 from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Crowd, Rate
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -29,11 +32,12 @@ _NO_HANDSHAKE = "no WebSocket begins like that: it has no body, at most 128 head
 
 
 class EdgeConfig(uvicorn.Config):
-    """Uvicorn's settings, and who is connected; its protocols are made with nothing else."""
+    """Uvicorn's settings, who is connected, and who was refused; its protocols are made with nothing else."""
 
-    def __init__(self, app: Any, crowd: Crowd, **settings: Any) -> None:
+    def __init__(self, app: Any, crowd: Crowd, refusals: Tally, **settings: Any) -> None:
         super().__init__(app, **settings)
         self.crowd = crowd
+        self.refusals = refusals
 
 
 class HttpProtocol(H11Protocol):
@@ -52,6 +56,7 @@ class HttpProtocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, EdgeConfig), "the server is made with one"
         self._crowd = config.crowd
+        self._refusals = config.refusals
         self._refused = False
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -106,6 +111,7 @@ class HttpProtocol(H11Protocol):
     def _answer(self, status: int, phrase: str, text: str) -> None:
         """Answer in place of the application, if nothing has been said yet, and be done with it."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refusals.add(str(status))
             self.transport.write(_plain_answer(status, phrase, text))
         self.transport.close()
         if self.cycle is not None:
@@ -135,6 +141,7 @@ class LimitedSocket(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, EdgeConfig), "the server is made with one"
         self._crowd = config.crowd
+        self._refusals = config.refusals
         self._pings = Rate(PINGS_PER_S, PINGS_AT_ONCE)
         self._pieces = Rate(PIECES_PER_S, PIECES_AT_ONCE)
         self._unread = bytearray()
@@ -163,9 +170,15 @@ class LimitedSocket(WebSocketsSansIOProtocol):
                 self._refuse_handshake()
         self._unread.clear()
 
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._refusals.add(str(int(self.response.status_code)))
+
     def _refuse_handshake(self) -> None:
         """Answer what HTTP allows and a handshake doesn't: the library would neither answer nor close."""
         self.handshake_initiated = self.handshake_complete = self.close_sent = True
+        self._refusals.add("400")
         self.transport.write(_plain_answer(400, "Bad Request", _NO_HANDSHAKE))
         self.transport.close()
 

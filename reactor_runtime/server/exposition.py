@@ -44,6 +44,8 @@ class _Reported(Collector):
         yield GaugeMetricFamily("reactor_viewers", "Viewers that are connected", report.viewers)
         yield _counts("reactor_sessions", "Sessions that ended, and why", "reason", figures.sessions.counts)
         yield _counts("reactor_errors", "Errors that clients were told of", "code", figures.errors.counts)
+        about = "Requests and handshakes that were refused, by the status they were answered with"
+        yield _counts("reactor_refusals", about, "status", figures.refusals.counts)
         yield from self._frames()
         yield from self._traffic()
         yield _times("reactor_step", "Time the model took for a step", figures.step_s)

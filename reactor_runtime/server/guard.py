@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from reactor_runtime.server import token
+from reactor_runtime.server.figures import Tally
 from reactor_runtime.server.headers import security_headers
 from reactor_runtime.server.hosts import Hosts, name_in
 from reactor_runtime.server.limits import Crowd
@@ -48,6 +49,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
+        refusals: Tally,
         *,
         hosts: Hosts,
         origins: Origins,
@@ -56,6 +58,7 @@ class Guard:
         root_path: str = "",
     ) -> None:
         self._app = app
+        self._refusals = refusals
         self._hosts = hosts
         self._origins = origins
         self._token = token
@@ -69,7 +72,7 @@ class Guard:
         request = HTTPConnection(scope)
         secure = scope["scheme"] in ("https", "wss")
         headers = security_headers(request.headers, secure=secure, embedders=self._origins.allowed)
-        send = _adding(headers, send)
+        send = _adding(headers, _counting(self._refusals, send))
         refusal = self._refusal(request)
         if refusal is not None:
             await self._refuse(refusal, request, scope, receive, send)
@@ -175,6 +178,23 @@ async def _refuse_socket(refusal: Refusal, websocket: WebSocket) -> None:
     else:
         await websocket.accept()
         await websocket.close(refusal.code, refusal.message[:120])
+
+
+def _counting(refusals: Tally, send: Send) -> Send:
+    """Count what is answered with a status from 400 to 499, and sockets that are closed before they open."""
+    opened = False
+
+    async def count(message: Message) -> None:
+        nonlocal opened
+        kind = message["type"]
+        opened = opened or kind == "websocket.accept"
+        if kind in ("http.response.start", "websocket.http.response.start") and 400 <= message["status"] < 500:
+            refusals.add(str(message["status"]))
+        elif kind == "websocket.close" and not opened:
+            refusals.add("403")
+        await send(message)
+
+    return count
 
 
 def _adding(headers: Mapping[str, str], send: Send) -> Send:

@@ -210,7 +210,8 @@ class Service:
             self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
         ]
-        return http_config(routes, self._options.access, host=self._options.host, port=port, tls=self._tls)
+        access, refusals = self._options.access, self._lobby.figures.refusals
+        return http_config(routes, access, host=self._options.host, port=port, tls=self._tls, refusals=refusals)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""

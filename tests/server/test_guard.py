@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
 
+from reactor_runtime.server.figures import Tally
 from reactor_runtime.server.guard import Guard
 from reactor_runtime.server.hosts import Hosts
 from reactor_runtime.server.limits import Crowd
@@ -38,6 +39,7 @@ def door(
     )
     return Guard(
         app,
+        Tally(),
         hosts=Hosts("127.0.0.1", machine="box"),
         origins=Origins(origins),
         token=Token(SECRET, 8080) if token else None,

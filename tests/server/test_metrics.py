@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.docs.snippets import one
+from tests.server.bare import bare
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
@@ -153,3 +156,27 @@ def test_the_configuration_shown_is_yaml_of_the_right_form(title: str) -> None:
     else:
         for rule in shown["groups"][0]["rules"]:
             assert {"alert", "expr", "annotations"} <= rule.keys()
+
+
+async def test_what_is_refused_is_counted_by_its_status(server: RunningServer) -> None:
+    before = samples(server)
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    whole = f"{upgrade}Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    refused = {
+        "GET /ws HTTP/1.1\r\nHost: evil.example\r\n" + whole: "421",
+        "GET /ws HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n" + whole: "403",
+        "GET /elsewhere HTTP/1.1\r\nHost: localhost\r\n" + whole: "403",
+        "GET /ws?role=nobody HTTP/1.1\r\nHost: localhost\r\n" + whole: "400",
+        "GET /ws HTTP/1.1\r\nHost: localhost\r\n" + upgrade: "400",
+        "GET /ws HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n" + whole: "400",
+        "no request\r\n": "400",
+        "GET /elsewhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n": "404",
+    }
+    for asked in refused:
+        async with bare(server) as (reader, writer):
+            writer.write(f"{asked}\r\n".encode())
+            await asyncio.wait_for(reader.read(), TIMEOUT_S)
+    after = samples(server)
+    for status, count in Counter(refused.values()).items():
+        key = "reactor_refusals_total", status
+        assert after[key] == before.get(key, 0) + count, status
