@@ -21,8 +21,8 @@ AT_ONCE, MUCH_SLOWER = 3, 2.0  # acknowledgements so far apart are no stall: aft
 SLOWER = 1.1  # than the model, so that a single stall isn't taken for a slow network
 SPARE = 0.85  # of what the network was seen to carry
 AMPLE = 2.0  # times what the stream needs: a network that carries this is not what holds frames back
-SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0  # before a climb: with ample room, as a rule, after climbs that failed
-DOUBTED_S = 16.0  # before a climb that the round trips speak against
+SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0  # before a climb: with ample room, as a rule, where it failed often
+DOUBTED_S = 16.0  # before a climb that the round trips speak against, or that has failed once
 TRIAL_S = 10.0  # after which a climb has not failed, whatever comes then; and as long as it had been waited for
 CHANGED = 0.3  # a climb brings no fewer frames than this: then it isn't the climb that failed
 QUICKER = 0.8  # of a round trip: the network has become better
@@ -75,14 +75,40 @@ class _Fall(NamedTuple):
     shown_fps: float
 
 
+class _Patience:
+    """How long to wait before a climb: longer where one has failed, hardly where there is ample room."""
+
+    def __init__(self) -> None:
+        self.seconds = PATIENCE_S
+        self._failed = 0
+        self._fell_at = -math.inf
+
+    def reset(self) -> None:
+        self.seconds = PATIENCE_S
+
+    def failed(self, rung: int) -> None:
+        """Learn that a climb to this rung has failed."""
+        self.seconds = min(LONGEST_S, max(DOUBTED_S, 2 * self.seconds))
+        self._failed = rung
+
+    def fell(self, now: float) -> None:
+        """Learn of a fall: what came quickly before says nothing any more."""
+        self._fell_at = now
+
+    def before(self, rung: int, now: float, *, ample: bool) -> float:
+        if ample and now - self._fell_at > SHOWN_S:
+            return SOON_S
+        return self.seconds if rung <= self._failed else PATIENCE_S
+
+
 class Ladder:
     """Choose one client's rung of one track.
 
     Falls when frames are skipped steadily, at once to the rung that fits what the network was seen to carry. Climbs one
-    rung when none was skipped for a while; a climb that fails doubles the while. A fall that brings no more frames is
-    taken back: the network is not what holds them up. One that carries a frame in a fraction of the time there is for
-    it, as loopback and LAN do, is not blamed. A client that never acknowledges falls only when more than half its
-    frames were skipped for 3 s, and keeps the full size: it may be any program, recording.
+    rung when none was skipped for a while, much longer to one where a climb has failed. A fall that brings no more
+    frames is taken back: the network is not what holds them up. One that carries a frame in a fraction of the time
+    there is for it, as loopback and LAN do, is not blamed. A client that never acknowledges falls only when more than
+    half its frames were skipped for 3 s, and keeps the full size: it may be any program, recording.
     """
 
     def __init__(self) -> None:
@@ -92,9 +118,9 @@ class Ladder:
         self._in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
         self._typical: dict[int, tuple[float, float]] = {}  # by rung: bytes of a frame, and its round trip at best
-        self._changed_at = self._fell_at = -math.inf
+        self._changed_at = -math.inf
         self._climbed_from: int | None = None
-        self._patience_s = PATIENCE_S
+        self._patience = _Patience()
         self._fall: _Fall | None = None
         self._no_use = (-math.inf, 0.0)  # until when a fall is none, unless fewer frames are shown than this
         self._no_use_s = NO_USE_S
@@ -180,14 +206,14 @@ class Ladder:
         came = measure.fps / measure.offered_fps
         fitting = (r for r in range(self.rung + 1, lowest) if self._relative(r) <= SPARE * came)
         rung = next(fitting, lowest)
-        if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience_s:
-            self._patience_s = min(LONGEST_S, 2 * self._patience_s)
+        if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience.seconds:
+            self._patience.failed(self.rung)
             rung = self._climbed_from if came > CHANGED else rung
         else:
-            self._patience_s = PATIENCE_S
+            self._patience.reset()
             self._typical.clear()
         self._climbed_from = None
-        self._fell_at = now
+        self._patience.fell(now)
         self._change(rung, Why.NETWORK, now)
 
     def _perhaps_climb(self, measure: Measure, now: float) -> None:
@@ -196,11 +222,10 @@ class Ladder:
             return
         shortest_s = self._typical.get(self.rung, (0.0, measure.round_trip_s))[1]
         if measure.round_trip_s < QUICKER * shortest_s:
-            self._patience_s = PATIENCE_S
+            self._patience.reset()
             self._typical.clear()
         self._typical[self.rung] = (measure.size_bytes, min(shortest_s, measure.round_trip_s))
-        settled = now - self._fell_at > SHOWN_S  # what came quickly before says nothing any more
-        patience_s = SOON_S if settled and self._ample(measure, self.rung - 1) else self._patience_s
+        patience_s = self._patience.before(self.rung - 1, now, ample=self._ample(measure, self.rung - 1))
         if self._carried() * SPARE < self._needed(measure, self.rung - 1):
             patience_s = max(DOUBTED_S, patience_s)
         if now - self._changed_at >= patience_s:

@@ -192,6 +192,14 @@ def test_a_climb_that_fails_is_tried_less_and_less_often() -> None:
     assert pauses[-1] > 30
 
 
+def test_an_outage_soon_after_a_climb_holds_nothing_back_below_it() -> None:
+    network = Network(lambda at: 1e-6 if 10 < at < 13 else 8, 0.04, sizes=(197, 105, 64, 26, 14, 10, 5))
+    network.run(36)
+    assert network.on(9) == 3
+    assert network.on(20) <= 4
+    assert network.on(36) <= 3
+
+
 @pytest.mark.parametrize("paint_fps", [3, 5, 15])
 def test_a_client_that_paints_slowly_keeps_the_best_pictures(paint_fps: float) -> None:
     network = Network(steady(1000), 0.001, paint_fps=paint_fps)
