@@ -29,7 +29,8 @@ class Audience:
         """See everything from here on, before all others who `controls`, and at once the picture on screen."""
         self._members.join(connection, first=controls)
         for frame in self._held.values():
-            connection.outbox.offer(frame.as_held())
+            if connection.takes(frame):
+                connection.outbox.offer(frame.as_held())
 
     def look(self, connection: Connection, view: View) -> None:
         """Send the client from here on what it asks for, and at once the picture on screen of what it went without."""

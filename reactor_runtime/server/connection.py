@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.server.encoded import EncodedFrame
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.ladder import RUNGS, Ladder
 from reactor_runtime.server.outbox import Outbox
@@ -67,7 +68,7 @@ class Connection:
         self.outbox = Outbox(clock, self.figures)
         self.view = only or View()
         self.outbox.set_view(self.view)
-        self._hears = only is None
+        self.hears = only is None
         self.catch_up: Callable[[], None] = lambda: None  # gives it first what everybody has been told before
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
@@ -76,15 +77,19 @@ class Connection:
         self.send_times: deque[float] = deque(maxlen=64)
         self._rates = _Rates(clock.now())
 
+    def takes(self, frame: EncodedFrame) -> bool:
+        """Spare a client that understands frames alone those made before it came, for others, in a smaller size."""
+        return self.hears or RUNGS[frame.rung].scale == 1
+
     def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""
-        if self._hears:
+        if self.hears:
             self.catch_up()
             self.put_text(encode_text(kind, data, message_id))
 
     def put_text(self, text: str) -> None:
         """Queue a text message as it goes over the wire; a client that leaves 1,000 unread is given up."""
-        if self._hears and self.closing is None and not self.outbox.put_message(text):
+        if self.hears and self.closing is None and not self.outbox.put_message(text):
             self.close(CloseCode.FULL, "not reading: 1000 messages wait")
             self.given_up.set()
 

@@ -145,7 +145,8 @@ class Fanout:
 def _give(member: Connection, item: Item | _Replaced | None) -> None:
     match item:
         case EncodedFrame():
-            member.outbox.offer(item)
+            if member.takes(item):
+                member.outbox.offer(item)
         case EncodedSound():
             member.outbox.put_sound(item)
         case Said():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reactor_runtime.server.audience import Audience
@@ -139,6 +141,19 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
     assert await seen(connection) == [("right", 5, False)]
     assert connection.closing is None
     assert await told(connection) == []
+
+
+@pytest.mark.parametrize(("rung", "seen_by_streams"), [(0, [1]), (2, [1]), (3, [])])
+async def test_a_stream_over_http_is_never_sent_a_smaller_picture(rung: int, seen_by_streams: list[int]) -> None:
+    audience = Audience()
+    audience.show(replace(frame(1), rung=rung))
+    stream = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("left",)))
+    socket = Connection(Role.VIEWER, "127.0.0.1", FakeClock())
+    for connection, expected in ((stream, seen_by_streams), (socket, [1])):
+        audience.join(connection)
+        assert [seq for _, seq, _ in await seen(connection)] == expected
+        audience.show(replace(frame(1), rung=rung))
+        assert [seq for _, seq, _ in await seen(connection)] == expected
 
 
 async def test_the_rungs_in_use_are_those_of_who_watches() -> None:
