@@ -210,7 +210,7 @@ class Service:
             self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
         ]
-        access, refusals = self._options.access, self._lobby.figures.refusals
+        access, refusals = self._options.access, self._lobby.rules.figures.refusals
         return http_config(routes, access, host=self._options.host, port=port, tls=self._tls, refusals=refusals)
 
     async def _tick(self) -> None:

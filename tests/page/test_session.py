@@ -136,7 +136,7 @@ def test_the_size_says_which_quality_it_has_and_why(page: Page, server: FakeServ
     expect_phase(page, "connected")
     size = page.locator("[data-figure=size]")
     server.broadcast("reactor.stats", rung=4, quality=60, scale=0.5, why="network")
-    expect(size).to_have_text("640×480 · q60, network")
+    expect(size).to_have_text("640×480 q60 network")
     server.broadcast("reactor.stats", rung=0, quality=85, scale=1, why="full")
     expect(size).to_have_text("640×480")
 

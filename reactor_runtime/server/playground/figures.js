@@ -10,7 +10,7 @@ const CELLS = {
   skipped: ["Skipped", "Frames left out so that the newest is on screen"],
   delay: ["Input to picture", "From an input to the first frame that shows it, painted: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
-  size: ["Size", "Of the picture, in pixels; JPEG quality below the best, and why"],
+  size: ["Size", "In pixels; JPEG quality below the best, and why"],
   sound: ["Sound", "How long after its picture sound is heard; minus is before"],
   bits: ["Mbit/s", "Of pictures and sound"],
 };
@@ -76,8 +76,8 @@ export class Figures {
     });
     show("fps", span(each.map(({ fps }) => fps)));
     const { rung, quality, why } = stats;
-    const sizes = [...new Set(each.map(({ size }) => size)), rung && `q${quality}, ${why}`];
-    show("size", sizes.filter(Boolean).join(" · ") || "–");
+    const sizes = [...new Set(each.map(({ size }) => size))].filter(Boolean).join(" · ") || "–";
+    show("size", rung ? `${sizes} q${quality} ${why}` : sizes);
     show("skipped", `${this.#skipped}`);
     show("delay", medianMs === null ? "–" : `${medianMs.toFixed()} ms · last ${lastMs.toFixed()}`);
     show("rtt", rttMs === null ? "–" : `${rttMs.toFixed(rttMs < 10 ? 1 : 0)} ms`);
