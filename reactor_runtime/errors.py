@@ -9,7 +9,8 @@ ReactorError
 ├── LoadError          exit code 4: load() failed
 ├── ModelFailed        exit code 1: the model failed while serving and can't go on
 ├── InvalidEvent       a client's event carries wrong values; nothing changed
-└── WireError          a client's message can't be understood; the connection goes on
+├── WireError          a client's message can't be understood; the connection goes on
+└── ClientError        a server could not do what a client in Python wanted; client/errors.py has its tree
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +137,12 @@ def test_a_class_has_at_most_15_methods(path: Path) -> None:
         if isinstance(node, ast.ClassDef):
             methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
             assert len(methods) <= 15, f"{path}:{node.lineno}: {node.name} has {len(methods)} methods"
+
+
+def test_the_client_is_there_without_the_server_and_the_authoring_side() -> None:
+    program = "import sys, reactor_runtime.client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    ours = {name.split(".")[1] for name in loaded if name.startswith("reactor_runtime.")}
+    assert ours <= {"client", "errors", "media", "version", "wire"}
+    assert not {"starlette", "uvicorn", "pydantic", "prometheus_client"} & set(loaded)

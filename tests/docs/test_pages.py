@@ -11,6 +11,7 @@ import typer
 import reactor_runtime
 from reactor_cli.app import app
 from reactor_cli.scaffold import templates
+from reactor_runtime import client
 from reactor_runtime.wire.protocol import CloseCode
 from tests.docs.snippets import PAGES, ROOT
 
@@ -45,6 +46,12 @@ def test_the_readme_leads_to_every_page(page: Path) -> None:
 @pytest.mark.parametrize("name", reactor_runtime.__all__)
 def test_a_public_name_has_a_row_in_the_table_of_them(name: str) -> None:
     assert f"\n| `{name}` |" in (DOCS / "authoring.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", client.__all__)
+def test_a_name_of_the_python_client_is_in_its_table(name: str) -> None:
+    table = (DOCS / "client-python.md").read_text(encoding="utf-8").split("\n## Every name\n")[1]
+    assert f"`{name}`" in table
 
 
 def _options() -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
 OTHER_COMMANDS = {"cd", "curl", "ffplay", "pip"}
-PROGRAMS = {"client.py", "header.py", "send.py"}  # not models: each has a test of its own
+PROGRAMS = {"client.py", "header.py", "send.py", "steer.py", "record.py"}  # not models: each has a test of its own
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/test_metrics.py
 
 
@@ -169,14 +169,28 @@ async def test_the_bare_client_shows_when_its_input_is_on_screen(scaffold: Runni
 
 async def _run_program(text: str, server: RunningServer, directory: Path) -> str:
     """Run a client of the docs against a server, in a process of its own; returns what it printed."""
-    assert "ws://127.0.0.1:8080/ws" in text
-    (directory / "program.py").write_text(text.replace("ws://127.0.0.1:8080/ws", server.url))
+    shown = "ws://127.0.0.1:8080/ws" if "ws://" in text else "http://127.0.0.1:8080"
+    assert shown in text
+    (directory / "program.py").write_text(text.replace(shown, server.url))
     run = [sys.executable, "-W", "error", "program.py"]
     done = await asyncio.to_thread(
         subprocess.run, run, cwd=directory, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+async def test_the_python_client_steers(scaffold: RunningServer, tmp_path: Path) -> None:
+    said = await _run_program(one("client-python.md", "steer.py").text, scaffold, tmp_path)
+    assert re.search(r"frame \d+ shows it, mean \d+, \d+ ms later", said)
+    assert "invalid_event: set_brightness.brightness: 3.2 is above 2.0" in said
+    assert "brightness is 0.2" in said
+
+
+async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path) -> None:
+    await _run_program(one("client-python.md", "record.py").text, scaffold, tmp_path)
+    files = [tmp_path / f"{number:03}.jpg" for number in range(10)]
+    assert all(simplejpeg.decode_jpeg(file.read_bytes()).shape == (64, 96, 3) for file in files)
 
 
 async def test_the_sender_of_pictures_gets_them_back(tmp_path: Path) -> None:

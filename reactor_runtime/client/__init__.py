@@ -1,0 +1,41 @@
+"""Control or watch a model from Python: `connect`, on an event loop or without one. Imports nothing of the server."""
+
+from __future__ import annotations
+
+from reactor_runtime.client.blocking import BlockingSession
+from reactor_runtime.client.connecting import connect
+from reactor_runtime.client.errors import (
+    Busy,
+    ClientError,
+    ConnectError,
+    ConnectionLost,
+    EventError,
+    Refused,
+    SessionEnded,
+    UploadError,
+)
+from reactor_runtime.client.media import Frame, Sound
+from reactor_runtime.client.message import Message, Reply, Track
+from reactor_runtime.client.session import Session
+from reactor_runtime.client.status import Phase, Status
+
+__all__ = [
+    "BlockingSession",
+    "Busy",
+    "ClientError",
+    "ConnectError",
+    "ConnectionLost",
+    "EventError",
+    "Frame",
+    "Message",
+    "Phase",
+    "Refused",
+    "Reply",
+    "Session",
+    "SessionEnded",
+    "Sound",
+    "Status",
+    "Track",
+    "UploadError",
+    "connect",
+]

@@ -1,0 +1,129 @@
+"""The verbs of a client for programs without an event loop: the same session, on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+from reactor_runtime.client.known import Known
+from reactor_runtime.client.media import Frame, Sound
+from reactor_runtime.client.message import Message, Reply
+from reactor_runtime.client.session import Session
+from reactor_runtime.client.status import Status
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Run an event loop on a thread, for whoever blocks until something there is done."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="reactor-client", daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what `work` returns; it is cancelled when the wait is interrupted."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Return what a function returns there."""
+
+        async def work() -> T:
+            return function()
+
+        return self.wait(work())
+
+    def close(self) -> None:
+        """End the loop and its thread; nothing may wait any more."""
+        self.wait(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class BlockingSession(Known):
+    """A client's time with a model, without an event loop; `connect` makes it in a `with`.
+
+    Each verb does what that of `Session` does, and blocks where that one is awaited. Any thread may use it.
+    """
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        super().__init__(session.connection)
+        self._session = session
+        self._thread = thread
+
+    def ready(self) -> None:
+        """Block until it is this client's turn."""
+        self._thread.wait(self._session.ready())
+
+    def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
+        """Send an event and return its reply once it was applied."""
+        return self._thread.wait(self._session.send(event, data, **values))
+
+    def messages(self) -> Iterator[Message]:
+        """Yield the model's messages."""
+        return self._each(self._session.messages)
+
+    def statuses(self) -> Iterator[Status]:
+        """Yield the status and its changes."""
+        return self._each(self._session.statuses)
+
+    def frames(self, track: str | None = None, *, decode: bool = True) -> Iterator[Frame]:
+        """Yield the newest picture, whenever there is a new one."""
+        return self._each(lambda: self._session.frames(track, decode=decode))
+
+    def latest(self, track: str | None = None) -> Frame | None:
+        """Return the newest picture there is."""
+        return self._thread.call(lambda: self._session.latest(track))
+
+    def sound(self, track: str | None = None) -> Iterator[Sound]:
+        """Yield the pieces of a track of sound."""
+        return self._each(lambda: self._session.sound(track))
+
+    def publish(self, track: str, content: object) -> None:
+        """Send a picture or a piece of sound to the model."""
+        self._thread.call(lambda: self._session.publish(track, content))
+
+    def upload(
+        self,
+        content: bytes | str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        content_type: str | None = None,
+    ) -> dict[str, str]:
+        """Send a file and return what an event's parameter wants in its place."""
+        return self._thread.wait(self._session.upload(content, name=name, content_type=content_type))
+
+    def view(self, *, paused: bool = False, max_fps: float | None = None, tracks: list[str] | None = None) -> None:
+        """Say what this client wants to be sent from here on."""
+        self._thread.call(lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks))
+
+    def here(self) -> None:
+        """Answer the server's `idle` notice."""
+        self._thread.call(self._session.here)
+
+    def close(self) -> None:
+        """Leave: the session ends."""
+        self._thread.wait(self._session.aclose())
+
+    def _each(self, make: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
+        items = make()
+
+        async def step() -> list[T]:
+            async for item in items:
+                return [item]
+            return []
+
+        try:
+            while found := self._thread.wait(step()):
+                yield found[0]
+        finally:
+            self._thread.wait(items.aclose())

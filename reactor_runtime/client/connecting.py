@@ -1,0 +1,90 @@
+"""`connect`, and the way a session is entered and left, with `async with` or with `with`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+from reactor_runtime.client.address import Address, Role
+from reactor_runtime.client.blocking import BlockingSession, LoopThread
+from reactor_runtime.client.connection import Connection
+from reactor_runtime.client.session import Session
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    role: Role | None = None,
+    wait: bool = True,
+    reconnect: bool = True,
+    tls: ssl.SSLContext | None = None,
+) -> Connecting:
+    """Connect to a server: `async with connect(url) as session`, or `with connect(url) as session` without a loop.
+
+    `url` is that of its page or its socket; a `?token=` and a `?role=` in it count where none is given. Without `wait`
+    the session is given at once, also in the line; `status` tells of it and `ready()` waits for the turn. A connection
+    that breaks is restored where the server keeps the session (`--resume-grace`), unless `reconnect` is false.
+
+    Raises `UsageError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
+    """
+    return Connecting(Address.parse(url, token=token, role=role), tls=tls, wait=wait, reconnects=reconnect)
+
+
+class Connecting:
+    """A session that is still to be entered."""
+
+    def __init__(self, address: Address, *, tls: ssl.SSLContext | None, wait: bool, reconnects: bool) -> None:
+        self._address = address
+        self._tls = tls
+        self._wait = wait
+        self._reconnects = reconnects
+        self._session: Session | None = None
+        self._thread: LoopThread | None = None
+
+    def __await__(self) -> Generator[Any, None, Session]:
+        """Enter without a block; whoever awaits it closes the session with `aclose()`."""
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        self._session = await self._open()
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._session is not None, "it was entered"
+        await self._session.aclose()
+
+    def __enter__(self) -> BlockingSession:
+        self._thread = LoopThread()
+        try:
+            self._session = self._thread.wait(self._open())
+        except BaseException:
+            self._thread.close()
+            raise
+        return BlockingSession(self._session, self._thread)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._session is not None, "it was entered"
+        assert self._thread is not None, "it was entered"
+        try:
+            self._thread.wait(self._session.aclose())
+        finally:
+            self._thread.close()
+
+    async def _open(self) -> Session:
+        connection = Connection(self._address, tls=self._tls, reconnects=self._reconnects)
+        await connection.open()
+        session = Session(connection)
+        if self._wait:
+            try:
+                await session.ready()
+            except BaseException:
+                await session.aclose()
+                raise
+        return session

@@ -1,0 +1,138 @@
+"""A client's connection on an event loop: reads, writes, pings, and comes back when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from reactor_runtime.client.address import Address
+from reactor_runtime.client.dial import dial
+from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused, SessionEnded
+from reactor_runtime.client.exchange import Exchange
+from reactor_runtime.client.message import write
+from reactor_runtime.client.outgoing import Outgoing
+from reactor_runtime.client.retry import Retry, final
+
+logger = logging.getLogger(__name__)
+
+PING_S = 2.0
+SILENT_S = 10.0
+BROKEN = 1006
+GOODBYE = 1000
+
+_UNKNOWN = "whether what was on its way took effect is unknown"
+
+
+class Connection:
+    """Keep an exchange with a server going, over one socket after the other."""
+
+    def __init__(self, address: Address, *, tls: ssl.SSLContext | None = None, reconnects: bool = True) -> None:
+        self.address = address
+        self.tls = tls
+        self.exchange = Exchange(address.role)
+        self._reconnects = reconnects
+        self._retry = Retry()
+        self._heard_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Connect, and go on in a task. Raises what `dial` does."""
+        socket = await dial(self.address, tls=self.tls)
+        self._task = asyncio.create_task(self._run(socket))
+
+    async def aclose(self) -> None:
+        """Say goodbye: the session ends. Does nothing the second time."""
+        self.exchange.end(SessionEnded("closed", "this client has closed it"))
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self, socket: ClientConnection | None) -> None:
+        try:
+            while socket is not None:
+                try:
+                    await self._talk(socket)
+                finally:
+                    await socket.close(GOODBYE)
+                socket = await self._come_back(socket.close_code or BROKEN, socket.close_reason or "")
+        except Exception as error:
+            logger.exception("the connection failed")
+            self.exchange.end(ConnectionLost(f"the connection failed: {error}"))
+
+    async def _talk(self, socket: ClientConnection) -> None:
+        """Read until the connection is closed or everything is over."""
+        self._heard_at = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            others = [tasks.create_task(self._write(socket)), tasks.create_task(self._ping(socket))]
+            try:
+                while self.exchange.conversation.over is None:
+                    item = await socket.recv()
+                    self._heard_at = time.monotonic()
+                    self.exchange.receive(item, self._heard_at, time.time())
+            except ConnectionClosed as closed:
+                logger.debug("closed: %s", closed)
+            for other in others:
+                other.cancel()
+
+    async def _write(self, socket: ClientConnection) -> None:
+        try:
+            while True:
+                item = self.exchange.outbox.next()
+                if item is None:
+                    await self.exchange.outgoing.wait()
+                    continue
+                await socket.send(await asyncio.to_thread(item.encode) if isinstance(item, Outgoing) else item)
+        except ConnectionClosed as closed:
+            logger.debug("closed while sending: %s", closed)  # whoever reads takes care of it
+
+    async def _ping(self, socket: ClientConnection) -> None:
+        while True:
+            self.exchange.say(write("reactor.ping", {"t": time.monotonic()}))
+            await asyncio.sleep(PING_S)
+            if time.monotonic() - self._heard_at > SILENT_S:
+                socket.transport.abort()
+
+    async def _come_back(self, code: int, reason: str) -> ClientConnection | None:
+        """Decide what a close means; returns another socket, or None when all is over."""
+        conversation = self.exchange.conversation
+        if conversation.over is not None:
+            return None
+        over = final(code, reason, welcomed=bool(conversation.welcome.model))
+        if over is None and not self._may_return:
+            over = ConnectionLost(f"the connection was lost, and the session with it; {_UNKNOWN}")
+        if over is not None:
+            self.exchange.end(over)
+            return None
+        self.exchange.broken(ConnectionLost(f"the connection was lost; {_UNKNOWN}"))
+        return await self._redial()
+
+    @property
+    def _may_return(self) -> bool:
+        """Whether there is something to come back to: a session that is kept, or none that could be lost."""
+        welcome = self.exchange.conversation.welcome
+        has_session = self.address.role == "controller" and bool(welcome.model)
+        return self._reconnects and (not has_session or welcome.resume is not None)
+
+    async def _redial(self) -> ClientConnection | None:
+        welcome = self.exchange.conversation.welcome
+        grace_s = welcome.limits.get("resume_grace_s") if welcome.resume else None
+        wait_s: float | None = self._retry.begin(time.monotonic(), grace_s)
+        while wait_s is not None:
+            await asyncio.sleep(wait_s)
+            try:
+                return await dial(self.address, tls=self.tls, resume=welcome.resume)
+            except Refused as error:
+                self.exchange.end(error)
+                return None
+            except ConnectError as error:
+                logger.debug("not back yet: %s", error)
+                lost = error
+            wait_s = self._retry.after_failure(time.monotonic())
+        self.exchange.end(ConnectionLost(f"the connection was lost and did not come back: {lost.message}"))
+        return None

@@ -1,0 +1,175 @@
+"""The client's side of `reactor.v1`, without sockets, tasks or clocks: what it has been told, and what is open."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from reactor_runtime.client.address import Role
+from reactor_runtime.client.delay import InputDelay, ServerClock
+from reactor_runtime.client.errors import ClientError, ConnectionLost, EventError, SessionEnded
+from reactor_runtime.client.message import Message, Reply, write
+from reactor_runtime.client.questions import Answer, Question, Questions
+from reactor_runtime.client.status import Phase, Status
+from reactor_runtime.client.welcome import NO_WELCOME, Welcome
+from reactor_runtime.wire.protocol import RESERVED_PREFIX
+
+logger = logging.getLogger(__name__)
+
+KEPT_MESSAGES = 1000
+ENDS_WELL = ("closed", "finished")
+
+
+class Conversation:
+    """Keep what the server has said: status, state, messages; match answers with events.
+
+    `over` is why nothing more will come, once that is so. `messages` are the model's, each until taken; when 1,000
+    wait, the oldest goes. `complaints` holds the last error that answers no event: it is about what was published.
+    """
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.status = Status()
+        self.welcome = NO_WELCOME
+        self.state: Mapping[str, Any] = MappingProxyType({})
+        self.stats: Mapping[str, Any] = MappingProxyType({})
+        self.messages: deque[Message] = deque(maxlen=KEPT_MESSAGES)
+        self.complaints: deque[EventError] = deque(maxlen=1)
+        self.over: ClientError | None = None
+        self.clock = ServerClock()
+        self.input_delay = InputDelay()
+        self._questions = Questions()
+
+    def ask(self, event: str, data: Mapping[str, Any], now: float, done: Callable[[Answer], object]) -> str:
+        """Return the text that sends an event; `done` is called with its reply or error, exactly once.
+
+        Raises `ValueError` for a name of the protocol's or more text than the server takes, and what `write` does.
+        """
+        if event.startswith(RESERVED_PREFIX) or not event:
+            raise ValueError(f'"{event}" is no event of a model')
+        text = write(event, data, self._questions.next_id)
+        most = self.welcome.max_text_bytes
+        if len(text) > most:
+            raise ValueError(f"{event} with {len(text)} bytes of data: at most {most}; a file goes through upload()")
+        self._questions.add(Question(now, done))
+        return text
+
+    def hear(self, message: Message, now: float, wall_s: float) -> None:
+        """Take note of a message; `now` is monotonic, `wall_s` our wall clock."""
+        data = message.data
+        match message.type:
+            case "reactor.welcome":
+                self._welcome(Welcome.from_data(data))
+            case "reactor.state":
+                self.state = MappingProxyType({**self.state, **data})
+            case "reactor.reply" if (question := self._questions.answered(message)) is not None:
+                reply = Reply.from_data(data)
+                self.input_delay.accepted(reply.n, question.sent_at)
+                question.done(reply)
+            case "reactor.error":
+                self._error(message)
+            case "reactor.session":
+                self._session(data)
+            case "reactor.queue":
+                self._queue(int(data["position"]), int(data["length"]))
+            case "reactor.stats":
+                self.stats = MappingProxyType(dict(data))
+            case "reactor.pong":
+                self.clock.pong(float(data["t"]), now, wall_s, int(data["server_us"]))
+            case other if not other.startswith(RESERVED_PREFIX):
+                self.messages.append(message)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a controller has its turn, or a viewer knows the model; or there is nothing to wait for any more."""
+        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.RUNNING, Phase.WAITING)
+        return self.over is not None or (known and (self.role == "viewer" or self.status.phase is Phase.RUNNING))
+
+    def is_done(self) -> bool:
+        """Tell whether it is over as it should be; raises why, when it is over otherwise."""
+        well = isinstance(self.over, SessionEnded) and self.over.reason in ENDS_WELL
+        if not well:
+            self.check()
+        return well
+
+    def check(self) -> None:
+        """Raise why it is over, if it is."""
+        if self.over is not None:
+            raise self.over.with_traceback(None)
+
+    def broken(self, error: ClientError) -> None:
+        """Take note that the connection went and is being tried again: open events end with `error`."""
+        self._questions.reject(error)
+        self.status = replace(self.status, phase=Phase.RECONNECTING, detail=error.message, notice="", seconds=None)
+
+    def end(self, error: ClientError) -> None:
+        """Finish: open events and all who wait are told the error. Does nothing the second time."""
+        if self.over is not None:
+            return
+        self.over = error
+        reason = error.reason if isinstance(error, SessionEnded) else "lost"
+        detail = error.why if isinstance(error, SessionEnded) else error.message
+        self.status = Status(Phase.ENDED, self.status.session, detail=detail, reason=reason)
+        self._questions.reject(error)
+
+    def _welcome(self, welcome: Welcome) -> None:
+        before = self.welcome
+        if self._kept_session and welcome.session != before.session:
+            self._session_lost()
+            return
+        self.welcome = welcome
+        self.state = MappingProxyType(dict(welcome.state))
+        if welcome.session != before.session:
+            self.input_delay.reset()
+        waits = welcome.session is None or welcome.role != self.role
+        self.status = Status(Phase.WAITING if waits else Phase.RUNNING, welcome.session)
+
+    @property
+    def _kept_session(self) -> bool:
+        """Whether there is a session that the server should still have."""
+        return self.role == "controller" and self.welcome.resume is not None
+
+    def _session_lost(self) -> None:
+        self.end(ConnectionLost("the connection was lost, and the server did not keep the session"))
+
+    def _session(self, data: Mapping[str, Any]) -> None:
+        match data["phase"]:
+            case "loading":
+                self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")))
+            case "failed":
+                self.end(SessionEnded("failed", str(data.get("message", ""))))
+            case "started":
+                self.status = Status(Phase.RUNNING, data["session"])
+            case "resumed":
+                self.status = Status(Phase.RUNNING, data["session"], notice="resumed")
+            case "ended":
+                self._ended(str(data["reason"]), str(data.get("message", "")))
+            case "ending" | "idle" | "away" | "stopping":
+                self.status = self.status.noticed(data)
+
+    def _ended(self, reason: str, message: str) -> None:
+        if self.role == "controller":
+            self.end(SessionEnded(reason, message))
+            return
+        self.status = Status(Phase.WAITING, reason=reason, detail=message)
+        self.state = MappingProxyType({})
+        self.input_delay.reset()
+
+    def _queue(self, position: int, length: int) -> None:
+        if self._kept_session:
+            self._session_lost()
+            return
+        self.status = Status(Phase.WAITING, position=position, length=length)
+
+    def _error(self, message: Message) -> None:
+        error = EventError.from_data(message.data)
+        question = self._questions.answered(message)
+        if question is not None:
+            question.done(error)
+            return
+        logger.warning("the server says code=%s message=%s", error.code, error.message)
+        self.complaints.append(error)

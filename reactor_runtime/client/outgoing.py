@@ -1,0 +1,113 @@
+"""Pictures and sound on their way to the model: checked when they are published, encoded when they can go."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.client.message import Track, write
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.wire.media_header import MediaHeader, attach
+
+MOST_SOUNDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """Something to send: a file as it is, or an array still to be encoded."""
+
+    track: Track
+    content: bytes | NDArray[np.uint8] | NDArray[np.int16]
+    seq: int
+    at_s: float
+
+    def encode(self) -> bytes:
+        """Write the file, with the header that names its track."""
+        if isinstance(self.content, bytes):
+            file = self.content
+        elif self.track.kind == "video":
+            file = jpeg.encode(self.content.astype(np.uint8, copy=False))
+        else:
+            assert self.track.sample_rate is not None, "tracks of sound have a rate"
+            file = wav.encode(self.content.astype(np.int16, copy=False), self.track.sample_rate)
+        us = int(self.at_s * 1e6)
+        return attach(MediaHeader(self.track.name, self.seq, us, us), file)
+
+
+class Outbox:
+    """Keep what is to go: texts in their order, of each video track the newest picture only, of sound 100 pieces.
+
+    Over that the oldest piece goes. An acknowledgement replaces the one of its track that still waits.
+    """
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._shown: dict[str, int] = {}
+        self._said_shown: dict[str, int] = {}
+        self._pictures: dict[str, Outgoing] = {}
+        self._sounds: deque[Outgoing] = deque(maxlen=MOST_SOUNDS)
+        self._numbers: dict[str, int] = {}
+
+    def say(self, text: str) -> None:
+        self._texts.append(text)
+
+    def acknowledge(self, track: str, seq: int) -> None:
+        """Say that all frames of a track up to `seq` have been taken; the same is said once."""
+        if self._said_shown.get(track) != seq:
+            self._shown[track] = self._said_shown[track] = seq
+
+    def put(self, track: Track, content: object, at_s: float) -> None:
+        """Take a picture or a piece of sound: an array, a tensor, or the bytes of a JPEG or WAV file.
+
+        An array is copied: the caller may draw the next one into it. Raises `TypeError` and `ValueError` for what the
+        track can't take.
+        """
+        checked = _checked(track, content)
+        number = self._numbers.get(track.name, 0)
+        self._numbers[track.name] = number + 1
+        outgoing = Outgoing(track, checked, number, at_s)
+        if track.kind == "video":
+            self._pictures[track.name] = outgoing  # a track keeps its place: the one that waits longest goes first
+        else:
+            self._sounds.append(outgoing)
+
+    def next(self) -> str | Outgoing | None:
+        """Take what goes next: what is small first."""
+        if self._shown:
+            track, seq = self._shown.popitem()
+            return write("reactor.ack", {"track": track, "seq": seq})
+        if self._texts:
+            return self._texts.popleft()
+        if self._sounds:
+            return self._sounds.popleft()
+        return self._pictures.pop(next(iter(self._pictures))) if self._pictures else None
+
+    def clear(self) -> None:
+        """Forget what waits, as meant for a connection that is gone."""
+        self._texts.clear()
+        self._shown.clear()
+        self._said_shown.clear()
+        self._pictures.clear()
+        self._sounds.clear()
+
+
+def _checked(track: Track, content: object) -> bytes | NDArray[np.uint8] | NDArray[np.int16]:
+    if isinstance(content, bytes | bytearray | memoryview):
+        return _file(track, bytes(content))
+    if track.kind == "audio":
+        return check_audio(track.name, content).copy()
+    picture = check_video(track.name, content)
+    if picture.ndim != 3:
+        raise ValueError(f"{track.name}: publish one picture at a time, not a batch of {len(picture)}")
+    return picture.copy()
+
+
+def _file(track: Track, content: bytes) -> bytes:
+    start, name = (b"\xff\xd8", "JPEG") if track.kind == "video" else (b"RIFF", "WAV")
+    if not content.startswith(start):
+        raise ValueError(f"{track.name}: these bytes are no {name} file")
+    return content

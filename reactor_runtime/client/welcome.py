@@ -1,0 +1,60 @@
+"""What the server says of the model and of the session, first of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from reactor_runtime.client.address import Role
+from reactor_runtime.client.message import Track
+from reactor_runtime.wire.protocol import MAX_TEXT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The model's name, tracks, events and messages; the session's id, its secret and the key of its uploads."""
+
+    model: str
+    role: Role
+    session: str | None
+    tracks: tuple[Track, ...]
+    schema: Mapping[str, Any]
+    state: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    resume: str | None = field(default=None, repr=False)
+    upload_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            str(data["model"]),
+            "controller" if data["role"] == "controller" else "viewer",
+            data["session"],
+            tuple(Track.from_data(track) for track in data["tracks"]),
+            data["schema"],
+            data["state"],
+            data.get("limits", {}),
+            data.get("resume"),
+            data.get("upload_key"),
+        )
+
+    @property
+    def max_text_bytes(self) -> int:
+        """The longest message the server takes."""
+        return int(self.limits.get("max_text_bytes", MAX_TEXT_BYTES))
+
+    def track(self, name: str | None, kind: str, direction: str) -> Track:
+        """Find a track by name, or the first of its kind. Raises `ValueError` that lists those there are."""
+        found = [track for track in self.tracks if (track.kind, track.direction) == (kind, direction)]
+        for track in found:
+            if name in (None, track.name):
+                return track
+        there = ", ".join(track.name for track in found) or "none"
+        wanted = f"no {kind} track" + (f" {name!r}" if name is not None else "")
+        raise ValueError(
+            f"{self.model} has {wanted} {'to receive' if direction == 'out' else 'to publish'}; there are: {there}"
+        )
+
+
+NO_WELCOME = Welcome("", "viewer", None, (), {"events": {}, "messages": {}}, {}, {})

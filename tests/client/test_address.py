@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.client.address import Address
+from reactor_runtime.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("url", "socket", "token"),
+    [
+        ("http://127.0.0.1:8080", "ws://127.0.0.1:8080/ws?role=controller", ""),
+        ("http://127.0.0.1:8080/", "ws://127.0.0.1:8080/ws?role=controller", ""),
+        ("127.0.0.1:8080", "ws://127.0.0.1:8080/ws?role=controller", ""),
+        ("localhost", "ws://localhost/ws?role=controller", ""),
+        ("ws://host:1/ws", "ws://host:1/ws?role=controller", ""),
+        ("wss://host/models/a/ws", "wss://host/models/a/ws?role=controller", ""),
+        ("https://host/models/a/", "wss://host/models/a/ws?role=controller", ""),
+        ("https://host/?token=a%26b&role=viewer#x", "wss://host/ws?role=viewer", "a&b"),
+        ("http://[::1]:8080", "ws://[::1]:8080/ws?role=controller", ""),
+    ],
+)
+def test_any_address_of_a_server_leads_to_its_socket(url: str, socket: str, token: str) -> None:
+    address = Address.parse(url)
+    assert (address.socket(), address.token) == (socket, token)
+
+
+def test_what_is_given_wins_over_the_address() -> None:
+    address = Address.parse("http://h?token=a&role=viewer", token="b", role="controller")
+    assert (address.role, address.token) == ("controller", "b")
+    assert address.socket(resume="s e") == "ws://h/ws?role=controller&resume=s+e"
+
+
+def test_the_token_is_in_no_text() -> None:
+    address = Address.parse("http://h?token=secret")
+    assert address.headers == {"Authorization": "Bearer secret"}
+    assert "secret" not in f"{address} {address!r} {address.socket()}"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "ftp://h", "http://", "http://h:99999", "http://h:0", "http://user@h", "http://[", "http://h?role=king"]
+)
+def test_what_is_no_address_is_said(url: str) -> None:
+    with pytest.raises(UsageError):
+        Address.parse(url)

@@ -1,0 +1,107 @@
+"""A connection that breaks: the session is restored where the server keeps it, and everybody is told where not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.client import ConnectionLost, Phase, Session, connect
+from tests.client.cable import Cable
+from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class MyState(InputState):
+    level: int = InputField(default=100, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        while True:
+            yield gray(self.state.level)
+
+    @event(name="dawdle")
+    async def dawdle(self):
+        await asyncio.sleep(0.2)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("kept"), MODEL), "--resume-grace", "20") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("not-kept"), MODEL)) as server:
+        yield server
+
+
+async def reaches(session: Session, phase: Phase) -> None:
+    async for status in session.statuses():
+        if status.phase is phase:
+            return
+    raise AssertionError(f"it never was {phase}: {session.status}")
+
+
+async def test_a_session_goes_on_after_a_break(server: RunningServer) -> None:
+    cable = Cable(server.port)
+    async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url) as session:
+        await session.send("set_level", level=200)
+        own = session.status.session
+        frames = session.frames()
+        before = await anext(frames)
+        cable.cut()
+        await reaches(session, Phase.RECONNECTING)
+        await reaches(session, Phase.RUNNING)
+        assert (session.status.session, session.state) == (own, {"level": 200})
+        async for frame in frames:
+            if frame.seq > before.seq + 5:
+                break
+        assert frame.array.mean() == pytest.approx(200, abs=3)
+        assert (await session.send("set_level", level=1)).n == 2
+
+
+async def test_an_event_on_its_way_is_lost_and_one_sent_meanwhile_waits(server: RunningServer) -> None:
+    server.wait_for_health("ready")
+    cable = Cable(server.port)
+    async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url) as session:
+        on_its_way = asyncio.create_task(session.send("dawdle"))
+        await asyncio.sleep(0)
+        cable.cut()
+        with pytest.raises(ConnectionLost):
+            await on_its_way
+        assert session.status.phase is Phase.RECONNECTING
+        assert (await session.send("set_level", level=3)).n >= 1
+
+
+async def test_a_viewer_comes_back_to_a_server_that_keeps_nothing(forgetful: RunningServer) -> None:
+    cable, controller = Cable(forgetful.port), connect(f"http://127.0.0.1:{forgetful.port}")
+    async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url, role="viewer") as viewer, controller:
+        frames = viewer.frames()
+        await anext(frames)
+        cable.cut()
+        await reaches(viewer, Phase.RECONNECTING)
+        await reaches(viewer, Phase.RUNNING)
+        await anext(frames)
+    forgetful.wait_for_health("ready")
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["not wanted", "not kept"])
+async def test_without_a_way_back_it_is_over(kept: bool, server: RunningServer, forgetful: RunningServer) -> None:
+    where = server if kept else forgetful
+    where.wait_for_health("ready")
+    cable = Cable(where.port)
+    async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url, reconnect=not kept) as session:
+        frames = session.frames()
+        await anext(frames)
+        cable.cut()
+        with pytest.raises(ConnectionLost):
+            [frame async for frame in frames]
+        assert session.status.phase is Phase.ENDED

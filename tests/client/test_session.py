@@ -1,0 +1,335 @@
+"""The client against a real server, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reactor_runtime.client import (
+    Busy,
+    ConnectError,
+    EventError,
+    Phase,
+    Refused,
+    Session,
+    SessionEnded,
+    UploadError,
+    connect,
+)
+from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class MyInput(Input):
+    camera: Video
+    microphone: Audio
+
+
+class Both(Output):
+    main_video: Video
+    tone: Audio
+
+
+class Progress(ModelMessage):
+    step: int
+
+
+class MyState(InputState):
+    level: int = InputField(default=100, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    input: MyInput
+    output: Both
+    fps = 30
+
+    @connected
+    async def on_connect(self):
+        await self.send(Progress(step=-1))
+
+    def inference(self):
+        while True:
+            seen = self.input.camera.try_read(1)
+            heard = self.input.microphone.try_read(1)
+            if seen:
+                self.state.level = int(seen[0].mean())
+            level = int(heard[0].max()) if heard else 7
+            yield Both(main_video=gray(self.state.level), tone=np.full((1, 1600), level, np.int16))
+
+    @event(name="count")
+    async def count(self, to: int = 3):
+        for step in range(to):
+            await self.send(Progress(step=step))
+        return Progress(step=to)
+
+    @event(name="refuse")
+    def refuse(self):
+        raise CommandError("too_late", "the show is over")
+
+    @event(name="measure")
+    def measure(self, file: UploadedFile):
+        return Progress(step=len(file.read()))
+
+    @event(name="crash")
+    def crash(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("model"), MODEL)
+    with serving(project, "--max-waiting", "1", "--max-viewers", "1") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _settled(server: RunningServer) -> Iterator[None]:
+    """Begin each test with a model that is free."""
+    server.wait_for_health("ready")
+    yield
+    server.wait_for_health("ready")
+
+
+@pytest.fixture
+def url(server: RunningServer) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+async def test_it_says_what_the_model_is(url: str) -> None:
+    async with connect(url) as session:
+        assert (session.model, session.role, session.status.phase) == ("my-model", "controller", Phase.RUNNING)
+        assert list(session.schema["events"]) == ["set_level", "count", "refuse", "measure", "crash"]
+        assert [(track.name, track.kind, track.direction) for track in session.tracks] == [
+            ("main_video", "video", "out"),
+            ("tone", "audio", "out"),
+            ("camera", "video", "in"),
+            ("microphone", "audio", "in"),
+        ]
+        assert session.state == {"level": 100}
+    assert (session.status.phase, session.status.reason) == (Phase.ENDED, "closed")
+
+
+async def test_an_event_is_on_the_picture_that_says_so(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        reply = await session.send("set_level", level=np.int64(200))
+        assert (reply.n, reply.message) == (1, None)
+        async for frame in session.frames():
+            if frame.applied >= reply.n:
+                break
+        assert frame.array.shape == (32, 48, 3)
+        assert frame.array.mean() == pytest.approx(200, abs=3)
+        assert frame.jpeg[:2] == b"\xff\xd8"
+        assert -50 < frame.delay_ms < 1000 * TIMEOUT_S
+        assert session.state == {"level": 200}
+        assert session.input_delay_ms is not None
+
+
+async def test_a_handler_s_answer_is_the_reply_and_what_it_sends_are_messages(url: str) -> None:
+    async with connect(url) as session:
+        reply = await session.send("count", {"to": 2})
+        assert reply.message is not None
+        assert reply.message.data == {"step": 2}
+        messages = session.messages()
+        assert [(await anext(messages)).data["step"] for _ in range(3)] == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("event", "values", "code", "paths"),
+    [
+        ("set_level", {"level": 256}, "invalid_event", ["set_level.level"]),
+        ("set_level", {}, "invalid_event", ["set_level.level"]),
+        ("set_levle", {"level": 1}, "unknown_event", []),
+        ("refuse", {}, "too_late", []),
+    ],
+)
+async def test_a_refusal_names_the_fields_at_fault(
+    url: str, event: str, values: dict[str, int], code: str, paths: list[str]
+) -> None:
+    async with connect(url) as session:
+        with pytest.raises(EventError) as refusal:
+            await session.send(event, **values)
+        assert (refusal.value.code, refusal.value.event) == (code, event)
+        assert [field.path for field in refusal.value.fields] == paths
+        assert (await session.send("set_level", level=1)).n >= 1
+
+
+async def test_a_slow_reader_gets_the_newest_and_skips_the_others(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        seen = []
+        async for frame in session.frames("main_video", decode=False):
+            seen.append(frame.seq)
+            if len(seen) == 4:
+                break
+            for _ in range(3):
+                await _arrival(session)
+        assert all(later - earlier >= 2 for earlier, later in itertools.pairwise(seen[1:]))
+
+
+async def _arrival(session: Session) -> None:
+    """Wait until another frame, or what else the server says each second, has come."""
+    await session.connection.exchange.changed.wait()
+
+
+async def test_the_latest_is_the_newest_whenever_it_is_asked_for(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        while (first := session.latest()) is None:
+            await _arrival(session)
+        while session.connection.exchange.pictures.arrived["main_video"] < first.seq + 20:
+            await _arrival(session)
+        latest = session.latest("main_video")
+        assert latest is not None
+        assert latest.seq >= first.seq + 19
+
+
+async def test_sound_comes_whole_and_in_order(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        pieces = session.sound()
+        first, second = await anext(pieces), await anext(pieces)
+    assert (first.sample_rate, first.array.shape, first.array[0, 0]) == (48_000, (1, 1600), 7)
+    assert second.pts_s == pytest.approx(first.pts_s + 1600 / 48_000, abs=0.002)
+
+
+async def test_what_is_published_reaches_the_model(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        session.publish("camera", np.full((16, 16, 3), 222, np.uint8))
+        async for frame in session.frames():
+            if frame.array.mean() > 215:
+                break
+        session.publish("microphone", np.full(480, 99, np.int16))
+        async for piece in session.sound():
+            if piece.array.max() == 99:
+                break
+
+
+async def test_the_server_s_refusal_of_a_published_file_is_raised_by_the_next(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        session.publish("camera", b"\xff\xd8 no picture")
+        while not session.connection.exchange.conversation.complaints:
+            await _arrival(session)
+        with pytest.raises(EventError) as refusal:
+            session.publish("camera", np.zeros((8, 8, 3), np.uint8))
+        assert refusal.value.code == "bad_media"
+        with pytest.raises(ValueError, match="there are: camera, microphone"):
+            session.publish("kamera", np.zeros((8, 8, 3), np.uint8))
+
+
+async def test_a_file_is_uploaded_for_an_event(url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"12345")
+    async with connect(url) as session:
+        for content, size in ((tmp_path / "a.png", 5), (b"123", 3)):
+            reply = await session.send("measure", file=await session.upload(content))
+            assert reply.message is not None
+            assert reply.message.data == {"step": size}
+        with pytest.raises(FileNotFoundError):
+            await session.upload(tmp_path / "none.png")
+        with pytest.raises(UploadError) as refusal:
+            await session.upload(b"x", name="a\nb")
+        assert refusal.value.status == 400
+
+
+async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -> None:
+    async with connect(url) as first, connect(url, wait=False) as second, asyncio.timeout(TIMEOUT_S):
+        statuses = second.statuses()
+        while (await anext(statuses)).position != 1:
+            pass
+        with pytest.raises(Busy):
+            await connect(url)
+        await first.aclose()
+        await second.ready()
+        assert second.status.phase is Phase.RUNNING
+
+
+async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
+    async with connect(url) as controller, connect(f"{url}/?role=viewer") as viewer, asyncio.timeout(TIMEOUT_S):
+        await controller.send("set_level", level=180)
+        async for frame in viewer.frames():
+            if frame.applied:
+                break
+        with pytest.raises(EventError) as refusal:
+            await viewer.send("set_level", level=1)
+        assert refusal.value.code == "not_controller"
+        with pytest.raises(ValueError, match="only the controller"):
+            await viewer.upload(b"x")
+
+
+async def test_iterators_end_with_the_session(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        frames = session.frames()
+        await anext(frames)
+        await session.aclose()
+        await session.aclose()
+        assert [frame async for frame in frames] == []
+        with pytest.raises(SessionEnded):
+            await session.send("refuse")
+
+
+async def test_a_crash_of_the_model_is_an_end_with_its_reason(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        with pytest.raises(SessionEnded) as ended:
+            await session.send("crash")
+        assert ended.value.reason == "model_died"
+        with pytest.raises(SessionEnded):
+            [frame async for frame in session.frames()]
+
+
+async def test_a_view_limits_what_comes(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        await anext(session.frames())
+        session.view(paused=True)
+        with pytest.raises(EventError):
+            await session.send("refuse")  # answered after the view was taken note of
+        before = session.connection.exchange.pictures.arrived["main_video"]
+        for _ in range(2):
+            stats = session.stats
+            while session.stats is stats:
+                await _arrival(session)
+        assert session.connection.exchange.pictures.arrived["main_video"] <= before + 1
+
+
+def test_without_a_loop_the_verbs_are_the_same(url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"1234567")
+    with connect(url) as session:
+        reply = session.send("measure", file=session.upload(tmp_path / "a.bin"))
+        assert reply.message is not None
+        assert reply.message.data == {"step": 7}
+        session.publish("camera", np.full((16, 16, 3), 222, np.uint8))
+        for frame in session.frames():
+            if frame.array.mean() > 215:
+                break
+        assert session.latest() is not None
+        assert next(session.messages()).data == {"step": -1}
+        assert next(session.sound()).sample_rate == 48_000
+        assert next(session.statuses()).phase is Phase.RUNNING
+        with pytest.raises(EventError):
+            session.send("refuse")
+    assert session.status.phase is Phase.ENDED
+
+
+def test_without_a_loop_an_error_inside_leaves_nothing_behind(url: str) -> None:
+    with pytest.raises(ZeroDivisionError), connect(url) as session:
+        session.send("set_level", level=1 // 0)
+    with pytest.raises(ConnectError), connect("http://127.0.0.1:1"):
+        pass
+
+
+async def test_a_stranger_is_told_why(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConnectError, match="has no /ws"):
+        await connect(f"{url}/elsewhere")
+    with pytest.raises(ConnectError, match="there is no TLS"):
+        await connect(url.replace("http", "https"))
+    with serving(write_project(tmp_path / "closed", MODEL), "--token", "correct-horse") as closed:
+        address = f"http://127.0.0.1:{closed.port}"
+        for wrong in (None, "wrong-token"):
+            with pytest.raises(Refused) as refusal:
+                await connect(address, token=wrong)
+            assert refusal.value.status == 401
+        async with connect(f"{address}/?token=correct-horse") as session:
+            reply = await session.send("measure", file=await session.upload(b"1"))
+            assert reply.message is not None
