@@ -1,7 +1,7 @@
 """The command line: its commands, and the one place that prints errors and picks exit codes.
 
 0 clean, 1 the model failed while serving or a bug of ours, 2 usage, manifest, config or class, 3 cannot bind,
-4 load() failed, 130 interrupted.
+4 load() failed, 5 a server's line is full, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console, misuse
-from reactor_cli.commands import check, init, run, schema
+from reactor_cli.commands import check, connect, init, run, schema
 from reactor_cli.errors import bug, render
 from reactor_runtime.errors import ReactorError
 
@@ -26,6 +26,7 @@ Examples:
   reactor init my-model      make a new project
   reactor check my-model     is it a model that can be served
   reactor run my-model       serve it at http://127.0.0.1:8080
+  reactor connect            control it from this terminal
   reactor schema my-model    describe its events and messages as OpenAPI
 """
 
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("run", epilog=run.EPILOG)(run.run)
+app.command("connect", epilog=connect.EPILOG)(connect.connect)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)
 
 

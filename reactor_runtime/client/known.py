@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from reactor_runtime.client.address import Role
@@ -57,6 +58,11 @@ class Known:
     def stats(self) -> Mapping[str, Any]:
         """The last `reactor.stats`, which come once a second."""
         return self._exchange.conversation.stats
+
+    @property
+    def arrived(self) -> Mapping[str, int]:
+        """How many pictures of each track have come."""
+        return MappingProxyType(self._exchange.pictures.arrived)
 
     @property
     def rtt_ms(self) -> float | None:

@@ -8,6 +8,7 @@ import pytest
 from reactor_runtime import __version__
 from tests.cli.command import python, reactor
 
+COMMANDS = ("init", "check", "run", "connect", "schema")
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
 
 
@@ -16,7 +17,7 @@ def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) 
     outcome = reactor(*arguments, cwd=tmp_path)
     assert outcome.code == 0
     assert outcome.err == ""
-    for text in ("init", "check", "run", "schema", "--version", "reactor init my-model", "reactor run my-model"):
+    for text in (*COMMANDS, "--version", "reactor init my-model", "reactor run my-model"):
         assert text in outcome.out
 
 
@@ -25,6 +26,7 @@ def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) 
     [
         ("check", ["--path", "--set", "--json", "--verbose"]),
         ("schema", ["--path", "--out", "--verbose"]),
+        ("connect", ["--token", "--role", "--send", "--seconds", "--save", "--json", "--picture", "--verbose"]),
         ("init", ["--here", "--force", "--template", "-t", "--list"]),
         (
             "run",
@@ -64,8 +66,8 @@ sys.exit(code)
 # Typer itself checks the options of a command with pydantic; `reactor --help` has none to check.
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
-    [(["--help"], set()), *((([name, "--help"]), {"pydantic"}) for name in ("run", "init", "check", "schema"))],
-    ids=["reactor", "run", "init", "check", "schema"],
+    [(["--help"], set()), *(([name, "--help"], {"pydantic"}) for name in COMMANDS)],
+    ids=["reactor", *COMMANDS],
 )
 def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str], allowed: set[str]) -> None:
     outcome = python("-c", LOADED, *arguments, cwd=tmp_path)

@@ -1,0 +1,204 @@
+"""Keep what a session shows: files in a folder as they came, or one film made by ffmpeg."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import wave
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from reactor_runtime.client.media import Frame, Sound
+from reactor_runtime.errors import ReactorError, UsageError
+
+FILM_FPS = 60  # frames are repeated or left out to keep this time; repeated ones cost next to nothing
+FILMS = (".mp4", ".mkv", ".mov", ".webm")
+
+
+class Recording(Protocol):
+    """Where pictures and sound go; each call blocks until it is written."""
+
+    def frame(self, frame: Frame) -> None: ...
+
+    def sound(self, sound: Sound) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TimeLine:
+    """Put the presentation times of one session after the other on one line that begins with 0."""
+
+    def __init__(self) -> None:
+        self._shift: float | None = None
+        self._newest = 0.0
+
+    def place(self, pts_s: float) -> float:
+        if self._shift is None:
+            self._shift = -pts_s
+        if pts_s + self._shift < self._newest - 2.0:  # another session has begun
+            self._shift = self._newest - pts_s
+        at = max(0.0, pts_s + self._shift)
+        self._newest = max(self._newest, at)
+        return at
+
+
+class Tape:
+    """Write one track of sound as a WAV file; gaps become silence, what would be heard twice is left out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: wave.Wave_write | None = None
+        self._written = 0
+
+    def write(self, sound: Sound, at_s: float) -> None:
+        channels = sound.array.shape[0]
+        if self._file is None:
+            self._file = wave.open(str(self._path), "wb")  # noqa: SIM115  (it is written over many calls)
+            self._file.setnchannels(channels)
+            self._file.setsampwidth(2)
+            self._file.setframerate(sound.sample_rate)
+        begin = round(at_s * sound.sample_rate)
+        if begin - self._written > sound.sample_rate // 100:  # less is rounding, and silence would be heard as a click
+            self._put(np.zeros((channels, begin - self._written), np.int16))
+        self._put(sound.array)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _put(self, samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> None:
+        assert self._file is not None, "the first piece opens it"
+        self._file.writeframes(samples.T.astype("<i2").tobytes())
+        self._written += samples.shape[1]
+
+
+class Folder:
+    """Write each picture as `<track>-000001.jpg` and each track of sound as `<track>.wav`."""
+
+    def __init__(self, path: Path) -> None:
+        _usable(path, lambda: path.mkdir(parents=True, exist_ok=True))
+        self._path = path
+        self._numbers: dict[str, int] = {}
+        self._tapes: dict[str, Tape] = {}
+        self._time = TimeLine()
+
+    def frame(self, frame: Frame) -> None:
+        self._time.place(frame.pts_s)
+        number = self._numbers[frame.track] = self._numbers.get(frame.track, 0) + 1
+        (self._path / f"{frame.track}-{number:06}.jpg").write_bytes(frame.jpeg)
+
+    def sound(self, sound: Sound) -> None:
+        at_s = self._time.place(sound.pts_s)
+        tape = self._tapes.setdefault(sound.track, Tape(self._path / f"{sound.track}.wav"))
+        tape.write(sound, at_s)
+
+    def close(self) -> None:
+        for tape in self._tapes.values():
+            tape.close()
+
+
+class Film:
+    """Have ffmpeg write one track of pictures, and one of sound, as a film; needs `ffmpeg` on the PATH.
+
+    The sound is kept beside the film until the end, and joined then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        program = shutil.which("ffmpeg")
+        if program is None:
+            raise UsageError(
+                f"{path.name} needs ffmpeg, which is not on the PATH", hint="install it, or save to a folder"
+            )
+        _usable(path, lambda: path.parent.mkdir(parents=True, exist_ok=True))
+        self._path = path
+        self._program = program
+        self._silent = path.with_name(f".{path.stem}.silent{path.suffix}")
+        self._wav = path.with_name(f".{path.stem}.wav")
+        self._tape: Tape | None = None
+        self._time = TimeLine()
+        self._written = 0
+        self._last = b""
+        self._ffmpeg: subprocess.Popen[bytes] | None = None
+
+    def frame(self, frame: Frame) -> None:
+        at = int(self._time.place(frame.pts_s) * FILM_FPS)
+        self._fill(at)
+        self._last = frame.jpeg
+        self._fill(at + 1)
+
+    def sound(self, sound: Sound) -> None:
+        at_s = self._time.place(sound.pts_s)
+        self._tape = self._tape or Tape(self._wav)
+        self._tape.write(sound, at_s)
+
+    def close(self) -> None:
+        """Finish the film; takes what ffmpeg takes."""
+        with self._leftovers():
+            if self._ffmpeg is None:
+                return
+            _, said = self._ffmpeg.communicate()
+            self._check(self._ffmpeg.returncode, said)
+            if self._tape is None:
+                self._silent.replace(self._path)
+                return
+            self._tape.close()
+            self._tape = None
+            inputs = ["-i", str(self._silent), "-i", str(self._wav)]
+            joined = subprocess.run(
+                self._command(*inputs, "-c:v", "copy", str(self._path)), capture_output=True, check=False
+            )
+            self._check(joined.returncode, joined.stderr)
+
+    def _fill(self, until: int) -> None:
+        """Write the newest picture up to a place on the film's grid; the first is there from the start."""
+        if not self._last:
+            return
+        ffmpeg = self._ffmpeg = self._ffmpeg or self._started()
+        assert ffmpeg.stdin is not None, "a pipe was asked for"
+        while self._written < until:
+            try:
+                ffmpeg.stdin.write(self._last)
+            except BrokenPipeError:
+                self._check(ffmpeg.wait() or 1, ffmpeg.stderr.read() if ffmpeg.stderr else b"")
+            self._written += 1
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        pictures = ["-f", "mjpeg", "-framerate", str(FILM_FPS), "-i", "pipe:0"]
+        even = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # what most codecs ask for
+        command = self._command(*pictures, "-vf", even, "-pix_fmt", "yuv420p", str(self._silent))
+        # Ctrl-C is for us: it finishes the film from its input's end.
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [self._program, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", *arguments]
+
+    def _check(self, code: int, said: bytes) -> None:
+        if code:
+            lines = said.decode(errors="replace").strip().splitlines() or [f"exit code {code}"]
+            raise ReactorError(f"ffmpeg could not write {self._path}: {lines[-1]}", details="\n".join(lines))
+
+    @contextlib.contextmanager
+    def _leftovers(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            if self._tape is not None:
+                self._tape.close()
+            self._silent.unlink(missing_ok=True)
+            self._wav.unlink(missing_ok=True)
+
+
+def recording(path: Path) -> Recording:
+    """Open a film where the name ends as one's does, a folder otherwise. Raises `UsageError` where that can't be."""
+    return Film(path) if path.suffix.lower() in FILMS else Folder(path)
+
+
+def _usable(path: Path, make: Callable[[], object]) -> None:
+    try:
+        make()
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from None

@@ -1,0 +1,185 @@
+"""`reactor connect` as people and programs use it, against a real server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import simplejpeg
+
+from tests.cli.command import environment, reactor
+from tests.cli.terminal import terminal
+from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class Progress(ModelMessage):
+    step: int
+
+
+class MyState(InputState):
+    level: int = InputField(default=100, ge=0, le=255)
+    mode: str = InputField(default="fast", choices=["fast", "slow"])
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        while True:
+            yield gray(self.state.level)
+
+    @event(name="count")
+    async def count(self):
+        await self.send(Progress(step=1))
+        return Progress(step=2)
+
+    @event(name="measure")
+    def measure(self, file: UploadedFile):
+        return Progress(step=len(file.read()))
+
+    @event(name="crash")
+    def crash(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("model"), MODEL)
+    with serving(project, "--max-waiting", "0") as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: RunningServer) -> str:
+    server.wait_for_health("ready")
+    return f"http://127.0.0.1:{server.port}"
+
+
+def test_events_are_sent_and_answered_and_messages_shown(url: str, tmp_path: Path) -> None:
+    sends = ["--send", "set_level 9", "--send", "count"]
+    outcome = reactor("connect", url, *sends, "--seconds", "1.2", cwd=tmp_path)
+    assert outcome.code == 0
+    said = outcome.out.splitlines()
+    assert said[0] == "ok  set_level, event 1"
+    assert {"ok  count, event 2  progress  step=2", "progress  step=1", "state  level=9"} <= set(said)
+    assert "running" in outcome.err.splitlines()
+    assert "fps main_video" in outcome.err
+
+
+def test_a_program_gets_an_object_a_line(url: str, tmp_path: Path) -> None:
+    (tmp_path / "a b.bin").write_bytes(b"12345")
+    sends = ["--send", "measure file='@a b.bin'", "--send", "set_level level=3"]
+    outcome = reactor("connect", url, "--json", *sends, "--seconds", "1.2", cwd=tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    said = [json.loads(line) for line in outcome.out.splitlines()]
+    of: dict[str, dict[str, Any]] = {fact["kind"]: fact for fact in said}
+    assert [fact["n"] for fact in said if fact["kind"] == "reply"] == [1, 2]
+    assert said[[fact["kind"] for fact in said].index("reply")]["message"] == {"type": "progress", "data": {"step": 5}}
+    assert of["status"]["phase"] == "running"
+    assert of["state"]["data"] == {"level": 3}
+    assert of["figures"]["fps"]["main_video"] > 0
+    assert set(of["figures"]) >= {"delay_ms", "input_delay_ms", "rtt_ms", "skipped"}
+
+
+def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
+    outcome = reactor("connect", url, "--seconds", "1", "--save", "out", cwd=tmp_path)
+    assert outcome.code == 0
+    files = sorted((tmp_path / "out").iterdir())
+    assert len(files) > 3
+    assert files[0].name == "main_video-000001.jpg"
+    assert simplejpeg.decode_jpeg(files[-1].read_bytes()).mean() == pytest.approx(100, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--send", "set_level 256"], 1, "error: set_level.level: 256 is above 255"),
+        (["--send", "crash"], 1, "error: the session has ended"),
+        (["--send", 'set_level "'], 2, "no closing quotation"),
+        (["--send", "count 5"], 2, "no parameter=value"),
+        (["--save", "out.mp4"], 2, "needs ffmpeg, which is not on the PATH"),
+        (["--seconds", "soon"], 2, "is not a time"),
+        (["--role", "king"], 2, "none of controller, viewer"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_goes_wrong_is_said_with_its_exit_code(
+    url: str, tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
+    outcome = reactor("connect", url, "--seconds", "0", *arguments, cwd=tmp_path, PATH="/nowhere")
+    assert outcome.code == code
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_who_is_not_let_in_is_told_why(url: str, tmp_path: Path) -> None:
+    outcome = reactor("connect", "127.0.0.1:1", cwd=tmp_path)
+    assert outcome.code == 3
+    assert "error: http://127.0.0.1:1 can't be reached: nothing listens there" in outcome.err
+    with terminal("connect", url, cwd=tmp_path) as first:
+        first.wait_for("running")
+        full = reactor("connect", url, cwd=tmp_path)
+        assert full.code == 5
+        watching = reactor("connect", url, "--role", "viewer", "--send", "count", "--seconds", "0", cwd=tmp_path)
+        assert watching.code == 1
+        assert "viewers send nothing" in watching.err
+        first.type("\x04")
+        assert first.ended() == 0
+
+
+def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path / "closed", MODEL), "--token", "correct-horse") as closed:
+        url = f"http://127.0.0.1:{closed.port}"
+        assert reactor("connect", url, "--seconds", "0", cwd=tmp_path).code == 3
+        assert reactor("connect", url, "--seconds", "0", cwd=tmp_path, REACTOR_TOKEN="correct-horse").code == 0
+        address = f"{url}/?token=correct-horse"
+        assert reactor("connect", address, "--seconds", "0", cwd=tmp_path, REACTOR_TOKEN="old").code == 0
+
+
+def test_ctrl_c_leaves_tidily(url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json", "--save", "out"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        while b'"running"' not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, err) == (0, b"")
+    assert json.loads(out.splitlines()[-1]) == {"kind": "saved", "path": "out"}
+
+
+def test_in_a_terminal_there_is_a_picture_and_a_prompt_that_completes(url: str, tmp_path: Path) -> None:
+    with terminal("connect", url, cwd=tmp_path) as screen:
+        before = screen.attributes
+        screen.wait_for("48;2;100;100;100m▀")
+        screen.type("set_m\t")
+        screen.wait_for("ode ")
+        screen.type("\t")
+        screen.wait_for("mode=")
+        screen.type("s\t\r")
+        screen.wait_for("set_mode, event 1")
+        screen.type("set_level 999\r")
+        screen.wait_for("999 is above 255")
+        screen.type("set_level\x03")
+        assert screen.ended() == 0
+        assert screen.attributes == before
+        assert screen.output.endswith("\x1b[r\x1b[24;1H\r\x1b[K")
+
+
+def test_without_colours_there_is_no_picture(url: str, tmp_path: Path) -> None:
+    with terminal("connect", url, "--no-picture", cwd=tmp_path) as screen:
+        screen.wait_for("fps main_video")
+        assert "▀" not in screen.output
+        screen.type("\x04")
+        assert screen.ended() == 0

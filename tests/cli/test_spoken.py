@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_cli.spoken import completions, read, split
+from reactor_runtime.errors import UsageError
+
+
+def event(**parameters: Any) -> dict[str, Any]:
+    return {"parameters": {"type": "object", "properties": parameters}}
+
+
+SCHEMA = {
+    "events": {
+        "set_prompt": event(prompt={"type": "string"}),
+        "set_mode": event(mode={"type": "string", "enum": ["fast", "very slow"]}),
+        "set_on": event(on={"type": "boolean"}),
+        "splash": event(x={"type": "number"}, y={"anyOf": [{"type": "number"}, {"const": "middle"}]}),
+        "set_image": event(image={"anyOf": [{"type": "object", "format": "upload"}, {"type": "null"}]}),
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "data"),
+    [
+        ('set_prompt prompt="a fox"', {"prompt": "a fox"}),
+        ("set_prompt 'a = fox'", {"prompt": "a = fox"}),
+        ("set_prompt prompt=5", {"prompt": "5"}),
+        ("set_prompt prompt=@home", {"prompt": "@home"}),
+        ("set_prompt prompt=", {"prompt": ""}),
+        ("splash x=0.5 y=middle", {"x": 0.5, "y": "middle"}),
+        ("set_on true", {"on": True}),
+        ("unknown a='[1, 2]' b=null c=x", {"a": [1, 2], "b": None, "c": "x"}),
+        ("splash", {}),
+    ],
+)
+def test_values_are_what_the_schema_wants(line: str, data: dict[str, Any]) -> None:
+    spoken = read(line, SCHEMA)
+    assert (spoken.event, spoken.data, spoken.files) == (line.split()[0], data, {})
+
+
+def test_a_file_is_named_by_its_path() -> None:
+    assert read("set_image @a/cat.png", SCHEMA).files == {"image": Path("a/cat.png")}
+
+
+@pytest.mark.parametrize("line", ["", "  ", 'set_prompt "a', "splash 0.5", "splash x=1 0.5", "nothing 5"])
+def test_what_cannot_be_read_is_said(line: str) -> None:
+    with pytest.raises(UsageError):
+        read(line, SCHEMA)
+
+
+def test_a_line_is_split_without_a_schema() -> None:
+    assert split("set_prompt 'a fox'") == ("set_prompt", ["a fox"])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("", ["set_prompt ", "set_mode ", "set_on ", "splash ", "set_image "]),
+        ("sp", ["splash "]),
+        ("nothing", []),
+        ("splash ", ["x=", "y="]),
+        ("splash x=1 ", ["y="]),
+        ("splash y=", ["y=middle "]),
+        ("set_mode mode=", ["mode=fast ", "mode='very slow' "]),
+        ("set_on on=t", ["on=true "]),
+        ("unknown ", []),
+    ],
+)
+def test_a_tab_knows_what_may_come(line: str, found: list[str]) -> None:
+    assert completions(line, SCHEMA) == found

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reactor_runtime.client.media import Frame, Sound
+from reactor_runtime.client.recording import FILM_FPS, Film, Folder, TimeLine, recording
+from reactor_runtime.errors import ReactorError, UsageError
+
+# Notes how it was called and what it read, in a file beside the one it is to write.
+FFMPEG = f"""#!{sys.executable}
+import json, os, pathlib, sys
+read = sys.stdin.buffer.read() if "pipe:0" in sys.argv else b""
+with open(os.environ["NOTES"], "a") as notes:
+    notes.write(json.dumps([sys.argv[1:], read.decode("latin-1")]) + "\\n")
+if os.environ.get("FAIL"):
+    sys.exit("Unknown encoder")
+pathlib.Path(sys.argv[-1]).write_bytes(b"film")
+"""
+
+
+def frame(seq: int, pts_s: float, jpeg: bytes = b"x") -> Frame:
+    return Frame("main", seq, pts_s, 0, False, False, 0.0, jpeg)
+
+
+def sound(pts_s: float, samples: int, level: int = 1) -> Sound:
+    return Sound("tone", 0, pts_s, 0, False, 0.0, 1000, np.full((1, samples), level, np.int16), b"")
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an ffmpeg on the PATH that notes what it is asked."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ffmpeg").write_text(FFMPEG)
+    (programs / "ffmpeg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    return tmp_path / "notes"
+
+
+def test_a_folder_holds_every_picture_as_it_came_and_the_sound_without_gaps(tmp_path: Path) -> None:
+    folder = recording(tmp_path / "a" / "b")
+    assert isinstance(folder, Folder)
+    for number in range(3):
+        folder.frame(frame(5 + number, 10 + number / 30, b"%d" % number))
+    folder.sound(sound(10.0, 100))
+    folder.sound(sound(10.101, 100, 2))  # a rounding
+    folder.sound(sound(10.5, 100, 3))  # a gap
+    folder.close()
+    assert [file.name for file in sorted((tmp_path / "a" / "b").glob("*.jpg"))] == [
+        f"main-00000{n}.jpg" for n in (1, 2, 3)
+    ]
+    assert (tmp_path / "a" / "b" / "main-000002.jpg").read_bytes() == b"1"
+    with wave.open(str(tmp_path / "a" / "b" / "tone.wav")) as file:
+        assert (file.getframerate(), file.getnframes()) == (1000, 600)
+        samples = np.frombuffer(file.readframes(600), "<i2")
+    assert samples[[0, 150, 300, 499, 500, 599]].tolist() == [1, 2, 0, 0, 3, 3]
+
+
+def test_sessions_follow_each_other_on_one_time_line() -> None:
+    line = TimeLine()
+    assert [line.place(pts) for pts in (7.0, 8.0, 7.9, 12.0)] == pytest.approx([0.0, 1.0, 0.9, 5.0])
+    assert [line.place(pts) for pts in (0.0, 1.0)] == pytest.approx([5.0, 6.0])
+
+
+def test_a_film_keeps_the_frames_times(tmp_path: Path, notes: Path) -> None:
+    film = recording(tmp_path / "out.mp4")
+    assert isinstance(film, Film)
+    for number, pts_s in enumerate((3.0, 3.1, 3.101, 3.2)):
+        film.frame(frame(number, pts_s, b"%d" % number))
+    film.close()
+    (call,) = [json.loads(line) for line in notes.read_text().splitlines()]
+    arguments, pictures = call
+    assert f"-f mjpeg -framerate {FILM_FPS} -i pipe:0" in " ".join(arguments)
+    assert pictures == "0" * 6 + "1" + "2" * 5 + "3"  # the third came too late for a place of its own
+    assert (tmp_path / "out.mp4").read_bytes() == b"film"
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_a_film_with_sound_is_joined_at_the_end(tmp_path: Path, notes: Path) -> None:
+    film = recording(tmp_path / "out.mp4")
+    film.frame(frame(0, 0.0))
+    film.sound(sound(0.0, 100))
+    film.close()
+    _, (arguments, _) = [json.loads(line) for line in notes.read_text().splitlines()]
+    assert arguments[-3:] == ["-c:v", "copy", str(tmp_path / "out.mp4")]
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_what_ffmpeg_says_is_the_error(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIL", "1")
+    film = recording(tmp_path / "out.mp4")
+    film.frame(frame(0, 0.0))
+    with pytest.raises(ReactorError, match=r"ffmpeg could not write .*: Unknown encoder"):
+        film.close()
+    assert notes.exists()
+
+
+def test_without_ffmpeg_there_is_no_film(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="needs ffmpeg"):
+        recording(tmp_path / "out.mp4")
+
+
+def test_a_film_of_nothing_leaves_nothing(tmp_path: Path, notes: Path) -> None:
+    recording(tmp_path / "out.mp4").close()
+    assert not (tmp_path / "out.mp4").exists()
+    assert not notes.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="can't be written"):
+        recording(tmp_path / "file")
