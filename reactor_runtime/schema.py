@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from reactor_runtime.authoring.block import starting_config
 from reactor_runtime.authoring.contract import Contract, check_finished
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.version import version
-from reactor_runtime.wire import openapi
+from reactor_runtime.wire import openapi, typed_python, typed_typescript
 
 
 def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
@@ -26,6 +27,14 @@ def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
 def document(name: str, contract: Contract) -> dict[str, Any]:
     """Write the OpenAPI 3.1 document of a model called `name`, the same that its server gives at `/schema`."""
     return openapi.document(name, version(), contract.to_json())
+
+
+def written(format: str, name: str, contract: Contract) -> str:
+    """Write the document, or a module for a typed client: `openapi`, `python` or `typescript`."""
+    if format == "openapi":
+        return json.dumps(document(name, contract), indent=2) + "\n"
+    modules = {"python": typed_python.module, "typescript": typed_typescript.module}
+    return modules[format](name, contract.to_json())
 
 
 def outline(name: str, contract: Contract) -> dict[str, Any]:

@@ -168,8 +168,9 @@ class Film:
 
     def _started(self) -> subprocess.Popen[bytes]:
         pictures = ["-f", "mjpeg", "-framerate", str(FILM_FPS), "-i", "pipe:0"]
-        even = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # what most codecs ask for
-        command = self._command(*pictures, "-vf", even, "-pix_fmt", "yuv420p", str(self._silent))
+        # Even sides and the range of television are what most codecs and players ask for.
+        usual = "pad=ceil(iw/2)*2:ceil(ih/2)*2,scale=out_range=tv,format=yuv420p"
+        command = self._command(*pictures, "-vf", usual, str(self._silent))
         # Ctrl-C is for us: it finishes the film from its input's end.
         return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 

@@ -25,7 +25,7 @@ def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) 
     ("command", "options"),
     [
         ("check", ["--path", "--set", "--json", "--verbose"]),
-        ("schema", ["--path", "--out", "--verbose"]),
+        ("schema", ["--path", "--format", "--check", "--out", "--verbose"]),
         ("connect", ["--token", "--role", "--send", "--seconds", "--save", "--json", "--picture", "--verbose"]),
         ("init", ["--here", "--force", "--template", "-t", "--list"]),
         (

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import reactor
+from tests.cli.command import python, reactor
 from tests.openapi import flaws
+from tests.server.running import serving
 
 NOISY = """
 import atexit, os, subprocess, sys, threading
@@ -68,3 +69,53 @@ def test_a_fault_leaves_stdout_empty(project: Path) -> None:
     outcome = reactor("schema", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert "error: importing pipeline failed: ValueError: no\n  --> pipeline.py:2:1" in outcome.err
+
+
+@pytest.mark.parametrize(("format", "file"), [("python", "my_model.py"), ("typescript", "m.ts"), ("openapi", "a.json")])
+def test_check_fails_and_shows_the_difference_when_the_model_has_changed(project: Path, format: str, file: str) -> None:
+    assert reactor("schema", "--format", format, "--out", file, cwd=project).code == 0
+    same = reactor("schema", "--format", format, "--check", file, cwd=project)
+    assert (same.code, same.out, same.err) == (0, "", "")
+    source = (project / "pipeline.py").read_text()
+    (project / "pipeline.py").write_text(source.replace('name="splash"', 'name="splosh"'))
+    written = (project / file).read_text()
+    changed = reactor("schema", "--format", format, "--check", file, cwd=project)
+    assert changed.code == 1
+    assert any(line.startswith("-") and "splash" in line for line in changed.out.splitlines())
+    assert any(line.startswith("+") and "splosh" in line for line in changed.out.splitlines())
+    assert f"{file} has to be made anew: reactor schema --format {format} --out {file}" in changed.err
+    assert (project / file).read_text() == written
+
+
+def test_a_file_to_check_that_is_not_there_is_said(project: Path) -> None:
+    outcome = reactor("schema", "--check", "none.py", "--format", "python", cwd=project)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: none.py can't be read: No such file or directory\nhint: --out makes it")
+
+
+CALLS = """
+import asyncio, sys
+from my_model import BlockingMyModel, MyModel
+from reactor_runtime.client import connect
+
+
+async def main():
+    async with connect(sys.argv[1]) as session:
+        model = MyModel(session)
+        await model.set_brightness(brightness=0.5)
+        await model.splash(x=0.1)
+        print(model.state["brightness"])
+
+
+asyncio.run(main())
+with connect(sys.argv[1]) as session:
+    BlockingMyModel(session).set_caption(caption="on air")
+    print(session.state["caption"])
+"""
+
+
+def test_the_python_module_controls_its_model(project: Path) -> None:
+    assert reactor("schema", "--format", "python", "--out", "my_model.py", cwd=project).code == 0
+    with serving(project, "--set", "width=96", "--set", "height=64") as server:
+        outcome = python("-c", CALLS, f"http://127.0.0.1:{server.port}", cwd=project)
+    assert (outcome.code, outcome.out, outcome.err) == (0, "0.5\non air\n", "")

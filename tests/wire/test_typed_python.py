@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.wire import typed_python
+from tests.wire.shapes import CONTRACT, EMPTY
+
+ROOT = Path(__file__).resolve().parents[2]
+CALLS = """
+from reactor_runtime.client import connect
+from model import BlockingMyModel, MyModel, Said
+
+
+async def main() -> None:
+    async with connect("http://127.0.0.1:8080") as session:
+        model = MyModel(session)
+        reply = await model.set_speed(speed=2)
+        await model.set_size(size=(1, 2))
+        await model.set_image(image=await session.upload("a.png"))
+        await model.move(pose={"at": {"x": 1.0}, "path": []}, weights={"a": 1.0})
+        await model.move()
+        await model.lambda_(data=True, name="x")
+        await model.go_now_()
+        speed: float = model.state["speed"]
+        async for message in model.messages():
+            if message["type"] == "progress":
+                step: int = message["data"]["step"]
+        print(reply.n + step + speed)
+
+
+with connect("http://127.0.0.1:8080") as blocking:
+    BlockingMyModel(blocking).set_level(level=2)
+"""
+WRONG = ["model.set_speed()", 'model.set_speed(speed="x")', 'model.set_mode(mode="d")', "model.state['sped']"]
+
+
+def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
+    tree = ast.parse(typed_python.module("my-model", CONTRACT))
+    methods = {
+        each.name: [item.name for item in each.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for each in tree.body
+        if isinstance(each, ast.ClassDef) and each.name.endswith("MyModel")
+    }
+    own = ["__init__", "state", "messages"]
+    events = ["set_speed", "set_mode", "set_level", "set_note", "set_size", "set_image", "set_rate", "move", "lambda_"]
+    names = [*own, *events, "go_now", "go_now_", "_2d", "messages_", "state_", "session_"]
+    assert methods == {"MyModel": names, "BlockingMyModel": names}
+
+
+def test_types_are_those_of_the_schema() -> None:
+    text = typed_python.module("my-model", CONTRACT)
+    for line in (
+        'mode: Literal["a \\"b\\"", "c\\\\d"]',
+        "level: Literal[1, 2]",
+        "note: str | None",
+        "size: list[int]",
+        "size: tuple[int, int]",
+        "rate: Any",
+        "y: NotRequired[float]",
+        "pose: Pose | None = _UNSET, weights: dict[str, float] = _UNSET, anything: Any = _UNSET",
+        "class Pose(TypedDict):\n    at: Point\n    path: list[Point]\n",
+        "Said = ProgressSaid | _2dDoneSaid | StateSaid\n",
+    ):
+        assert line in text, line
+
+
+def test_a_model_with_nothing_has_a_module_too() -> None:
+    assert ast.parse(typed_python.module("session", EMPTY))
+
+
+def test_the_same_model_gives_the_same_text() -> None:
+    assert typed_python.module("my-model", CONTRACT) == typed_python.module("my-model", CONTRACT)
+
+
+def test_a_type_checker_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "model.py").write_text(typed_python.module("my-model", CONTRACT))
+    (tmp_path / "empty.py").write_text(typed_python.module("session", EMPTY))
+    (tmp_path / "right.py").write_text(CALLS)
+    (tmp_path / "wrong.py").write_text(
+        "from model import BlockingMyModel\n\n\ndef f(model: BlockingMyModel) -> None:\n"
+        + "".join(f"    {line}\n" for line in WRONG)
+    )
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "typed")]  # with other options than those of the tree
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", *cache, "right.py", "empty.py", "wrong.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    faults = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert [line.split(":")[:2] for line in faults] == [["wrong.py", str(5 + n)] for n in range(len(WRONG))], (
+        done.stdout
+    )
