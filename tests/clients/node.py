@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.timeouts import TIMEOUT_S
 
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "clients" / "js"
 WITH_SOCKETS = "--experimental-websocket"  # Node 20 has them behind it, later ones know it still
+PATH = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
 
 
 def node(*arguments: str, cwd: Path | None = None, **variables: str) -> str:
     """Run Node to its end; returns its output, and fails with all of it where it fails."""
-    program = shutil.which("node")
-    assert program is not None, "the tests of the client need Node 20 or newer; .ci/node installs it"
+    return run("node", WITH_SOCKETS, "--no-warnings", *arguments, cwd=cwd, **variables)
+
+
+def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
+    prepare()
     done = subprocess.run(
-        [program, WITH_SOCKETS, "--no-warnings", *arguments],
+        command,
         cwd=cwd,
-        env={**os.environ, **variables},
+        env={**os.environ, "PATH": PATH, **variables},
         capture_output=True,
         text=True,
         timeout=2 * TIMEOUT_S,
@@ -27,3 +34,27 @@ def node(*arguments: str, cwd: Path | None = None, **variables: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@functools.cache
+def prepare() -> None:
+    """See to it that there is Node, and what `clients/js` is tested with: nothing is skipped where they lack."""
+    done = subprocess.run(
+        [ROOT / ".ci" / "node"],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=10 * TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def pack(directory: Path) -> Path:
+    """Pack `clients/js` and install it in a directory, as npm would; returns where the package lies."""
+    run("npm", "pack", "--silent", "--pack-destination", str(directory), cwd=PACKAGE)
+    (archive,) = directory.glob("*.tgz")
+    installed = directory / "node_modules" / "@reactor-live" / "client"
+    installed.mkdir(parents=True)
+    run("tar", "-xzf", str(archive), "-C", str(installed), "--strip-components", "1")
+    return installed

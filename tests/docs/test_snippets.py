@@ -33,7 +33,7 @@ from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
-OTHER_COMMANDS = {"cd", "curl", "ffplay", "pip"}
+OTHER_COMMANDS = {"cd", "curl", "ffplay", "npm", "pip"}
 PROGRAMS = {"client.py", "header.py", "send.py", "steer.py", "record.py"}  # not models: each has a test of its own
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/test_metrics.py
 

@@ -1,0 +1,42 @@
+/** React hooks over the client, and a canvas for a track. Types and explanations: react.d.ts. */
+
+import { createElement, useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { connect } from "./client/reactor.js";
+
+const CONNECTING = { phase: "connecting", role: null };
+const NOTHING = {};
+const CHANGES = ["status", "session", "state"];
+
+export function useReactor(url, { token, role, watch } = {}) {
+  const [session, setSession] = useState(null);
+  useEffect(() => {
+    const begun = connect(url, { token, role, watch });
+    setSession(begun);
+    return () => begun.close();
+  }, [url, token, role, watch]);
+  const subscribe = useCallback((changed) => listen(session, CHANGES, changed), [session]);
+  const look = (read, otherwise) => useSyncExternalStore(subscribe, () => (session ? read(session) : otherwise), () => otherwise);
+  const status = look(({ status }) => status, CONNECTING);
+  const state = look(({ state }) => state, NOTHING);
+  return { session, status, state };
+}
+
+export function useReactorEvent(session, name, listener) {
+  const newest = useRef(listener);
+  useEffect(() => {
+    newest.current = listener;
+  });
+  useEffect(() => listen(session, [name], ({ detail }) => newest.current(detail)), [session, name]);
+}
+
+export function ReactorView({ session, track = null, ...attributes }) {
+  const canvas = useRef(null);
+  useEffect(() => session?.attach(track, canvas.current), [session, track]);
+  return createElement("canvas", { role: "img", "aria-label": track ?? "video", ...attributes, ref: canvas });
+}
+
+/** Gives the function that ends it. */
+function listen(session, names, listener) {
+  for (const name of names) session?.addEventListener(name, listener);
+  return () => names.forEach((name) => session?.removeEventListener(name, listener));
+}

@@ -1,0 +1,34 @@
+/** Uses what the types declare; it is compiled and never run. */
+
+import { connect, EventError, type Frame } from "@reactor-live/client";
+import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
+
+const session = connect("http://127.0.0.1:8080", { token: "secret", role: "viewer" });
+session.addEventListener("status", ({ detail }) => {
+  if (detail.phase === "closed") detail.retryAt.toFixed();
+  if (detail.phase === "connected") detail.role.length;
+});
+
+export async function use(camera: MediaStreamTrack): Promise<boolean> {
+  await session.ready({ signal: AbortSignal.timeout(1000) });
+  const { n, message } = await session.send("set_prompt", { prompt: "a fox" });
+  for await (const frame of session.frames("main_video")) {
+    const same: Frame = frame;
+    same.bitmap?.close();
+    if (frame.applied >= n) break;
+  }
+  const capture = await session.publish("camera", camera, { fps: 30 });
+  capture.stop();
+  const error: unknown = message;
+  if (error instanceof EventError) error.fields[0]?.path.length;
+  return session.publish("camera", new Uint8Array(3));
+}
+
+export function View() {
+  const { session: mine, status, state } = useReactor("http://127.0.0.1:8080", { role: "viewer" });
+  useReactorEvent(mine, "message", ({ type }) => type.length);
+  return status.phase === "connected" && state ? ReactorView({ session: mine, track: "main_video", className: "view" }) : null;
+}
+
+// @ts-expect-error: there is no such role
+connect("http://127.0.0.1:8080", { role: "boss" });

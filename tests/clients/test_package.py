@@ -1,0 +1,85 @@
+"""What `npm pack` makes of `clients/js`: the server's own client, and programs that use it by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import reactor
+from tests.clients.node import PACKAGE, ROOT, node, pack, run
+from tests.docs.snippets import Snippet, one, snippets
+from tests.server.running import RunningServer, serving
+
+CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
+COMPILED = (
+    "--noEmit",
+    "--strict",
+    "--target",
+    "es2022",
+    "--lib",
+    "es2022,dom,dom.asynciterable",
+    "--module",
+    "nodenext",
+)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pack(tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    directory = tmp_path_factory.mktemp("served")
+    assert reactor("init", "demo", cwd=directory).code == 0
+    with serving(directory / "demo", "--set", "width=96", "--set", "height=64") as server:
+        yield server
+
+
+def test_the_package_has_the_client_of_the_server_and_nothing_is_left_of_it_here(installed: Path) -> None:
+    packed = {path.name: path.read_bytes() for path in (installed / "client").iterdir()}
+    assert packed == {path.name: path.read_bytes() for path in CLIENT.iterdir()}
+    others = {path.name for path in installed.iterdir()}
+    assert others == {"client", "LICENSE", "README.md", "package.json", "react.js", "react.d.ts"}
+    assert not (PACKAGE / "client").exists()
+
+
+def test_its_version_is_that_of_the_server() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert json.loads((PACKAGE / "package.json").read_text())["version"] == project["version"]
+
+
+def test_the_program_of_the_docs_runs(installed: Path, served: RunningServer) -> None:
+    directory = installed.parents[2]
+    program = one("client-js.md", "program.mjs").text
+    (directory / "program.mjs").write_text(at(served, program))
+    said = node("program.mjs", cwd=directory)
+    assert re.search(r"^controls: set_brightness, .*\nframe \d+ is the first to show it, after \d+ ms\n", said)
+    assert "invalid_event [ { path: 'set_brightness.brightness'" in said
+    assert (directory / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
+
+
+def at(server: RunningServer, text: str) -> str:
+    assert "http://127.0.0.1:8080" in text
+    return text.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{server.port}")
+
+
+@pytest.mark.parametrize("snippet", snippets("js"), ids=str)
+def test_javascript_of_the_docs_can_be_read(snippet: Snippet, tmp_path: Path) -> None:
+    (tmp_path / "snippet.mjs").write_text(snippet.text)
+    node("--check", str(tmp_path / "snippet.mjs"))
+
+
+def test_the_types_fit_together(installed: Path) -> None:
+    directory = installed.parents[2]
+    for name in ("@types", "csstype", "react"):
+        link = directory / "node_modules" / name
+        if not link.exists():
+            link.symlink_to(PACKAGE / "node_modules" / name)
+    (directory / "program.mts").write_text(Path(__file__).with_name("program.mts").read_text())
+    run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *COMPILED, "program.mts", cwd=directory)
