@@ -33,8 +33,8 @@ def test_every_name_is_declared_and_no_other() -> None:
 
 
 def test_every_event_of_a_session_is_declared() -> None:
-    text = (CLIENT / "session.js").read_text(encoding="utf-8")
-    said = re.search(r"#emit\(phase, rest\); // (.*)", text)
+    text = "".join((CLIENT / f"{name}.js").read_text(encoding="utf-8") for name in ("outputs", "session", "standing"))
+    said = re.search(r"\bemit\(phase, rest\); // (.*)", text)
     assert said is not None
-    emitted = {*re.findall(r'#emit\("(\w+)"', text), *said[1].split(", ")}
+    emitted = {*re.findall(r'\bemit\("(\w+)"', text), *said[1].split(", ")}
     assert members("SessionEvents") == emitted

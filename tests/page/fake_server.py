@@ -175,6 +175,9 @@ class FakeServer:
         )
         self._server = Announced(config, self._started)
         await self._server.serve()
+        for connection in self._server.server_state.connections:  # such as that of a page that was loading a module
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._port = server.servers[0].sockets[0].getsockname()[1]

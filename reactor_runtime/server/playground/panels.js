@@ -6,8 +6,10 @@ import { Figures } from "./figures.js";
 import { Guests } from "./guests.js";
 import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
+import { style } from "./parts/style.js";
 
-export function makePanels(session, tracks) {
+export async function makePanels(session, tracks) {
+  await style("../controls.css");
   const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
   const figures = new Figures(byId("figures"), session);
   const listen = new ListenButton(byId("listen"), session, (error) => log.add("error", `No sound: ${error.message}`));
@@ -20,8 +22,8 @@ export function makePanels(session, tracks) {
   const stage = byId("tracks").parentElement;
   const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
   const failed = (words, why) => log.add("error", words, why);
-  const share = import("./parts/share.js").then(({ attach }) =>
-    attach({ session, stage, controls, pictures: canvases, failed }),
-  );
+  const share = import("./parts/share.js")
+    .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))
+    .catch(({ message }) => (failed("The tools of the picture can't be loaded", message), { begin() {} }));
   return { log, figures, listen, controls, guests: new Guests(stage, send), share };
 }

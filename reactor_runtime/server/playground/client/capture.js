@@ -6,15 +6,23 @@ const PIECE_S = 0.02;
 
 /**
  * `source`: a MediaStreamTrack, or a <video> or canvas. `fps` and `size` (the longer side, in pixels) are the most; a picture is made
- * only when it would go out at once. Resolves to {stop()}; ends by itself with the session.
+ * only when it would go out at once. Resolves to {stop()}; ends by itself with the source and with the AbortSignal `closing`.
  */
-export async function capture(session, publisher, track, source, { fps = FPS, size = 4096, quality = QUALITY } = {}) {
+export async function capture(session, publisher, track, source, { closing, ...options }) {
   const over = new AbortController();
-  session.addEventListener("status", ({ detail }) => detail.phase === "closed" && !detail.retryAt && over.abort());
+  const { signal } = over;
+  const stop = () => over.abort();
   const send = (bytes) => session.role === "controller" && publisher.publish(track, bytes);
-  if (source.kind === "audio") await hear(session, track, source, send, over.signal);
-  else await look(await visible(source, over.signal), { fps, size, quality, ready: () => publisher.free, send, signal: over.signal });
-  return { stop: () => over.abort() };
+  closing.addEventListener("abort", stop, { signal });
+  if (source instanceof MediaStreamTrack) source.addEventListener("ended", stop, { signal });
+  try {
+    if (source.kind === "audio") await hear(session, track, source, send, signal);
+    else await look(await visible(source, signal), { send, stop, signal, ready: () => publisher.free }, options);
+  } catch (error) {
+    stop();
+    throw error;
+  }
+  return { stop };
 }
 
 /** What can be drawn: a video track is played in an element of its own. */
@@ -27,7 +35,7 @@ async function visible(source, signal) {
   return video;
 }
 
-async function look(source, { fps, size, quality, ready, send, signal }) {
+async function look(source, { send, stop, signal, ready }, { fps = FPS, size = 4096, quality = QUALITY }) {
   const canvas = new OffscreenCanvas(1, 1);
   const context = canvas.getContext("2d", { alpha: false });
   let busy = false;
@@ -42,7 +50,8 @@ async function look(source, { fps, size, quality, ready, send, signal }) {
     if (!signal.aborted) send(await file.arrayBuffer());
     busy = false;
   };
-  const timer = setInterval(sendOne, 1000 / fps);
+  await sendOne(); // what can't be read, as pictures of other sites, is told at once
+  const timer = setInterval(() => sendOne().catch(stop), 1000 / fps);
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 

@@ -6,12 +6,18 @@ export class Feed {
   #stopped;
   #ended = false;
   #waiting = [];
+  #over = new AbortController();
 
-  /** `take(item)` makes of an item what is given out, undefined for nothing; `stopped()` is called when nobody asks any more. */
-  constructor(most, take, stopped) {
+  /**
+   * `take(item)` makes of an item what is given out, undefined for nothing; `stopped()` is called when nobody asks any more. It ends
+   * with the AbortSignal `end`.
+   */
+  constructor({ most, take = (item) => item, stopped, end }) {
     this.#most = most;
     this.#take = take;
     this.#stopped = stopped;
+    this.#ended = end.aborted;
+    end.addEventListener("abort", () => this.#end(), { signal: this.#over.signal });
   }
 
   push(item) {
@@ -22,12 +28,6 @@ export class Feed {
 
   clear() {
     this.#items = [];
-  }
-
-  /** What waits is still given out. */
-  end() {
-    this.#ended = true;
-    this.#wake();
   }
 
   [Symbol.asyncIterator]() {
@@ -45,10 +45,17 @@ export class Feed {
   }
 
   async return(value) {
+    this.#over.abort();
     this.clear();
-    this.end();
+    this.#end();
     this.#stopped();
     return { done: true, value };
+  }
+
+  /** What waits is still given out. */
+  #end() {
+    this.#ended = true;
+    this.#wake();
   }
 
   #wake() {

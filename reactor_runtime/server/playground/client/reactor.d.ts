@@ -7,6 +7,8 @@ export interface Options {
   token?: string | null;
   /** "controller", unless `?role=` of the address says otherwise. */
   role?: Role | null;
+  /** The session to watch where a server has several; the one that has run longest, unless `?session=` of the address says otherwise. */
+  session?: string | null;
   /** See the sessions of others while waiting in line. */
   watch?: boolean;
   /** What to connect with where there is none, as in Node before version 22: the class of the package `ws`, for example. */
@@ -125,6 +127,8 @@ export interface SessionEvents {
   error: { code: string; message: string; fields?: FieldFault[]; event?: string };
   /** Once a second; see docs/wire.md. */
   stats: Record<string, unknown>;
+  /** The answer to a ping. */
+  pong: { t: number | string; server_us: number };
   /** A frame is on a canvas that was attached; `skipped` were left out before it. */
   painted: FrameHeader & { canvas: HTMLCanvasElement | OffscreenCanvas; skipped: number; at: number };
   /** A piece of sound came, heard or not. */
@@ -200,6 +204,8 @@ export class Session extends EventTarget {
     source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas,
     options?: CaptureOptions,
   ): Promise<{ stop(): void }>;
+  /** What sends them, for programs that make pictures only when they go out at once: while it is `free`. */
+  publisher(): Promise<{ readonly free: boolean; publish(track: string, bytes: ArrayBuffer | ArrayBufferView): boolean }>;
   /** Send a file; what it resolves to stands for the file in an event's data. Rejects with an Error with `status`, HTTP's. */
   upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 

@@ -7,15 +7,16 @@ import { Session } from "./session.js";
 export { ConnectionLost, EventError, MediaError, readMedia, Session };
 
 /**
- * Begin a session with the server at `url`, an address of its page or of its socket; whose `token` and `role` count where
+ * Begin a session with the server at `url`, an address of its page or of its socket; whose `token`, `role` and `session` count where
  * `options` has none. Returns at once: it connects, waits in line and comes back by itself.
  * @param {string | URL} [url]
  * @param {import("./reactor.js").Options} [options]
  */
 export function connect(url = globalThis.location?.href, options = {}) {
   const given = new URL(/^[a-z]+:\/\//i.test(url) ? url : `http://${url}`);
-  const { token = given.searchParams.get("token"), role = given.searchParams.get("role"), watch, WebSocket } = options;
-  return new Session(socketAddress(given), { token, role: role ?? "controller", watch, WebSocket });
+  const of = (name) => given.searchParams.get(name);
+  const { token = of("token"), role = of("role"), session = of("session"), watch, WebSocket } = options;
+  return new Session(socketAddress(given), { token, role: role ?? "controller", session, watch, WebSocket });
 }
 
 function socketAddress({ protocol, host, pathname }) {

@@ -59,6 +59,10 @@ export class Sound {
     await this.#context?.suspend();
   }
 
+  close() {
+    this.#context?.close();
+  }
+
   /** Play what readMedia gave for a WAV; while off it is dropped. */
   play(media) {
     if (this.on) this.mixer?.play(media);
