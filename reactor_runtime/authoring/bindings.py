@@ -195,7 +195,11 @@ def sources_of(bind: object, where: str) -> tuple[Source, ...]:
     sources = tuple(bind) if isinstance(bind, list | tuple) else (bind,)
     for source in sources:
         if not isinstance(source, Source):
-            meant = f"Key({source!r})" if isinstance(source, str) else 'one of Key("w"), Stick("left") and the like'
+            meant = (
+                f"Key({source!r})"
+                if isinstance(source, str) and len(source) == 1
+                else 'one of Key("w"), Stick("left") and the like'
+            )
             raise TypeError(f"{where}: bind takes no {source!r}; write {meant}, or a list of them")
     return sources
 
@@ -220,14 +224,16 @@ def check_value(sources: Sequence[Source], hint: Any, default: object, limits: L
         raise TypeError(
             f"{where}: Wheel changes a value for good, the others until they are let go; keep one of the two"
         )
-    if _shape(hint) == "number" and sources and not isinstance(sources[0], Wheel):
+    if limits.choices is not None:
+        raise TypeError(f"{where}: {sources[0]!r} goes from end to end, which choices don't have; use ge and le")
+    if _shape(hint) == "number" and not isinstance(sources[0], Wheel):
         _check_ends(sources[0], limits, where)
+        if default == limits.le and all(isinstance(source, Key | Button) for source in sources):
+            raise TypeError(f"{where}: {sources[0]!r} takes it to its greatest, {limits.le}, which is its default")
 
 
 def _check_ends(source: Source, limits: Limits, where: str) -> None:
     """See that the ends an axis goes to are values of the field's; without limits they are its default ± 1."""
-    if limits.choices is not None:
-        raise TypeError(f"{where}: {source!r} goes from end to end, which choices don't have; use ge and le")
     if limits.given("gt", "lt"):
         raise TypeError(f"{where}: {source!r} goes to the ends, which gt and lt leave out; use ge and le")
     if len(limits.given("ge", "le")) == 1:

@@ -137,6 +137,8 @@ def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Sour
     if not isinstance(declared, InputDeclaration) or declared.bind is None:
         return ()
     sources = bindings.sources_of(declared.bind, where)
+    if not sources:
+        return ()
     if declared.default is MISSING:
         raise TypeError(f"{where}: what is bound needs a default, which is sent when it is let go")
     bindings.check_value(sources, hint, declared.default, limits, where)

@@ -175,7 +175,9 @@ WRONG_FIELDS: list[Any] = [
     pytest.param(float, InputField(0.0, bind=Look()), 'goes above a method: @event\\(name="…", bind=Look', id="Look"),
     pytest.param(float, InputField(0.0, gt=-1, lt=1, bind=PAIR), "which gt and lt leave out", id="gt"),
     pytest.param(float, InputField(0.0, le=1, bind=PAIR), "give ge and le", id="one end"),
+    pytest.param(float, InputField(1.0, ge=0, le=1, bind=KEY), "greatest, 1, which is its default", id="at the end"),
     pytest.param(int, InputField(1, choices=[1, 2], bind=KEY), "which choices don't have", id="choices"),
+    pytest.param(int, InputField(1, choices=[1, 4], bind=Wheel()), "which choices don't have", id="wheel of choices"),
     pytest.param(float, InputField(0.0, bind=[PAIR, Wheel()]), "keep one of the two", id="wheel and keys"),
     pytest.param(
         tuple[float, float], InputField((0.0, 0.0), bind=Stick("left", speed=2)), "speed is for an event", id="speed"

@@ -54,6 +54,7 @@ class Script:
     role: str = ""
     resume: str | None = None
     reply_delay_s: float = 0.0
+    too_often: int = 0  # so many events are refused
     frames: bool = True
     skip_every: int = 0
 
@@ -286,6 +287,10 @@ class FakeServer:
                 await self._apply(client, received)
 
     async def _apply(self, client: WebSocket, event: Received) -> None:
+        if self.script.too_often > 0:
+            self.script.too_often -= 1
+            await send(client, "reactor.error", event.id, code="rate_limited", message="too often", event=event.type)
+            return
         faults = list(check(self.script.events[event.type], event))
         if faults:
             message = "; ".join(f"{fault['path']}: {fault['message']}" for fault in faults)

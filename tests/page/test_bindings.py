@@ -293,6 +293,15 @@ def test_a_session_that_is_resumed_hears_of_keys_let_go_meanwhile(walker: Page, 
     wait_for(server, "set_walk", 0)
 
 
+def test_a_key_let_go_is_said_again_where_the_server_had_too_much(walker: Page, server: FakeServer) -> None:
+    walker.keyboard.down("w")
+    expect(slider(walker, "walk")).to_have_value("1")
+    server.script.too_often = 2
+    walker.keyboard.up("w")
+    expect(slider(walker, "walk")).to_have_value("0")
+    assert sent(server, "set_walk") == [1, 0, 0, 0]
+
+
 def test_the_next_session_is_bound_once(walker: Page, server: FakeServer) -> None:
     for _ in range(2):
         server.close(1001)

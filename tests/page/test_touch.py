@@ -78,6 +78,15 @@ def test_a_finger_on_the_picture_looks_around(phone: Page, fingers: Fingers, ser
     assert [message for message in server.received if message.type == "set_walk"] == []
 
 
+def test_a_tap_carries_its_place(phone: Page, server: FakeServer) -> None:
+    server.script.events = {"drop": PAINTER["drop"]}
+    phone.reload()
+    expect(phone.locator(".legend li")).to_have_text("tap drop")
+    x, y = middle(phone.locator("canvas"))
+    phone.touchscreen.tap(x, y)
+    assert server.wait_for("drop") == {"x": pytest.approx(0.5, abs=0.01), "y": pytest.approx(0.5, abs=0.01)}
+
+
 def test_the_legend_speaks_of_fingers(phone: Page) -> None:
     legend = phone.get_by_role("list", name="Keys, mouse and gamepad")
     expect(legend.get_by_role("listitem")).to_have_text(["drag look"])

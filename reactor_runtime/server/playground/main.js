@@ -32,7 +32,8 @@ on("session", (welcome) => {
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     listen.available = hasSound;
-    if (session.role) guests.invite(welcome); // else it has ended meanwhile
+    const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
+    if (session.role) guests.invite(welcome).catch(missing); // else it has ended meanwhile
     share.then((part) => part.begin());
   });
 });

@@ -29,7 +29,10 @@ export function attach({ send, session, stage }) {
   const touch = new Touch(targets);
   const legend = new Legend(targets);
   const coarse = matchMedia("(pointer: coarse)");
-  const show = () => legend.show({ pad: gamepad.connected, fingers: !touch.root.hidden || coarse.matches, hint: pointer.hint });
+  const show = () => {
+    const { hint, locked } = pointer;
+    legend.show({ pad: gamepad.connected, fingers: !touch.root.hidden || coarse.matches, hint, locked });
+  };
   const follow = (changes) => targets.forEach((target) => Object.hasOwn(changes, target.field) && target.follow(changes[target.field]));
   const letGo = () => [keyboard, pointer, touch, ...targets].forEach((part) => part.letGo());
   const on = (target, name, listener) => target.addEventListener(name, listener, { signal: over.signal });

@@ -39,8 +39,7 @@ export class Gamepad {
   }
 
   #read(now) {
-    const pads = [...navigator.getGamepads()].filter((pad) => pad?.connected);
-    const pad = pads.find(({ mapping }) => mapping === "standard") ?? pads[0];
+    const pad = first();
     const seconds = Math.min(0.1, (now - this.#last) / 1000);
     this.#last = now;
     if (this.connected !== Boolean(pad)) {
@@ -49,6 +48,17 @@ export class Gamepad {
     }
     for (const bound of this.#bound) follow(bound, this.#away ? undefined : pad, seconds);
     if (pad) this.#ask();
+  }
+}
+
+/** A frame of another page's may not look. */
+function first() {
+  try {
+    const pads = [...navigator.getGamepads()].filter((pad) => pad?.connected);
+    return pads.find(({ mapping }) => mapping === "standard") ?? pads[0];
+  } catch (error) {
+    console.debug(error);
+    return undefined;
   }
 }
 
@@ -79,5 +89,5 @@ function stick(pad, name) {
   const [x, y] = AXES[name].map((axis) => pad?.axes[axis] ?? 0);
   const length = Math.hypot(x, y);
   const scale = length > DEAD ? Math.min(1, (length - DEAD) / (1 - DEAD)) / length : 0;
-  return [x * scale, -y * scale];
+  return [x, -y].map((way) => Number((way * scale).toFixed(2))); // what a hand doesn't mean isn't sent
 }

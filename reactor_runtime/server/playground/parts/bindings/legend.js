@@ -13,7 +13,7 @@ const FINGER = { pointer: "touch", tap: "tap", look: "drag" };
 export class Legend {
   root;
   #targets;
-  #list = el("ul", { "aria-label": "Keys, mouse and gamepad" });
+  #list = el("ul", { role: "list", "aria-label": "Keys, mouse and gamepad" });
   #said = el("span", { role: "status" });
   #hint = el("p", { class: "legend-hint" });
   #printed = null; // what is printed on the keys, where the browser tells
@@ -26,7 +26,8 @@ export class Legend {
     this.#learn();
   }
 
-  show({ pad, fingers, hint }) {
+  show({ pad, fingers, hint, locked }) {
+    this.root.toggleAttribute("data-locked", locked);
     setText(this.#said, pad ? "gamepad connected" : "");
     setText(this.#hint, fingers ? "" : hint);
     if (pad === this.#shown.pad && fingers === this.#shown.fingers) return;

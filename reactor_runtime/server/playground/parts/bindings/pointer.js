@@ -12,6 +12,7 @@ export class Pointer {
   #noticed;
   #wanted = { pointer: [], tap: [], look: [], wheel: [] };
   #active = null; // {id, x, y, at, moved}: the press that is followed
+  #wasLocked = false;
   #lockless = false;
 
   /** `noticed()` when the mouse has been locked in or let go. */
@@ -49,9 +50,12 @@ export class Pointer {
     on(stage, "pointerup", (event) => this.#up(event));
     on(stage, "pointercancel", () => this.letGo());
     on(stage, "pointerleave", () => this.#active || this.letGo());
-    on(document, "pointerlockchange", () => this.#noticed());
+    on(document, "pointerlockchange", () => {
+      this.#wasLocked ||= this.locked;
+      this.#noticed();
+    });
     on(document, "pointerlockerror", () => this.#refused());
-    stage.dataset.pointer = this.looks ? "look" : "press";
+    stage.dataset.pointer = this.looks ? "look" : this.#wanted.pointer.length ? "press" : "tap";
     signal.addEventListener("abort", () => {
       delete stage.dataset.pointer;
       if (this.locked) document.exitPointerLock();
@@ -73,7 +77,7 @@ export class Pointer {
     if (this.looks && !fingers && !this.#lockless) this.#lock();
     else this.#stage.setPointerCapture(event.pointerId);
     this.#place(place);
-    if (!this.looks) this.#tap(place);
+    if (!this.looks && !fingers) this.#tap(place);
   }
 
   #moved(event) {
@@ -93,8 +97,8 @@ export class Pointer {
     const active = this.#active;
     if (active?.id !== event.pointerId) return;
     const brief = event.timeStamp - active.at < TAP_MS && active.moved < TAP_PX;
-    const finger = event.pointerType !== "mouse" || this.#lockless;
-    if (this.looks && brief && finger) this.#tap(this.#placeOf(event));
+    const finger = event.pointerType !== "mouse" || (this.looks && this.#lockless);
+    if (brief && finger) this.#tap(this.#placeOf(event, true));
     this.letGo();
   }
 
@@ -125,13 +129,14 @@ export class Pointer {
       await this.#stage.requestPointerLock();
       this.#active = null;
     } catch (error) {
-      this.#refused(error);
+      console.debug(error);
+      this.#refused();
     }
   }
 
-  /** Soon after Escape a browser refuses for a second; where it always does, dragging takes the place of locking. */
-  #refused(error) {
-    this.#lockless = error?.name !== "SecurityError";
+  /** Soon after Escape browsers refuse for a second; where one never locks, dragging takes the place of it. */
+  #refused() {
+    this.#lockless = !this.#wasLocked;
     this.#noticed();
   }
 
