@@ -70,7 +70,7 @@ class MyModel(ReactorPipeline):
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
             shown = apply(picture[:, ::-1] if self.state.mirror else picture, self.state.strength)
             if camera is None:
-                write(shown, ["waiting for a camera", "python send_frames.py"])
+                write(shown, ["waiting for a camera", "press start beside the picture"])
             yield MyOutput(main_video=shown)
 
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, sync_playwright
 
 from .fake_server import FakeServer
 
@@ -27,12 +27,22 @@ TIMEOUT_MS = 10_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not for the whole run: while open, Playwright holds the main thread's event loop, which async tests need."""
-    executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    with launched() as browser:
+        yield browser
+
+
+@contextlib.contextmanager
+def launched(*flags: str) -> Iterator[Browser]:
+    """Run Chromium. Not for the whole run: while open, Playwright holds the main thread's event loop."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=QUIET)
+        browser = launch(playwright.chromium, *flags)
         yield browser
         browser.close()
+
+
+def launch(chromium: BrowserType, *flags: str) -> Browser:
+    executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    return chromium.launch(executable_path=executable, args=[*QUIET, *flags])
 
 
 @pytest.fixture

@@ -26,13 +26,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from reactor_runtime.wire.media_header import detach
+
 from .fake_sound import chord, piece
 from .schemas import SCHEMA, defaults
 
 PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
 CSP = (
-    "default-src 'self'; img-src 'self' blob: data:; connect-src 'self' ws: wss:; style-src 'self'; script-src 'self'; "
-    "base-uri 'none'; frame-ancestors 'self'"
+    "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' ws: wss:; "
+    "style-src 'self'; script-src 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 FPS = 30
 
@@ -46,6 +48,7 @@ class Script:
     tracks: tuple[str, ...] = ("main_video",)
     size: tuple[int, int] = (480, 640)
     sounds: dict[str, int] = field(default_factory=dict)  # name → sample rate
+    inputs: dict[str, int | None] = field(default_factory=dict)  # name → sample rate, None for pictures
     loading: tuple[str, ...] = ()
     loading_s: float = 0.5
     held_loading: bool = False
@@ -55,6 +58,7 @@ class Script:
     resume: str | None = None
     reply_delay_s: float = 0.0
     too_often: int = 0  # so many events are refused
+    media_delay_s: float = 0.0  # what reading a picture or a piece of sound takes
     frames: bool = True
     skip_every: int = 0
 
@@ -84,6 +88,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.script = Script()
         self.received: list[Received] = []
+        self.published: list[tuple[str, bytes]] = []  # track and file
         self.queries: list[dict[str, str]] = []
         self.state: dict[str, Any] = {}
         self.url = ""
@@ -153,6 +158,17 @@ class FakeServer:
         with self.changed:
             assert self.changed.wait_for(found, 10), f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
+
+    def wait_for_media(self, track: str, count: int = 1) -> list[bytes]:
+        """Return the next so many files for this track, waiting for them."""
+        with self.changed:
+            start = len(self.published)
+
+            def found() -> list[bytes]:
+                return [file for name, file in self.published[start:] if name == track]
+
+            assert self.changed.wait_for(lambda: len(found()) >= count, 10), f"no {count} files for {track}"
+            return found()
 
     def _for_each(self, action: Callable[[WebSocket], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -253,6 +269,7 @@ class FakeServer:
                     {"name": name, "kind": "audio", "direction": "out", "sample_rate": rate}
                     for name, rate in self.script.sounds.items()
                 ),
+                *map(describe_input, self.script.inputs.items()),
             ],
             "schema": {"events": self.script.events, "messages": {}},
             "state": self.state,
@@ -275,7 +292,14 @@ class FakeServer:
 
     async def _read(self, client: WebSocket) -> None:
         while True:
-            message = json.loads(await client.receive_text())
+            came = await client.receive()
+            if came["type"] == "websocket.disconnect":
+                return
+            if came.get("bytes") is not None:
+                await asyncio.sleep(self.script.media_delay_s)
+                self._take(came["bytes"])
+                continue
+            message = json.loads(came["text"])
             received = Received(message["type"], message.get("data", {}), message.get("id"))
             with self.changed:
                 self.received.append(received)
@@ -285,6 +309,13 @@ class FakeServer:
             elif not received.type.startswith("reactor."):
                 await asyncio.sleep(self.script.reply_delay_s)
                 await self._apply(client, received)
+
+    def _take(self, message: bytes) -> None:
+        header, file = detach(message)
+        assert header is not None
+        with self.changed:
+            self.published.append((header.track, file))
+            self.changed.notify_all()
 
     async def _apply(self, client: WebSocket, event: Received) -> None:
         if self.script.too_often > 0:
@@ -313,6 +344,14 @@ class FakeServer:
         if spec["field"] is not None:
             self.state[spec["field"]] = next(iter(event.data.values()))
             await send(client, "reactor.state", **{spec["field"]: self.state[spec["field"]]})
+
+
+def describe_input(named: tuple[str, int | None]) -> dict[str, Any]:
+    """Describe an input track as reactor.welcome does."""
+    name, rate = named
+    if rate is None:
+        return {"name": name, "kind": "video", "direction": "in"}
+    return {"name": name, "kind": "audio", "direction": "in", "sample_rate": rate}
 
 
 async def send(client: WebSocket, kind: str, id: str | int | None = None, /, **data: Any) -> None:

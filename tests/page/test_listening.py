@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
@@ -62,6 +64,41 @@ def test_the_keyboard_turns_sound_on_and_off(page: Page, server: FakeServer) -> 
     expect(page.locator("[data-figure=sound]")).to_contain_text(" ms")
     page.keyboard.press("Space")
     expect(button).not_to_be_checked()
+
+
+def test_the_volume_is_heard_and_remembered(listening: Page) -> None:
+    slider = listening.get_by_role("slider", name="Volume")
+    slider.fill("50")
+    listening.wait_for_function("() => level() > 0.08 && level() < 0.16")  # a quarter
+    listening.reload()
+    listening.get_by_role("switch", name="Sound").click()
+    expect(slider).to_have_value("50")
+
+
+def test_mute_is_silent_and_leaves_the_volume_as_it_was(listening: Page) -> None:
+    mute = listening.get_by_role("button", name="Mute")
+    slider = listening.get_by_role("slider", name="Volume")
+    mute.click()
+    expect(mute).to_have_attribute("aria-pressed", "true")
+    listening.wait_for_function("() => level() < 0.001")
+    expect(slider).to_have_value("100")
+    mute.click()
+    listening.wait_for_function("() => level() > 0.4")
+    mute.click()
+    slider.press("ArrowLeft")  # who moves the slider wants to hear
+    expect(mute).to_have_attribute("aria-pressed", "false")
+    listening.wait_for_function("() => level() > 0.4")
+
+
+def test_a_remembered_mute_is_silent_from_the_start(listening: Page, server: FakeServer) -> None:
+    listening.get_by_role("button", name="Mute").click()
+    listening.reload()
+    expect(listening.get_by_role("slider", name="Volume")).to_be_hidden()
+    listening.get_by_role("switch", name="Sound").click()
+    expect(listening.get_by_role("button", name="Mute")).to_have_attribute("aria-pressed", "true")
+    server.send_raw(tone(seq=0, start_s=0.0, seconds=8.0, amplitude=16000))
+    expect(listening.locator("#listen")).to_have_attribute("style", re.compile(r"--level: 0\.[5-9]"))
+    assert listening.evaluate("level()") < 0.001
 
 
 def test_the_end_of_the_session_cuts_the_sound(listening: Page, server: FakeServer) -> None:

@@ -27,11 +27,11 @@ on("session", (welcome) => {
   status.turnEnds = null;
   tracks.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, listen, guests, share }) => {
+  withPanels(({ controls, figures, guests, residents, share }) => {
     const hasSound = session.sound.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
-    listen.available = hasSound;
+    residents.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
     if (session.role) guests.invite(welcome).catch(missing); // else it has ended meanwhile
     share.then((part) => part.begin());
@@ -65,7 +65,10 @@ on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("stopping", (said) => log("note", said.message, said));
 on("state", (changes) => withPanels(({ controls, guests }) => [controls, guests].forEach((part) => part.follow(changes))));
 on("message", ({ type, data }) => log("message", type, data));
-on("error", (error) => error.code === "model_error" || log("error", error.message || error.code, error)); // "ended" says it
+on("error", (error) => {
+  const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller"); // "ended" has said it
+  if (!isKnown) log("error", error.message || error.code, error);
+});
 on("ignored", ({ what, why }) => log("note", what, why));
 for (const name of ["painted", "sound"]) on(name, () => status.now.role && !tracks.awaited && (status.overPicture = ""));
 

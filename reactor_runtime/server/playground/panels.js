@@ -4,17 +4,18 @@ import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
 import { Figures } from "./figures.js";
 import { Guests } from "./guests.js";
-import { ListenButton } from "./listen.js";
 import { Log } from "./log.js";
 import { style } from "./parts/style.js";
+import { Residents } from "./residents.js";
 
 export async function makePanels(session, tracks) {
   await style("../controls.css");
   const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
   const figures = new Figures(byId("figures"), session);
-  const listen = new ListenButton(byId("listen"), session, (error) => log.add("error", `No sound: ${error.message}`));
   const send = async (type, data, inputAt) => {
-    const reply = await session.send(type, data, { inputAt });
+    const hasFiles = Object.values(data).some((value) => value instanceof File);
+    const said = hasFiles ? await import("./parts/upload.js").then(({ upload }) => upload(session, data)) : data;
+    const reply = await session.send(type, said, { inputAt });
     if (reply.message) log.add("reply", reply.message.type, reply.message.data);
     return reply;
   };
@@ -25,5 +26,5 @@ export async function makePanels(session, tracks) {
   const share = import("./parts/share.js")
     .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))
     .catch(({ message }) => (failed("The tools of the picture can't be loaded", message), { begin() {} }));
-  return { log, figures, listen, controls, guests: new Guests(stage, send), share };
+  return { log, figures, controls, guests: new Guests(stage, send), residents: new Residents(session, log), share };
 }

@@ -1,6 +1,6 @@
 /** Turns the JSON Schema of one parameter into what a control needs to know; pure. */
 
-/** `kind` is range | number | choice | text | switch | json; where null is allowed too, `optional` is true. */
+/** `kind` is range | number | choice | text | switch | file | json; where null is allowed too, `optional` is true. */
 export function describeParameter(name, schema, parameters) {
   const defs = parameters.$defs ?? {};
   const outer = resolve(schema, defs);
@@ -15,6 +15,7 @@ function shape(schema) {
   if (schema.type === "boolean") return { kind: "switch" };
   if (schema.type === "string") return { kind: "text" };
   if (schema.type === "integer" || schema.type === "number") return numeric(schema);
+  if (schema.format === "upload") return { kind: "file" };
   return { kind: "json", empty: schema.type === "array" ? [] : schema.type === "object" ? {} : null };
 }
 

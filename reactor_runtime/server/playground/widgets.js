@@ -8,7 +8,7 @@ import { el } from "./dom.js";
 
 export function makeWidget(spec, given) {
   const options = { edited() {}, commit() {}, ...given };
-  const make = { range, number, choice, text, switch: toggle, json }[spec.kind];
+  const make = { range, number, choice, text, switch: toggle, json, file }[spec.kind];
   const widget = { main: null, aside: null, held: () => false, ...make(spec, options, common(spec, options)) };
   widget.write(spec.default);
   return spec.optional && spec.kind !== "choice" ? nullable(spec, widget, options) : widget;
@@ -66,6 +66,20 @@ function choice(spec, options, attributes) {
 function toggle(spec, options, attributes) {
   const box = el("input", { ...attributes, type: "checkbox", role: "switch", class: "switch", onchange: options.commit });
   return { aside: box, read: () => box.checked, write: (value) => (box.checked = value === true) };
+}
+
+/** Few models take files: the widget comes when one does, and until then it has no value. */
+function file(spec, options, attributes) {
+  const main = el("div");
+  let widget = null;
+  let known;
+  const write = (value) => (widget ? widget.write(value) : (known = value));
+  import("./parts/file.js").then(({ makeFile }) => {
+    widget = makeFile(options, attributes);
+    main.append(widget.main);
+    widget.write(known);
+  });
+  return { main, read: () => (widget ? widget.read() : known), write };
 }
 
 function text(spec, options, attributes) {

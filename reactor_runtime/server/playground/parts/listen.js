@@ -1,12 +1,15 @@
 /** The button that turns sound on and off: says which, shows that there is something to hear, or why it can't be heard. */
 
-import { setText } from "./dom.js";
+import { setText } from "../dom.js";
+import { style } from "./style.js";
+import { Volume } from "./volume.js";
 
 const FALL_PER_PIECE = 0.8;
 
 export class ListenButton {
   #button;
   #sound;
+  #volume;
   #level = 0;
 
   /** `failed(error)` is told why there can be no sound. */
@@ -14,6 +17,8 @@ export class ListenButton {
     const { sound } = session;
     this.#button = button;
     this.#sound = sound;
+    this.#volume = new Volume(sound);
+    button.after(this.#volume.root);
     session.addEventListener("listening", () => this.show());
     session.addEventListener("sound", ({ detail }) => this.hear(detail));
     button.onclick = async () => {
@@ -28,14 +33,22 @@ export class ListenButton {
     this.show();
   }
 
+  /** The button, once it looks like one. */
+  static async make(...given) {
+    await style("listen.css");
+    return new ListenButton(...given);
+  }
+
   set available(available) {
     this.#button.hidden = !available;
+    this.show();
   }
 
   show() {
-    const [is, other] = this.#sound.on ? ["on", "off"] : ["off", "on"];
-    this.#button.ariaChecked = is === "on";
-    this.#say(is, `Turn the sound ${other}`);
+    this.#button.ariaChecked = this.#sound.on;
+    this.#volume.root.hidden = this.#button.hidden || !this.#sound.on;
+    if (this.#sound.on) this.#say("on", "Turn the sound off");
+    else this.#say("off", "Turn the sound on");
   }
 
   /** Let the bars of the button follow what comes, heard or not. */

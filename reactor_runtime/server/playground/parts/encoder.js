@@ -1,0 +1,60 @@
+/**
+ * Runs in a worker: takes pictures as they come, and makes a JPEG of the newest when it is asked for one. A picture that is due
+ * while nobody asks is skipped, and none waits. Told {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}; tells
+ * {jpeg, width, height}, {skipped} and {failed}.
+ */
+
+import { Beat } from "./beat.js";
+
+const QUALITY = 0.85;
+const canvas = new OffscreenCanvas(16, 16);
+const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+let settings = null; // {fps, width, height}
+let asked = false;
+
+self.onmessage = ({ data }) => {
+  if (data.settings) settings = data.settings;
+  if (data.frames) read(data.frames).catch((error) => postMessage({ failed: error.message }));
+  if (data.bitmap) encode(data.bitmap);
+  if (data.go) asked = true;
+};
+
+/** The stream holds the newest frame alone, also while one is being encoded. */
+async function read(frames) {
+  const reader = frames.getReader();
+  const beat = new Beat();
+  for (;;) {
+    const { value: frame, done } = await reader.read();
+    if (done) return;
+    if (!beat.isDue(performance.now(), settings.fps)) frame.close();
+    else if (asked) await encode(frame);
+    else {
+      frame.close();
+      postMessage({ skipped: 1 });
+    }
+  }
+}
+
+async function encode(picture) {
+  asked = false;
+  try {
+    draw(picture);
+    const { width, height } = canvas;
+    const file = await canvas.convertToBlob({ type: "image/jpeg", quality: QUALITY });
+    const jpeg = await file.arrayBuffer();
+    postMessage({ jpeg, width, height }, [jpeg]);
+  } catch (error) {
+    postMessage({ failed: error.message });
+  } finally {
+    picture.close();
+  }
+}
+
+/** Scaled into the size that was asked for, never up, in its own shape. */
+function draw(picture) {
+  const [width, height] = [picture.displayWidth ?? picture.width, picture.displayHeight ?? picture.height];
+  const scale = Math.min(1, settings.width / width, settings.height / height);
+  const [toWidth, toHeight] = [width, height].map((length) => Math.max(1, Math.round(length * scale)));
+  if (canvas.width !== toWidth || canvas.height !== toHeight) Object.assign(canvas, { width: toWidth, height: toHeight });
+  context.drawImage(picture, 0, 0, toWidth, toHeight);
+}

@@ -1,0 +1,36 @@
+/** What an input of pictures offers to choose from, and how it is sent: see Input. */
+
+import { Capture } from "./capture.js";
+import { openSource } from "./source.js";
+
+const SIZES = ["320×240", "640×360", "640×480", "1280×720", "1920×1080"];
+const RATES = [5, 10, 15, 24, 30, 60];
+
+const settingsOf = ({ size, rate }) => {
+  const [width, height] = size.split("×").map(Number);
+  return { width, height, fps: Number(rate) };
+};
+
+export const picture = {
+  thing: "camera",
+  deviceKind: "videoinput",
+  sources: [["device:", "Camera"], ["screen", "Screen or window"], ["file", "File…"], ["pattern", "Test pattern"]],
+  accept: "video/*,image/*",
+  menus: [
+    { name: "size", label: "Most pixels", options: SIZES.map((size) => [size, size]), initial: "640×480" },
+    { name: "rate", label: "Pictures a second at most", options: RATES.map((rate) => [String(rate), `${rate} fps`]), initial: "30" },
+  ],
+  toggle: { name: "mirror", label: "Mirrored here only", title: "What is sent is not mirrored", initial: true, isLocal: true },
+  open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
+
+  /** Send what `source` shows until end() of what this gives. */
+  send(source, choices, track, link, told) {
+    const capture = new Capture(link, track.name, settingsOf(choices), told);
+    const isBackground = capture.start(source);
+    return { isBackground, end: () => capture.end() };
+  },
+
+  /** The figures of about the last second in words. */
+  describe: ({ count, bytes, seconds, skipped, last }) =>
+    `${(count / seconds).toFixed(1)} fps · ${Math.round(bytes / 1000 / seconds)} kB/s · ${last.width}×${last.height} · ${skipped} skipped`,
+};

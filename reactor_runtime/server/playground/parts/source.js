@@ -1,0 +1,110 @@
+/**
+ * Where pictures come from. A source is {view, stream, label, deviceId, lost, paused, each, close}: `view` is the element that shows
+ * it, `stream` its MediaStream or null, `each(step)` calls step for each new picture and gives what ends that. `lost(words)` and
+ * `paused(words)` are for whoever uses it to set: it ended by itself, it gives nothing now ("" when it does again).
+ */
+
+import { el } from "../dom.js";
+import { exactly, follow } from "./devices.js";
+import { drawPattern } from "./pattern.js";
+import { expectDevices, Unavailable } from "./words.js";
+
+const STILL_FPS = 2; // of a picture that never changes: models take it as any other
+const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
+const GONE = {
+  camera: { gone: "The camera was unplugged, or the browser took it away.", silent: "The camera gives no picture: it may be covered or switched off." },
+  screen: { gone: "Sharing was stopped.", silent: "What is shared is hidden, so there is no picture of it." },
+};
+const nothing = () => {};
+
+/** `choice` is device:ID, screen, file or pattern, `settings` {width, height, fps}. Throws what explain() has words for. */
+export function openSource(choice, settings, file) {
+  const [kind, id] = split(choice);
+  return { device: openCamera, screen: openScreen, file: openFile, pattern: openPattern }[kind](settings, { id, file });
+}
+
+/** "device:a:b" is ["device", "a:b"]. */
+export function split(choice) {
+  const [kind] = choice.split(":", 1);
+  return [kind, choice.slice(kind.length + 1)];
+}
+
+async function openCamera({ width, height, fps }, { id }) {
+  expectDevices("camera");
+  const wanted = { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: fps } };
+  return ofStream(await navigator.mediaDevices.getUserMedia({ video: { ...wanted, ...exactly(id) } }), GONE.camera);
+}
+
+async function openScreen({ fps }) {
+  expectDevices("screen");
+  return ofStream(await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { ideal: fps } } }), GONE.screen);
+}
+
+async function ofStream(stream, words) {
+  const [track] = stream.getVideoTracks();
+  const view = videoElement({ srcObject: stream });
+  const source = { ...makeSource(view, track.label), stream, deviceId: track.getSettings().deviceId, each: eachOf(view) };
+  const stop = follow(track, source, words);
+  source.close = () => {
+    stop();
+    view.srcObject = null;
+  };
+  view.play().catch(nothing); // a preview that doesn't play is no reason not to send
+  return source;
+}
+
+async function openFile(settings, { file }) {
+  if (!file) throw new Unavailable("Choose a file, a film or a picture.");
+  if (file.type.startsWith("image/")) return openStill(file);
+  const url = URL.createObjectURL(file);
+  const view = videoElement({ src: url, loop: true });
+  const close = () => {
+    view.removeAttribute("src");
+    view.load();
+    URL.revokeObjectURL(url);
+  };
+  await view.play().catch(() => {
+    close();
+    throw new Unavailable(`${file.name} can't be played: it is no film that this browser knows. Most know WebM and MP4 with H.264.`);
+  });
+  return { ...makeSource(view, file.name), each: eachOf(view), close };
+}
+
+async function openStill(file) {
+  const bitmap = await createImageBitmap(file).catch(() => {
+    throw new Unavailable(`${file.name} is no picture that this browser can read.`);
+  });
+  const view = el("canvas", { width: bitmap.width, height: bitmap.height });
+  view.getContext("2d").drawImage(bitmap, 0, 0);
+  bitmap.close();
+  return { ...makeSource(view, file.name), each: (step) => every(STILL_FPS, step) };
+}
+
+function openPattern({ width, height, fps }) {
+  const view = el("canvas", { width, height });
+  const start = performance.now();
+  const draw = () => drawPattern(view, (performance.now() - start) / 1000);
+  draw();
+  return { ...makeSource(view, "the test pattern"), each: (step) => every(fps, () => (draw(), step())) };
+}
+
+const makeSource = (view, label) => ({ view, label, stream: null, lost: nothing, paused: nothing, close: nothing });
+const videoElement = (properties) => Object.assign(el("video", { playsinline: true }), { muted: true, ...properties });
+
+function every(fps, step) {
+  const timer = setInterval(step, 1000 / fps);
+  return () => clearInterval(timer);
+}
+
+const eachOf = (video) => (step) => {
+  if (!video.requestVideoFrameCallback) return every(UNTOLD_FPS, step);
+  let handle = 0;
+  const next = () => {
+    handle = video.requestVideoFrameCallback(() => {
+      next();
+      step();
+    });
+  };
+  next();
+  return () => video.cancelVideoFrameCallback(handle);
+};

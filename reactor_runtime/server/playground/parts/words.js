@@ -1,0 +1,52 @@
+/** Says in words why a camera, a microphone or a screen can't be had, and what to do. */
+
+/** An error whose message is for people. */
+export class Unavailable extends Error {}
+
+/** Throws Unavailable where no page, or not this one, may ask for devices. `thing` is camera | microphone | screen. */
+export function expectDevices(thing) {
+  const { mediaDevices } = navigator;
+  const { permissionsPolicy, featurePolicy = permissionsPolicy } = document;
+  if (featurePolicy?.allowsFeature(thing === "screen" ? "display-capture" : thing) === false) {
+    const framed = `The page around this one withholds the ${thing}: its iframe needs allow="camera; microphone; display-capture".`;
+    const served = `A Permissions-Policy header, of a proxy before the server, withholds the ${thing} from this page.`;
+    throw new Unavailable(window.top === window ? served : framed);
+  }
+  if (thing === "screen" ? mediaDevices?.getDisplayMedia : mediaDevices?.getUserMedia) return;
+  if (window.isSecureContext) throw new Unavailable(`This browser lets no page use the ${thing}.`);
+  const port = location.port ? `:${location.port}` : "";
+  throw new Unavailable(
+    `Browsers let pages use the ${thing} on https and on localhost only. On the machine of the server open ` +
+      `http://localhost${port}; from another one start it with --ssl-certfile and --ssl-keyfile, and open https. ` +
+      (thing === "microphone" ? "" : "A file and the test pattern work here."),
+  );
+}
+
+/** The words for what getUserMedia and getDisplayMedia reject with. */
+export async function explain(error, thing) {
+  if (error instanceof Unavailable) return error.message;
+  if (thing === "screen") return screenWords(error);
+  const instead = thing === "microphone" ? "a file or the test tone" : "a file or the test pattern";
+  const reasons = {
+    NotAllowedError: () => refused(error, thing),
+    SecurityError: () => refused(error, thing),
+    NotFoundError: () => `No ${thing} was found. Connect one and press Start, or take ${instead}.`,
+    OverconstrainedError: () => `This ${thing} is not there any more. Choose another, or connect it and press Start.`,
+    NotReadableError: () => `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
+    AbortError: () => `The ${thing} could not be started. Connect it again, then press Start.`,
+  };
+  return reasons[error.name]?.() ?? `The ${thing} can't be used: ${error.message}`;
+}
+
+function screenWords({ name, message }) {
+  if (name === "NotAllowedError") return "Nothing was chosen to be shared. Press Start to choose.";
+  if (name === "InvalidStateError") return "Browsers want a click for this. Press Start to choose what is shared.";
+  return `The screen can't be shared: the browser or the system doesn't let it (${message}).`;
+}
+
+async function refused(error, thing) {
+  if (/system/i.test(error.message)) return `The system withholds the ${thing} from this browser. Allow it in the privacy settings, then press Start.`;
+  const asked = await navigator.permissions?.query({ name: thing }).catch(() => null);
+  if (asked?.state === "prompt") return `The question was closed without an answer. Press Start, and allow the ${thing}.`;
+  return `The browser refuses the ${thing}: this page isn't allowed to use it. Allow it in the site settings beside the address, then press Start.`;
+}

@@ -1,0 +1,361 @@
+"""Pictures from the page to the model: Chromium's pretended cameras, files and the test pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+from numpy.typing import NDArray
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from reactor_runtime.media import jpeg
+
+from .conftest import launched
+from .fake_server import FakeServer
+
+TWO_CAMERAS = ("--use-fake-device-for-media-stream=device-count=2,fps=30", "--use-fake-ui-for-media-stream")
+GONE = """() => { const [track] = document.querySelector("[data-input] video").srcObject.getTracks();
+                  track.stop(); track.dispatchEvent(new Event("ended")); }"""
+NO_STREAMS = "delete window.MediaStreamTrackProcessor;"
+NO_CALLBACKS = NO_STREAMS + "delete HTMLVideoElement.prototype.requestVideoFrameCallback;"
+TEN_PICTURES_LATER = """() => new Promise((resolve) => {
+  let left = 10;
+  const timer = setInterval(() => --left || resolve(clearInterval(timer)), 1000 / 30);
+})"""
+LIGHT = "document.querySelector('[data-input] video').srcObject.getTracks()[0]"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched(*TWO_CAMERAS) as browser:
+        yield browser
+
+
+@pytest.fixture
+def panel(page: Page, server: FakeServer) -> Locator:
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    return page.locator("[data-input=camera]")
+
+
+def start(panel: Locator) -> None:
+    panel.get_by_role("button", name="Start").click()
+    expect(panel).to_have_attribute("data-phase", "on")
+
+
+def choose(panel: Locator, source: str) -> None:
+    panel.get_by_label("Source").select_option(label=source)
+
+
+def newest(server: FakeServer) -> NDArray[np.uint8]:
+    picture: NDArray[np.uint8] = simplejpeg.decode_jpeg(server.wait_for_media("camera", 3)[-1])
+    return picture
+
+
+def is_green(picture: NDArray[np.uint8]) -> bool:
+    """Chromium's pretended camera is."""
+    red, green, blue = picture.reshape(-1, 3).mean(axis=0)
+    return bool(green > 2 * max(red, blue))
+
+
+def everything_read(page: Page, server: FakeServer, event: str) -> None:
+    """Wait until the server has read what the page has sent up to now: what is sent after it comes after it."""
+    page.locator(f'[data-event="{event}"] button').click()
+    server.wait_for(event)
+
+
+def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page, server: FakeServer) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    expect(page.locator("[data-input]")).to_have_count(0)
+    assert not [url for url in asked if re.search(r"/parts/(camera|capture|microphone|listen|upload)", url)]
+
+
+def test_a_viewer_has_no_panel(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    page.goto(f"{server.url}?role=viewer")
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    expect(page.locator("[data-input]")).to_have_count(0)
+
+
+def test_nothing_is_asked_and_sent_before_a_click(page: Page, server: FakeServer) -> None:
+    page.add_init_script(
+        "navigator.mediaDevices.getUserMedia = () => { window.asked = true; return Promise.reject(new Error()); }"
+    )
+    server.script.inputs = {"camera": None, "microphone": 16000}
+    page.goto(server.url)
+    expect(page.get_by_role("button", name=re.compile("^Start (Camera|Microphone)$"))).to_have_count(2)
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    assert page.evaluate("window.asked") is None
+    assert server.published == []
+
+
+def test_the_camera_s_pictures_arrive_as_jpeg(panel: Locator, server: FakeServer) -> None:
+    start(panel)
+    files = server.wait_for_media("camera", 10)
+    header = jpeg.read_header(files[-1])
+    assert (header.width, header.height) == (640, 480)
+    assert is_green(simplejpeg.decode_jpeg(files[-1]))
+    expect(panel.locator(".input-figures")).to_have_text(
+        re.compile(r"^\d+\.\d fps · \d+ kB/s · 640×480 · \d+ skipped$")
+    )
+    expect(panel.get_by_role("status")).to_have_text("Sending, also while this tab is hidden.")
+
+
+def test_stop_turns_the_camera_off(panel: Locator, server: FakeServer) -> None:
+    start(panel)
+    server.wait_for_media("camera")
+    light = panel.page.evaluate_handle(LIGHT)
+    panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator("video")).to_have_count(0)
+    assert light.evaluate("track => track.readyState") == "ended"
+
+
+def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server: FakeServer) -> None:
+    choose(panel, "Test pattern")
+    start(panel)
+    sent = newest(server)
+    assert sent[20, 20].mean() > sent[20, -20].mean() + 50  # gray on the left, blue on the right
+    choose(panel, "fake_device_0")
+    mirror = panel.get_by_role("switch", name="Mirrored here only")
+    expect(mirror).to_be_checked()
+    expect(panel.locator(".input-preview")).to_have_css("scale", "-1 1")
+    light = panel.page.evaluate_handle(LIGHT)
+    mirror.uncheck()
+    expect(panel.locator(".input-preview")).to_have_css("scale", "none")
+    assert light.evaluate("track => track.readyState") == "live"
+
+
+def test_size_and_rate_are_what_was_chosen(panel: Locator, server: FakeServer) -> None:
+    choose(panel, "Test pattern")
+    start(panel)
+    panel.get_by_label("Most pixels").select_option("1280×720")
+    panel.get_by_label("Pictures a second at most").select_option("5")
+    expect(panel.locator(".input-figures")).to_contain_text("1280×720")
+    expect(panel.locator(".input-figures")).to_contain_text(re.compile(r"^[456]\.\d fps"))
+    assert newest(server).shape == (720, 1280, 3)
+
+
+def test_the_choice_is_remembered_and_off_after_a_reload(panel: Locator, page: Page, server: FakeServer) -> None:
+    start(panel)
+    choose(panel, "fake_device_1")
+    panel.get_by_label("Most pixels").select_option("320×240")
+    expect(panel.locator(".input-figures")).to_contain_text("320×240")
+    page.reload()
+    expect(panel).to_have_attribute("data-phase", "off")
+    expect(panel.get_by_label("Source").locator("option:checked")).to_have_text("fake_device_1")
+    expect(panel.get_by_label("Most pixels")).to_have_value("320×240")
+    start(panel)
+    expect(panel.locator(".input-figures")).to_contain_text("320×240")
+    assert newest(server).shape == (240, 320, 3)
+
+
+@pytest.mark.parametrize("lacking", [NO_STREAMS, NO_CALLBACKS], ids=["no streams of frames", "no callbacks either"])
+def test_other_browsers_ways_lead_to_the_same_pictures(page: Page, server: FakeServer, lacking: str) -> None:
+    page.add_init_script(lacking)
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    panel = page.locator("[data-input=camera]")
+    start(panel)
+    expect(panel.get_by_role("status")).to_have_text("Sending, but not while this tab is hidden.")
+    assert is_green(newest(server))
+
+
+def test_a_picture_file_is_sent_again_and_again(panel: Locator, server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "red.jpg").write_bytes(simplejpeg.encode_jpeg(np.full((90, 120, 3), (200, 30, 30), np.uint8)))
+    choose(panel, "File…")
+    with panel.page.expect_file_chooser() as chooser:
+        panel.get_by_role("button", name="Start").click()
+    chooser.value.set_files(tmp_path / "red.jpg")
+    sent = newest(server)
+    assert sent.shape == (90, 120, 3)
+    assert np.abs(sent.reshape(-1, 3).mean(axis=0) - (200, 30, 30)).max() < 6
+
+
+RECORD = """async () => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 160, height: 120 });
+  const context = canvas.getContext("2d"), pieces = [];
+  const timer = setInterval(() => { context.fillStyle = "#2040d0"; context.fillRect(0, 0, 160, 120); }, 30);
+  const recorder = new MediaRecorder(canvas.captureStream(30), { mimeType: "video/webm" });
+  recorder.ondataavailable = ({ data }) => pieces.push(data);
+  recorder.start();
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  await new Promise((resolve) => { recorder.onstop = resolve; recorder.stop(); });
+  clearInterval(timer);
+  return Array.from(new Uint8Array(await new Blob(pieces).arrayBuffer()));
+}"""
+
+
+def test_a_film_is_played_and_sent(panel: Locator, server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "blue.webm").write_bytes(bytes(panel.page.evaluate(RECORD)))
+    choose(panel, "File…")
+    panel.get_by_label("File").set_input_files(tmp_path / "blue.webm")
+    expect(panel).to_have_attribute("data-phase", "on")
+    sent = newest(server)
+    assert sent.shape == (120, 160, 3)
+    assert sent[..., 2].mean() > 150 > 100 > sent[..., 0].mean()
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "picture.png"])
+def test_a_file_that_is_none_is_said(panel: Locator, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"nothing of the kind")
+    choose(panel, "File…")
+    panel.get_by_label("File").set_input_files(tmp_path / name)
+    expect(panel.get_by_role("status")).to_contain_text(name)
+    expect(panel).to_have_attribute("data-phase", "failed")
+
+
+def test_a_slow_server_is_sent_less_and_never_a_queue(panel: Locator, server: FakeServer) -> None:
+    server.script.media_delay_s = 0.2
+    choose(panel, "Test pattern")
+    start(panel)
+    server.wait_for_media("camera", 8)
+    expect(panel.locator(".input-figures")).to_have_text(re.compile(r"^[2-6]\.\d fps .* [1-9]\d* skipped$"))
+    arrived = len(server.published)
+    panel.get_by_role("button", name="Stop").click()
+    everything_read(panel.page, server, "reset")
+    assert len(server.published) - arrived <= 3
+
+
+def test_a_camera_that_goes_is_said(panel: Locator, page: Page) -> None:
+    start(panel)
+    page.evaluate(GONE)
+    expect(panel).to_have_attribute("data-phase", "failed")
+    expect(panel.get_by_role("status")).to_contain_text("unplugged")
+    start(panel)
+
+
+def test_a_camera_that_gives_nothing_is_said_until_it_does(panel: Locator, page: Page) -> None:
+    start(panel)
+    page.evaluate(f"{LIGHT}.dispatchEvent(new Event('mute'))")
+    expect(panel.get_by_role("status")).to_contain_text("covered or switched off")
+    page.evaluate(f"{LIGHT}.dispatchEvent(new Event('unmute'))")
+    expect(panel.get_by_role("status")).to_have_text("Sending, also while this tab is hidden.")
+
+
+def test_a_hidden_page_does_not_look_at_what_it_can_not_see(panel: Locator, page: Page, server: FakeServer) -> None:
+    choose(panel, "Test pattern")
+    start(panel)
+    server.wait_for_media("camera")
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    everything_read(page, server, "reset")
+    before = len(server.published)
+    page.evaluate(TEN_PICTURES_LATER)
+    everything_read(page, server, "save")
+    assert len(server.published) == before
+
+
+def test_without_a_session_nothing_is_sent_and_with_the_next_one_it_goes_on(panel: Locator, server: FakeServer) -> None:
+    start(panel)
+    server.wait_for_media("camera", 3)
+    server.broadcast("reactor.session", phase="ended", reason="finished", message="over")
+    expect(panel.get_by_role("status")).to_contain_text("Not sent")
+    before = len(server.published)
+    server.close(1000)
+    expect(panel.page.locator("html[data-phase=connected]")).to_be_attached()
+    expect(panel.get_by_role("status")).to_have_text("Sending, also while this tab is hidden.")
+    server.wait_for_media("camera", 3)
+    assert len(server.published) > before
+
+
+def test_a_camera_that_nobody_takes_goes_off_by_itself(page: Page, server: FakeServer) -> None:
+    page.clock.install()
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    panel = page.locator("[data-input=camera]")
+    start(panel)
+    server.broadcast("reactor.session", phase="ended", reason="finished", message="over")
+    expect(panel.get_by_role("status")).to_contain_text("Not sent")
+    page.clock.fast_forward(31_000)
+    expect(panel).to_have_attribute("data-phase", "off")
+    expect(panel.get_by_role("status")).to_contain_text("nobody took it")
+
+
+@pytest.mark.parametrize("reason", ["turn_over", "idle"])
+def test_the_end_of_the_turn_turns_the_camera_off(panel: Locator, server: FakeServer, reason: str) -> None:
+    start(panel)
+    light = panel.page.evaluate_handle(LIGHT)
+    server.broadcast("reactor.session", phase="ended", reason=reason, message="")
+    expect(panel.get_by_role("status")).to_have_text("Off: your turn is over.")
+    assert light.evaluate("track => track.readyState") == "ended"
+
+
+def test_who_loses_the_turn_stops_sending(panel: Locator, server: FakeServer) -> None:
+    start(panel)
+    light = panel.page.evaluate_handle(LIGHT)
+    server.script.role = "viewer"
+    server.close(1000)
+    expect(panel).to_have_count(0)
+    assert light.evaluate("track => track.readyState") == "ended"
+
+
+def test_each_track_has_a_panel_and_its_own_pictures(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None, "style": None}
+    page.goto(server.url)
+    for name in ("camera", "style"):
+        panel = page.locator(f"[data-input={name}]")
+        choose(panel, "Test pattern")
+        start(panel)
+    for name in ("camera", "style"):
+        assert len(server.wait_for_media(name, 3)) >= 3
+
+
+def test_a_part_that_could_not_be_loaded_comes_with_the_next_session(browser: Browser, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    page = browser.new_page()  # the browser itself complains of what is missing
+    page.route("**/parts/camera.js", lambda route: route.abort(), times=1)
+    page.goto(server.url)
+    expect(page.locator("#log")).to_contain_text("A part of the page can't be loaded")
+    server.close(1000)
+    expect(page.locator("[data-input=camera]")).to_be_visible()
+    page.close()
+
+
+def test_the_keyboard_is_enough(panel: Locator) -> None:
+    panel.get_by_role("button", name="Start").focus()
+    panel.page.keyboard.press("Enter")
+    expect(panel).to_have_attribute("data-phase", "on")
+    panel.page.keyboard.press("Tab")
+    expect(panel.get_by_label("Source")).to_be_focused()
+    panel.page.keyboard.press("Shift+Tab")
+    panel.page.keyboard.press("Space")
+    expect(panel).to_have_attribute("data-phase", "off")
+
+
+SIMULATE = """async ([roundTripMs, linkMs]) => {
+  const { Pace } = await import("/static/parts/pace.js");
+  const pace = new Pace();
+  const arrivals = []; // of what is on its way, and when its answer is back
+  let freeAt = 0, sent = 0, mostBehind = 0;
+  for (let now = 0; now < 20000; now += 1) {
+    while (arrivals[0]?.back <= now) pace.answered(arrivals.shift().sentAt, now);
+    if (now % 33 === 0 && pace.hasRoom(now)) {
+      freeAt = Math.max(freeAt, now) + linkMs; // the link takes so long for each
+      arrivals.push({ sentAt: now, back: freeAt + roundTripMs });
+      if (now > 2000) mostBehind = Math.max(mostBehind, freeAt - now - linkMs);
+      pace.sent(now);
+      sent += 1;
+    }
+  }
+  return [sent / 20, mostBehind];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("round_trip_ms", "link_ms", "least_fps", "most_behind_ms"),
+    [(2, 1, 29, 1), (200, 1, 26, 1), (20, 100, 8.5, 100), (200, 100, 7.5, 140), (20, 400, 2.2, 400)],
+    ids=["here", "far", "slow", "slow and far", "hardly"],
+)
+def test_what_is_on_its_way_fills_the_way_and_no_buffer(
+    page: Page, server: FakeServer, round_trip_ms: int, link_ms: int, least_fps: float, most_behind_ms: float
+) -> None:
+    page.goto(server.url)
+    fps, behind_ms = page.evaluate(SIMULATE, [round_trip_ms, link_ms])
+    assert fps >= least_fps
+    assert behind_ms <= most_behind_ms
