@@ -76,7 +76,8 @@ class Fanout:
             self._first = member
 
     def leave(self, member: Connection) -> None:
-        """Forget a member, and what it has not been given yet."""
+        """Give a member what came before it leaves, such as the news that it is over, and forget it."""
+        self.catch_up(member)
         if self._places.pop(member, None) is not None:
             member.catch_up = _nothing
             self._forget()

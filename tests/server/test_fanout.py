@@ -166,9 +166,17 @@ def test_who_leaves_holds_up_nothing(gallery: Gallery) -> None:
     assert gallery.fanout.kept == 0
     gallery.finish()
     gallery.show()
-    assert gallery.served(crowd) == [2] * 4 + [0] * 5
+    assert gallery.served(crowd) == [2] * 4 + [1] * 5
     crowd[-1].tell("alone", {})
-    assert len(gallery.taken[crowd[-1]]) == 1
+    assert len(gallery.taken[crowd[-1]]) == 2
+
+
+def test_who_leaves_has_first_what_everybody_was_told_before(gallery: Gallery) -> None:
+    crowd = [gallery.seat() for _ in range(9)]
+    gallery.show()
+    gallery.say("it is over")
+    gallery.fanout.leave(crowd[-1])
+    assert gallery.taken[crowd[-1]] == ["0", "it is over"]
 
 
 def test_what_is_dropped_is_given_to_nobody_any_more(gallery: Gallery) -> None:
