@@ -10,6 +10,7 @@ MIN_ROUND_TRIP_S = 10.0
 STALLED_S = 2.0
 TOLERANCE = 0.25
 GROWTH = 1.25
+HELD_UP = 2.0
 
 
 class Window:
@@ -19,7 +20,8 @@ class Window:
     the most frames delivered per second in recent rounds, times the shortest round trip. To see whether the path takes
     more, one more is sent in one round of eight, and twice as many after a round that brought a quarter more frames a
     second than those before. While the client gets every frame, one frame is allowed for jitter on top of what the
-    round trip holds.
+    round trip holds. After one that took twice as long as the shortest and the time between two frames, the next goes
+    out alone: the path has become slow, and what is on its way can't be called back.
 
     Open for a client that has never acknowledged. When nothing is acknowledged for 2 s one more frame is let through,
     so that a lost acknowledgement can't end the stream.
@@ -40,6 +42,8 @@ class Window:
     def frames(self) -> int:
         """How many frames may be in flight now."""
         shortest = self._shortest[0][1] if self._shortest else 0.0
+        if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
+            return 1
         if not self._limited:
             return max(2, math.ceil(shortest / self._interval_s - TOLERANCE) + 1)
         path_holds = max(1, math.ceil(shortest * self._rounds.best_rate - TOLERANCE))

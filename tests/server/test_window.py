@@ -171,3 +171,21 @@ def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger
     path.window.skipped()
     assert (path.window.frames > before) == (larger < 1)
     assert path.window.frames <= most
+
+
+def test_after_a_frame_that_took_much_longer_the_next_goes_out_alone() -> None:
+    window = Window()
+    for seq in range(10):
+        window.sent(seq, seq / 30, 1 / 30)
+        window.acknowledged(seq, seq / 30 + 0.02)
+    assert window.frames == 2
+    for seq in (10, 11):
+        window.sent(seq, 1.0, 1 / 30)
+    window.acknowledged(10, 1.3)
+    assert not window.is_open(1.3)
+    window.acknowledged(11, 1.31)
+    assert window.is_open(1.31)
+    window.sent(12, 1.31, 1 / 30)
+    assert not window.is_open(1.32)
+    window.acknowledged(12, 1.33)
+    assert window.frames == 2
