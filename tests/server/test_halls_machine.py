@@ -22,14 +22,20 @@ NUMBERS = st.integers(1, 3)
 
 
 class Halls(RuleBasedStateMachine):
-    @initialize(engines=NUMBERS, loaded=st.booleans())
-    def open(self, engines: int, loaded: bool) -> None:
+    @initialize(engines=NUMBERS, loaded=st.booleans(), crowd=st.integers(0, 6), viewers=st.integers(0, MOST))
+    def open(self, engines: int, loaded: bool, crowd: int, viewers: int) -> None:
+        """Begin with any number of people there: what goes wrong among many is rarely reached from none."""
         self.house = House(engines=engines, most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
         self.line: list[Connection] = []
         self.viewers: list[Connection] = []
         self.served: list[Connection] = []
         for engine in self.house.engines if not loaded else ():
             engine.phase = EnginePhase.LOADING
+        for number in range(crowd):
+            self.arrive(watches=number % 2 == 0)
+        for hall in self.house.halls:
+            self.start(hall)
+        self.viewers += [self.house.come(Role.VIEWER) for _ in range(viewers)]
 
     def teardown(self) -> None:
         if hasattr(self, "house"):
@@ -37,6 +43,9 @@ class Halls(RuleBasedStateMachine):
 
     @rule(watches=st.booleans())
     def come(self, watches: bool) -> None:
+        self.arrive(watches=watches)
+
+    def arrive(self, *, watches: bool) -> None:
         free = [hall for hall in self.halls(EnginePhase.READY, EnginePhase.LOADING) if hall.session is None]
         connection = self.house.come(watches=watches)
         assert (connection.closing is None) == (len(self.line) < max(MOST, len(free)))
@@ -65,7 +74,9 @@ class Halls(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def begin(self, number: int) -> None:
-        hall = self.hall(number)
+        self.start(self.hall(number))
+
+    def start(self, hall: Hall) -> None:
         if hall.session is not None and hall.session.phase is SessionPhase.STARTING:
             self.house.begin(hall.number, level=hall.number)
 
