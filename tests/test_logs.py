@@ -53,6 +53,26 @@ def test_other_people_s_loggers_are_named() -> None:
     assert stream.getvalue().endswith("info  diffusers.models: loaded\n")
 
 
+def test_all_lines_of_an_engine_say_which_it_is() -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream, engine="2")
+    logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
+    assert stream.getvalue().endswith("info  engine 2: mine: loaded\n")
+    configure("info", "json", stream=stream, engine="2")
+    logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
+    assert json.loads(stream.getvalue().splitlines()[-1])["engine"] == "2"
+
+
+def test_a_line_of_ours_may_say_which_engine_it_is_about(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    logger.info("session started", extra={"engine": "2"})
+    logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
+    ours, others = stream.getvalue().splitlines()
+    assert ours.endswith("info  engine 2: session started")
+    assert others.endswith("info  mine: loaded")
+
+
 def test_lines_below_the_level_are_left_out(logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure("warning", stream=stream)
