@@ -79,6 +79,12 @@ class Window:
         if self.acknowledging and now >= self.reopens_at():
             self._last_progress = now
 
+    def begin_anew(self) -> None:
+        """Wait for nothing that was sent: the client sees another session from here on, whose numbers may be any."""
+        self._in_flight.clear()
+        self._rounds = _Rounds()
+        self._newest_seq = -1
+
     def skipped(self) -> None:
         """Learn that a frame was replaced while the window was closed: the path, not the model, is the limit."""
         self._limited = self._skipped = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.wire.messages import Event, View
 from tests.server.house import House, phases, places, told, types
+from tests.server.house import drain as drained
 from tests.server.test_lobby import FRAME
 
 
@@ -129,6 +131,23 @@ async def test_a_viewer_whose_session_ends_is_welcomed_to_another(house: House) 
     assert messages[-1][1]["state"] == {"level": 2}
     assert viewer.outbox.counters.offered == 1  # the picture on screen there
     assert viewer not in house.audience
+
+
+async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_once(house: House) -> None:
+    first, _ = house.come(), house.come()
+    mine, _ = house.begin(1), house.begin(2)
+    viewer = house.come(Role.VIEWER, session=mine)
+    for seq in range(4):
+        house.audience.show(replace(FRAME, seq=seq))
+        await drained(viewer.outbox)
+        if seq == 0:
+            viewer.outbox.acknowledge("video", seq)
+    assert viewer.outbox.counters.sent == 3  # what its window lets through
+    house.lobby.detach(first)
+    house.end()
+    house.halls[1].audience.show(replace(FRAME, seq=5000))
+    await drained(viewer.outbox)
+    assert viewer.outbox.counters.sent == 4
 
 
 async def test_a_viewer_with_nothing_to_see_is_shown_the_next_session_wherever_that_is(house: House) -> None:
