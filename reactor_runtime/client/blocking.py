@@ -68,6 +68,10 @@ class BlockingSession(Known):
         """Send an event and return its reply once it was applied."""
         return self._thread.wait(self._session.send(event, data, **values))
 
+    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> None:
+        """Send an event and go on."""
+        self._thread.call(lambda: self._session.notify(event, data, **values))
+
     def messages(self) -> Iterator[Message]:
         """Yield the model's messages."""
         return self._each(self._session.messages)

@@ -12,7 +12,7 @@ from typing import Any
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.delay import InputDelay, ServerClock
 from reactor_runtime.client.errors import ClientError, ConnectionLost, EventError, SessionEnded
-from reactor_runtime.client.message import Message, Reply, write
+from reactor_runtime.client.message import Message, Reply, write_event
 from reactor_runtime.client.questions import Answer, Question, Questions
 from reactor_runtime.client.status import Phase, Status
 from reactor_runtime.client.welcome import NO_WELCOME, Welcome
@@ -28,7 +28,7 @@ class Conversation:
     """Keep what the server has said: status, state, messages; match answers with events.
 
     `over` is why nothing more will come, once that is so. `messages` are the model's, each until taken; when 1,000
-    wait, the oldest goes. `complaints` holds the last error that answers no event: it is about what was published.
+    wait, the oldest goes. `complaints` holds the last error that is about no event: it is about what was published.
     """
 
     def __init__(self, role: Role) -> None:
@@ -47,14 +47,9 @@ class Conversation:
     def ask(self, event: str, data: Mapping[str, Any], now: float, done: Callable[[Answer], object]) -> str:
         """Return the text that sends an event; `done` is called with its reply or error, exactly once.
 
-        Raises `ValueError` for a name of the protocol's or more text than the server takes, and what `write` does.
+        Raises what `write_event` does.
         """
-        if event.startswith(RESERVED_PREFIX) or not event:
-            raise ValueError(f'"{event}" is no event of a model')
-        text = write(event, data, self._questions.next_id)
-        most = self.welcome.max_text_bytes
-        if len(text) > most:
-            raise ValueError(f"{event} with {len(text)} bytes of data: at most {most}; a file goes through upload()")
+        text = write_event(event, data, self._questions.next_id, most_bytes=self.welcome.max_text_bytes)
         self._questions.add(Question(now, done))
         return text
 
@@ -86,8 +81,8 @@ class Conversation:
     @property
     def ready(self) -> bool:
         """Whether a controller has its turn, or a viewer knows the model; or there is nothing to wait for any more."""
-        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.RUNNING, Phase.WAITING)
-        return self.over is not None or (known and (self.role == "viewer" or self.status.phase is Phase.RUNNING))
+        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
+        return self.over is not None or (known and (self.role == "viewer" or self.status.phase is Phase.CONNECTED))
 
     def is_done(self) -> bool:
         """Tell whether it is over as it should be; raises why, when it is over otherwise."""
@@ -126,7 +121,7 @@ class Conversation:
         if welcome.session != before.session:
             self.input_delay.reset()
         waits = welcome.session is None or welcome.role != self.role
-        self.status = Status(Phase.WAITING if waits else Phase.RUNNING, welcome.session)
+        self.status = Status(Phase.WAITING if waits else Phase.CONNECTED, welcome.session)
 
     @property
     def _kept_session(self) -> bool:
@@ -143,9 +138,9 @@ class Conversation:
             case "failed":
                 self.end(SessionEnded("failed", str(data.get("message", ""))))
             case "started":
-                self.status = Status(Phase.RUNNING, data["session"])
+                self.status = Status(Phase.CONNECTED, data["session"])
             case "resumed":
-                self.status = Status(Phase.RUNNING, data["session"], notice="resumed")
+                self.status = Status(Phase.CONNECTED, data["session"], notice="resumed")
             case "ended":
                 self._ended(str(data["reason"]), str(data.get("message", "")))
             case "ending" | "idle" | "away" | "stopping":
@@ -172,4 +167,5 @@ class Conversation:
             question.done(error)
             return
         logger.warning("the server says code=%s message=%s", error.code, error.message)
-        self.complaints.append(error)
+        if not error.event:
+            self.complaints.append(error)

@@ -25,6 +25,11 @@ class Known:
         return self._exchange.conversation.status
 
     @property
+    def id(self) -> str | None:
+        """The session's name at the server; None while there is none."""
+        return self.status.session
+
+    @property
     def state(self) -> Mapping[str, Any]:
         """The public fields of the model's state, whoever changed them."""
         return self._exchange.conversation.state

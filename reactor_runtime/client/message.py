@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, cast
 
 from reactor_runtime.errors import WireError
+from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,16 @@ def write(type: str, data: Mapping[str, Any], id: int | None = None) -> str:
     if id is not None:
         message["id"] = id
     return json.dumps(message, allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def write_event(event: str, data: Mapping[str, Any], id: int | None = None, *, most_bytes: int) -> str:
+    """Write an event. Raises `ValueError` for a name of the protocol's or too much text, and what `write` does."""
+    if event.startswith(RESERVED_PREFIX) or not event:
+        raise ValueError(f'"{event}" is no event of a model')
+    text = write(event, data, id)
+    if len(text) > most_bytes:
+        raise ValueError(f"{event} with {len(text)} bytes of data: at most {most_bytes}; a file goes through upload()")
+    return text
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,7 @@ from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError
 from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.message import Message, Reply, write
+from reactor_runtime.client.message import Message, Reply, write, write_event
 from reactor_runtime.client.questions import Answer
 from reactor_runtime.client.status import Status
 from reactor_runtime.client.upload import File, upload
@@ -57,6 +57,14 @@ class Session(Known):
         if isinstance(outcome, ClientError):
             raise outcome
         return outcome
+
+    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> None:
+        """Send an event and go on; what is wrong with it is logged. Nothing is sent while the connection is away."""
+        conversation = self._exchange.conversation
+        conversation.check()
+        if not self._exchange.away:
+            most_bytes = conversation.welcome.max_text_bytes
+            self._exchange.say(write_event(event, {**(data or {}), **values}, most_bytes=most_bytes))
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """Yield the model's messages in order, each once, those that came before as well; of 1,000 the oldest go."""

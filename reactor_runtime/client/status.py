@@ -14,7 +14,7 @@ class Phase(StrEnum):
     CONNECTING = "connecting"
     LOADING = "loading"
     WAITING = "waiting"  # a controller for its turn, a viewer for somebody who controls the model
-    RUNNING = "running"
+    CONNECTED = "connected"
     RECONNECTING = "reconnecting"
     ENDED = "ended"
 
@@ -24,7 +24,7 @@ class Status:
     """One moment of a client's way.
 
     `position` counts from 1 in a line of `length`. `detail` is a line for people: what the model prints while it loads,
-    why the session ended. `notice` is what the server last said of a running session (`ending`, `idle`, `away`,
+    why the session ended. `notice` is what the server last said of the session (`ending`, `idle`, `away`,
     `resumed`, `stopping`), and `seconds` the time that leaves. `reason` is the wire's, once it has ended.
     """
 
@@ -50,9 +50,9 @@ class Status:
                 return f"in line, {self.position} of {self.length}"
             case Phase.WAITING:
                 return "waiting for a session"
-            case Phase.RUNNING:
+            case Phase.CONNECTED:
                 limit = "" if self.seconds is None else f", {self.seconds:.0f} s"
-                return f"running: {self.notice}{limit}" if self.notice else "running"
+                return f"connected: {self.notice}{limit}" if self.notice else "connected"
             case Phase.ENDED:
                 return f"ended: {self.detail or self.reason}"
         return f"{self.phase}: {self.detail}" if self.detail else str(self.phase)

@@ -71,7 +71,7 @@ def test_events_are_sent_and_answered_and_messages_shown(url: str, tmp_path: Pat
     said = outcome.out.splitlines()
     assert said[0] == "ok  set_level, event 1"
     assert {"ok  count, event 2  progress  step=2", "progress  step=1", "state  level=9"} <= set(said)
-    assert "running" in outcome.err.splitlines()
+    assert "connected" in outcome.err.splitlines()
     assert "fps main_video" in outcome.err
 
 
@@ -84,7 +84,7 @@ def test_a_program_gets_an_object_a_line(url: str, tmp_path: Path) -> None:
     of: dict[str, dict[str, Any]] = {fact["kind"]: fact for fact in said}
     assert [fact["n"] for fact in said if fact["kind"] == "reply"] == [1, 2]
     assert said[[fact["kind"] for fact in said].index("reply")]["message"] == {"type": "progress", "data": {"step": 5}}
-    assert of["status"]["phase"] == "running"
+    assert of["status"]["phase"] == "connected"
     assert of["state"]["data"] == {"level": 3}
     assert of["figures"]["fps"]["main_video"] > 0
     assert set(of["figures"]) >= {"delay_ms", "input_delay_ms", "rtt_ms", "skipped"}
@@ -126,7 +126,7 @@ def test_who_is_not_let_in_is_told_why(url: str, tmp_path: Path) -> None:
     assert outcome.code == 3
     assert "error: http://127.0.0.1:1 can't be reached: nothing listens there" in outcome.err
     with terminal("connect", url, cwd=tmp_path) as first:
-        first.wait_for("running")
+        first.wait_for("connected")
         full = reactor("connect", url, cwd=tmp_path)
         assert full.code == 5
         watching = reactor("connect", url, "--role", "viewer", "--send", "count", "--seconds", "0", cwd=tmp_path)
@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_tidily(url: str, tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        while b'"running"' not in process.stdout.readline():
+        while b'"connected"' not in process.stdout.readline():
             pass
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT_S)

@@ -61,7 +61,7 @@ def test_a_controller_goes_from_the_line_to_its_turn_and_its_end() -> None:
         (Phase.CONNECTING, False),
         (Phase.WAITING, False),
         (Phase.LOADING, False),
-        (Phase.RUNNING, True),
+        (Phase.CONNECTED, True),
         (Phase.ENDED, True),
     ]
     assert isinstance(controller.over, SessionEnded)
@@ -74,7 +74,7 @@ def test_a_viewer_goes_on_from_session_to_session() -> None:
     assert (viewer.status.phase, viewer.ready) == (Phase.WAITING, True)
     hear(viewer, "reactor.session", phase="started", session="s-2")
     hear(viewer, "reactor.state", level=7)
-    assert (viewer.status.phase, viewer.status.session, viewer.state) == (Phase.RUNNING, "s-2", {"level": 7})
+    assert (viewer.status.phase, viewer.status.session, viewer.state) == (Phase.CONNECTED, "s-2", {"level": 7})
     hear(viewer, "reactor.session", phase="ended", reason="left", message="gone")
     assert (viewer.status.phase, viewer.state, viewer.over) == (Phase.WAITING, {}, None)
 
@@ -123,7 +123,7 @@ def test_who_comes_back_has_its_session() -> None:
     assert (controller.status.phase, controller.ready) == (Phase.RECONNECTING, False)
     welcome(controller, resume="secret", state={"level": 9})
     hear(controller, "reactor.session", phase="resumed", session="s-1")
-    assert (controller.status.phase, controller.status.notice, controller.over) == (Phase.RUNNING, "resumed", None)
+    assert (controller.status.phase, controller.status.notice, controller.over) == (Phase.CONNECTED, "resumed", None)
     assert controller.state == {"level": 9}
 
 
@@ -144,9 +144,9 @@ def test_notices_come_and_go() -> None:
     welcome(controller)
     hear(controller, "reactor.session", phase="ending", seconds=60.0)
     assert (controller.status.notice, controller.status.seconds) == ("ending", 60.0)
-    assert str(controller.status) == "running: ending, 60 s"
+    assert str(controller.status) == "connected: ending, 60 s"
     hear(controller, "reactor.session", phase="ending", seconds=None)
-    assert str(controller.status) == "running"
+    assert str(controller.status) == "connected"
 
 
 def test_the_model_s_messages_wait_and_the_protocol_s_do_not() -> None:
@@ -161,6 +161,7 @@ def test_the_model_s_messages_wait_and_the_protocol_s_do_not() -> None:
 def test_an_error_that_answers_no_event_is_a_complaint() -> None:
     controller = conversation()
     hear(controller, "reactor.error", code="bad_media", message="no JPEG")
+    hear(controller, "reactor.error", code="unknown_event", message="no such event", event="set_levle")
     assert [error.code for error in controller.complaints] == ["bad_media"]
 
 

@@ -59,7 +59,7 @@ async def test_a_session_goes_on_after_a_break(server: RunningServer) -> None:
         before = await anext(frames)
         cable.cut()
         await reaches(session, Phase.RECONNECTING)
-        await reaches(session, Phase.RUNNING)
+        await reaches(session, Phase.CONNECTED)
         assert (session.status.session, session.state) == (own, {"level": 200})
         async for frame in frames:
             if frame.seq > before.seq + 5:
@@ -88,7 +88,7 @@ async def test_a_viewer_comes_back_to_a_server_that_keeps_nothing(forgetful: Run
         await anext(frames)
         cable.cut()
         await reaches(viewer, Phase.RECONNECTING)
-        await reaches(viewer, Phase.RUNNING)
+        await reaches(viewer, Phase.CONNECTED)
         await anext(frames)
     forgetful.wait_for_health("ready")
 

@@ -104,7 +104,7 @@ def url(server: RunningServer) -> str:
 
 async def test_it_says_what_the_model_is(url: str) -> None:
     async with connect(url) as session:
-        assert (session.model, session.role, session.status.phase) == ("my-model", "controller", Phase.RUNNING)
+        assert (session.model, session.role, session.status.phase) == ("my-model", "controller", Phase.CONNECTED)
         assert list(session.schema["events"]) == ["set_level", "count", "refuse", "measure", "crash"]
         assert [(track.name, track.kind, track.direction) for track in session.tracks] == [
             ("main_video", "video", "out"),
@@ -113,6 +113,7 @@ async def test_it_says_what_the_model_is(url: str) -> None:
             ("microphone", "audio", "in"),
         ]
         assert session.state == {"level": 100}
+        assert session.id == session.status.session is not None
     assert (session.status.phase, session.status.reason) == (Phase.ENDED, "closed")
 
 
@@ -138,6 +139,16 @@ async def test_a_handler_s_answer_is_the_reply_and_what_it_sends_are_messages(ur
         assert reply.message.data == {"step": 2}
         messages = session.messages()
         assert [(await anext(messages)).data["step"] for _ in range(3)] == [-1, 0, 1]
+
+
+async def test_an_event_may_be_sent_without_waiting(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        session.notify("set_levle", level=1)  # is logged
+        for level in range(100):
+            session.notify("set_level", level=level)
+        while session.state["level"] != 99:
+            await _arrival(session)
+        assert (await session.send("set_level", {"level": 1})).n == 101
 
 
 @pytest.mark.parametrize(
@@ -243,7 +254,7 @@ async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -
             await connect(url)
         await first.aclose()
         await second.ready()
-        assert second.status.phase is Phase.RUNNING
+        assert second.status.phase is Phase.CONNECTED
 
 
 async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
@@ -306,7 +317,7 @@ def test_without_a_loop_the_verbs_are_the_same(url: str, tmp_path: Path) -> None
         assert session.latest() is not None
         assert next(session.messages()).data == {"step": -1}
         assert next(session.sound()).sample_rate == 48_000
-        assert next(session.statuses()).phase is Phase.RUNNING
+        assert next(session.statuses()).phase is Phase.CONNECTED
         with pytest.raises(EventError):
             session.send("refuse")
     assert session.status.phase is Phase.ENDED
