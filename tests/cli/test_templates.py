@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from PIL import Image
 
 from reactor_cli.scaffold import find, templates, write
-from reactor_runtime.media import wav
+from reactor_runtime.client import Session, connect
 from tests.cli.command import ROOT, python, reactor
 from tests.cli.values import value
-from tests.server.client import Client, controlling
 from tests.server.running import RunningServer, serving
+from tests.timeouts import TIMEOUT_S
 
 NAMES = [template.name for template in templates()]
 Data = dict[str, Any]
@@ -85,39 +84,33 @@ def server(project: Path) -> Iterator[RunningServer]:
 
 
 async def test_it_shows_frames_of_its_size_and_takes_every_event(server: RunningServer, project: Path) -> None:
-    async with controlling(server.url) as visitor:
-        (welcome,) = [text["data"] for text in visitor.texts if text["type"] == "reactor.welcome"]
-        await send_media(visitor, welcome["tracks"])
-        await receive_all(visitor, welcome["tracks"], project)
-        for name, spec in welcome["schema"]["events"].items():
+    async with connect(server.url) as session, asyncio.timeout(TIMEOUT_S):
+        send_media(session)
+        await receive_all(session, project)
+        for name, spec in session.schema["events"].items():
             data = value(spec["parameters"])
             Draft202012Validator(spec["parameters"]).validate(data)
-            answer = await visitor.ask(name, data)
-            assert answer["type"] == "reactor.reply", answer
-            await send_media(visitor, welcome["tracks"])
-        await receive_all(visitor, welcome["tracks"], project)
+            await session.send(name, data)
+            send_media(session)
+        await receive_all(session, project)
 
 
-async def send_media(visitor: Client, tracks: list[Data]) -> None:
+def send_media(session: Session) -> None:
     """Send what the model takes: a camera's picture, and a tenth of a second of sound."""
-    for track in tracks:
-        if (track["direction"], track["kind"]) == ("in", "video"):
-            file = io.BytesIO()
-            Image.effect_noise((320, 240), 80).convert("RGB").save(file, "JPEG")
-            await visitor.socket.send(file.getvalue())
-        elif track["direction"] == "in":
-            await visitor.socket.send(wav.encode(np.zeros((1, 4800), np.int16), track["sample_rate"]))
+    noise = np.random.default_rng(3).integers(0, 256, (240, 320, 3), np.uint8)
+    for track in session.tracks:
+        if track.direction == "in":
+            session.publish(track.name, noise if track.kind == "video" else np.zeros((1, 4800), np.int16))
 
 
-async def receive_all(visitor: Client, tracks: list[Data], project: Path) -> None:
+async def receive_all(session: Session, project: Path) -> None:
     """Wait for a piece of every track, and see that it is what the config and the contract say."""
     config = yaml.safe_load((project / "config.yml").read_text())
-    for track in tracks:
-        if (track["direction"], track["kind"]) == ("out", "video"):
-            frame = await visitor.frame(track=track["name"])
-            assert frame.size == (config["width"], config["height"])
-        elif track["direction"] == "out":
-            sound = await visitor.sound()
-            assert sound.header.track == track["name"]
-            assert sound.sample_rate == track["sample_rate"]
-            assert sound.samples > 0
+    for track in session.tracks:
+        if (track.direction, track.kind) == ("out", "video"):
+            frame = await anext(session.frames(track.name))
+            assert frame.array.shape == (config["height"], config["width"], 3)
+        elif track.direction == "out":
+            sound = await anext(session.sound(track.name))
+            assert sound.sample_rate == track.sample_rate
+            assert sound.array.shape[1] > 0
