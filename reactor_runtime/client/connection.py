@@ -121,8 +121,7 @@ class Connection:
 
     async def _redial(self) -> ClientConnection | None:
         welcome = self.exchange.conversation.welcome
-        grace_s = welcome.limits.get("resume_grace_s") if welcome.resume else None
-        wait_s: float | None = self._retry.begin(time.monotonic(), grace_s)
+        wait_s: float | None = self._retry.begin(time.monotonic(), welcome.resume_grace_s)
         while wait_s is not None:
             await asyncio.sleep(wait_s)
             try:

@@ -26,7 +26,7 @@ _NOTSENT_LOWAT = {"linux": 25, "darwin": 0x201}  # where Python's socket module 
 
 _HINTS = {
     400: "is it a Reactor server of another version?",
-    401: "give its token: token=…, or ?token=… in the address",
+    401: "give its token, as `token` or as ?token= in the address",
     403: "the server allows no clients from here",
     421: "the server doesn't know itself by this name; --allow-host adds one",
     429: "too many connections from this address; try again later",

@@ -9,7 +9,7 @@ FIRST_S = 0.1
 MOST_S = 2.0
 GIVE_UP_S = 60.0  # of failures in a row, for who has no session that is kept
 
-_TOKEN_HINT = "give its token: token=…, or ?token=… in the address"
+_TOKEN_HINT = "give its token, as `token` or as ?token= in the address"
 
 
 def final(code: int, reason: str, *, welcomed: bool) -> ClientError | None:

@@ -40,6 +40,7 @@ class Status:
     def noticed(self, data: Mapping[str, Any]) -> Status:
         """Return the status after a notice of the server's; a limit that is lifted takes its notice away."""
         seconds, notice = data.get("seconds"), str(data["phase"])
+        seconds = float(seconds) if seconds is not None else None
         if notice in ("ending", "idle") and seconds is None:
             notice = ""
         return replace(self, notice=notice, seconds=seconds, detail=str(data.get("message", "")))

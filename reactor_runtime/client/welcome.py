@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.message import Track
+from reactor_runtime.errors import WireError
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES
 
 
@@ -27,22 +28,32 @@ class Welcome:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
+        for name in ("schema", "state", "limits"):
+            if not isinstance(data.get(name, {}), Mapping):
+                raise WireError("invalid_message", f"a welcome whose {name} is no object")
         return cls(
             str(data["model"]),
             "controller" if data["role"] == "controller" else "viewer",
-            data["session"],
+            _text(data["session"]),
             tuple(Track.from_data(track) for track in data["tracks"]),
             data["schema"],
             data["state"],
             data.get("limits", {}),
-            data.get("resume"),
-            data.get("upload_key"),
+            _text(data.get("resume")),
+            _text(data.get("upload_key")),
         )
 
     @property
     def max_text_bytes(self) -> int:
         """The longest message the server takes."""
-        return int(self.limits.get("max_text_bytes", MAX_TEXT_BYTES))
+        most = self.limits.get("max_text_bytes")
+        return most if isinstance(most, int) else MAX_TEXT_BYTES
+
+    @property
+    def resume_grace_s(self) -> float | None:
+        """How long the server keeps the session of a connection that broke; None when it doesn't."""
+        grace_s = self.limits.get("resume_grace_s")
+        return float(grace_s) if self.resume is not None and isinstance(grace_s, int | float) else None
 
     def track(self, name: str | None, kind: str, direction: str) -> Track:
         """Find a track by name, or the first of its kind. Raises `ValueError` that lists those there are."""
@@ -55,6 +66,10 @@ class Welcome:
         raise ValueError(
             f"{self.model} has {wanted} {'to receive' if direction == 'out' else 'to publish'}; there are: {there}"
         )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 NO_WELCOME = Welcome("", "viewer", None, (), {"events": {}, "messages": {}}, {}, {})
