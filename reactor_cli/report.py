@@ -31,14 +31,19 @@ class Report:
             console.err(text)
 
 
+def legible(text: str) -> str:
+    """Show what a server said without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
 def shown(data: dict[str, Any]) -> str:
     """Write values as people type them: `step=3 name="x"`."""
-    return " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in data.items())
+    return legible(" ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in data.items()))
 
 
 def figures_line(figures: dict[str, Any]) -> str:
     """Write the figures that are known in one line."""
-    parts = [f"{fps:.0f} fps {track}" for track, fps in figures["fps"].items()]
+    parts = [f"{fps:.0f} fps {legible(track)}" for track, fps in figures["fps"].items()]
     for name, text in (("delay_ms", "delay"), ("input_delay_ms", "input to picture"), ("rtt_ms", "round trip")):
         if figures[name] is not None:
             parts.append(f"{text} {figures[name]:.1f} ms")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_cli import console, spoken
-from reactor_cli.report import Report, figures_line, shown
+from reactor_cli.report import Report, figures_line, legible, shown
 from reactor_cli.screen import Screen
 from reactor_runtime.client import EventError, Message, Reply, Session, Track, UploadError, connect, halfblocks
 from reactor_runtime.client.address import Role
@@ -102,7 +102,7 @@ class Visit:
     async def _statuses(self, session: Session) -> None:
         async for status in session.statuses():
             facts = {name: value for name, value in asdict(status).items() if value not in (None, "")}
-            self._report.say("status", console.paint(str(status), "dim"), **facts)
+            self._report.say("status", console.paint(legible(str(status)), "dim"), **facts)
 
     async def _messages(self, session: Session) -> None:
         async for message in session.messages():
@@ -136,17 +136,18 @@ class Visit:
         videos = [track.name for track in session.tracks if (track.kind, track.direction) == ("video", "out")]
         if not self._wish.picture or not videos:
             while True:
-                screen.show([self._headline(session)])
+                screen.show([self._headline(session, screen)])
                 await asyncio.sleep(FIGURES_S)
         async for frame in session.frames():
             columns, rows = screen.room
             lines = await asyncio.to_thread(halfblocks.lines, frame.array, columns, rows)
-            screen.show([*lines, self._headline(session)])
+            screen.show([*lines, self._headline(session, screen)])
             await asyncio.sleep(PICTURE_S)
 
-    def _headline(self, session: Session) -> str:
+    def _headline(self, session: Session, screen: Screen) -> str:
         figures = figures_line(self._figures) if self._figures else ""
-        return console.paint(f"{session.model} · {session.role} · {session.status.phase} · {figures}", "bold")
+        line = f"{legible(session.model)} · {session.role} · {session.status.phase} · {figures}"
+        return console.paint(line[: screen.room[0]], "bold")  # one that wraps would be written over the lines below
 
     async def _converse(self, session: Session, screen: Screen) -> None:
         """Take what is typed until its end; an empty line says that somebody is there."""
@@ -174,7 +175,7 @@ class Visit:
             reply = await session.send(said.event, data)
         except EventError as error:
             fields = [asdict(field) for field in error.fields]
-            text = f"{console.paint(error.code, 'red')}  {error.message}"
+            text = f"{console.paint(legible(error.code), 'red')}  {legible(error.message)}"
             self._report.say("refusal", text, event=said.event, code=error.code, message=error.message, fields=fields)
             raise
         message = None if reply.message is None else {"type": reply.message.type, "data": dict(reply.message.data)}
@@ -199,9 +200,9 @@ async def _keep(session: Session, kept: Recording, track: str, kind: str) -> Non
 
 
 def _line(message: Message) -> str:
-    return f"{console.paint(message.type, 'cyan')}  {shown(dict(message.data))}"
+    return f"{console.paint(legible(message.type), 'cyan')}  {shown(dict(message.data))}"
 
 
 def _answer(event: str, reply: Reply) -> str:
-    said = "" if reply.message is None else f"  {reply.message.type}  {shown(dict(reply.message.data))}"
+    said = "" if reply.message is None else f"  {legible(reply.message.type)}  {shown(dict(reply.message.data))}"
     return f"{console.paint('ok', 'green')}  {event}, event {reply.n}{said}"

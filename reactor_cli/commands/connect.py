@@ -90,9 +90,10 @@ def _is_screen() -> bool:
 def _visit(wish: Wish, *, as_json: bool, is_screen: bool) -> int:
     import asyncio
 
-    from reactor_cli.report import Report
+    from reactor_cli.report import Report, legible
     from reactor_cli.screen import Screen
     from reactor_cli.visit import Visit
+    from reactor_runtime.client import ClientError
 
     screen = Screen() if is_screen else None
     visit = Visit(wish, Report(as_json=as_json, screen=screen), screen)
@@ -100,6 +101,9 @@ def _visit(wish: Wish, *, as_json: bool, is_screen: bool) -> int:
         asyncio.run(visit.run())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if visit.began else 130
+    except ClientError as error:
+        error.message = legible(error.message)  # it may quote the server
+        raise
     finally:
         if screen is not None:
             screen.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +77,8 @@ def _compare(path: Path, text: str, format: str) -> int:
         raise UsageError(f"{path} can't be read: {error.strerror}", hint="--out makes it") from None
     if there == text:
         return 0
+    import difflib
+
     lines = difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "the model as it is", lineterm="")
     console.out("\n".join(lines))
     console.err(f"{path} has to be made anew: reactor schema --format {format} --out {path}")
