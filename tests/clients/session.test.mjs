@@ -148,6 +148,22 @@ test("closing ends what iterates and rejects what waits", () => during(async (se
   await assert.rejects(session.ready(), ConnectionLost);
 }));
 
+test("it can be closed at any moment and more than once", async () => {
+  const early = connect(url);
+  early.close();
+  assert.equal(early.status.retryAt, 0);
+  const phases = [];
+  const lost = connect("127.0.0.1:9"); // where nobody listens
+  lost.addEventListener("status", ({ detail }) => {
+    phases.push(detail.phase);
+    lost.close();
+    lost.reconnect();
+  });
+  await once(lost, "status");
+  lost.close();
+  assert.deepEqual([...phases, lost.status.retryAt], ["closed", "closed", 0]);
+});
+
 test("waiting for a server that isn't there ends with the signal", async () => {
   const session = connect("127.0.0.1:9"); // where nobody listens
   const { opened, retryAt } = await once(session, "status");

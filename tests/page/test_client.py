@@ -9,14 +9,15 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.clients.model import MODEL
+from tests.server.bare import SECRET
 from tests.server.running import RunningServer, serving, write_project
 
 from .conftest import open_page
 from .elsewhere import elsewhere
 
-BEGIN = """async (url) => {
+BEGIN = """async ([url, token]) => {
   const { connect } = await import(`${url}/reactor.js`);
-  window.session = connect(url);
+  window.session = connect(url, { token });
   window.said = [];
   session.addEventListener("message", ({ detail }) => said.push(detail.data.words));
   await session.ready();
@@ -38,7 +39,8 @@ def origin() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def served(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("client"), MODEL), "--allow-origin", origin) as server:
+    project = write_project(tmp_path_factory.mktemp("client"), MODEL)
+    with serving(project, "--allow-origin", origin, "--token", SECRET) as server:
         yield server
 
 
@@ -47,7 +49,7 @@ def page(browser: Browser, served: RunningServer, origin: str) -> Iterator[Page]
     with open_page(browser, origin) as page:
         page.goto("/")
         page.get_by_role("button").click()
-        page.evaluate(BEGIN, f"http://127.0.0.1:{served.port}")
+        page.evaluate(BEGIN, [f"http://127.0.0.1:{served.port}", SECRET])
         yield page
         page.evaluate("session.close()")
     served.wait_for_health("ready")
@@ -127,6 +129,23 @@ def test_what_a_microphone_hears_is_published_at_the_rate_of_the_track(page: Pag
         hum.start();
         await session.publish("microphone", microphone.stream.getAudioTracks()[0]);""")  # fmt: skip
     page.wait_for_function("said.includes('microphone (1, 960)')")
+
+
+def test_a_file_is_uploaded_and_named_in_an_event(page: Page) -> None:
+    run(page, "await session.send('measure', { file: await session.upload(new File(['hello'], 'note.txt')) });")
+    said = run(page, "const { upload } = await session.upload(new Blob(['x'])); return upload;")
+    assert said.startswith("u-")
+
+
+def test_a_hidden_page_goes_on_with_frames_that_are_asked_for(page: Page) -> None:
+    run(page, """
+        session.attach(null, canvas);
+        const frames = session.frames();
+        await frames.next();
+        Object.defineProperty(document, "hidden", { value: true, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+        const { n } = await session.send("set_level", { level: 50 });
+        for await (const { applied } of frames) if (applied >= n) break;""")  # fmt: skip
 
 
 def test_a_stream_of_a_track_there_isn_t_names_those_there_are(page: Page) -> None:

@@ -164,8 +164,9 @@ export class Session extends EventTarget {
   }
 
   close() {
-    this.#connection.close();
+    if (this.#closing.signal.aborted) return;
     this.#closing.abort();
+    this.#connection.close();
     this.sound.close();
   }
 
