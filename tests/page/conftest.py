@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
 from .fake_server import FakeServer
 
@@ -34,6 +34,7 @@ def browser() -> Iterator[Browser]:
 @contextlib.contextmanager
 def launched(*flags: str) -> Iterator[Browser]:
     """Run Chromium. Not for the whole run: while open, Playwright holds the main thread's event loop."""
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = launch(playwright.chromium, *flags)
         yield browser

@@ -151,3 +151,19 @@ def test_a_hidden_page_goes_on_with_frames_that_are_asked_for(page: Page) -> Non
 def test_a_stream_of_a_track_there_isn_t_names_those_there_are(page: Page) -> None:
     with pytest.raises(Exception, match="the model sends no track depth; it sends main_video, tone"):
         run(page, "await session.stream('depth');")
+
+
+def test_sound_that_waits_for_a_gesture_starts_with_the_next(
+    browser: Browser, served: RunningServer, origin: str
+) -> None:
+    with open_page(browser, origin) as page:
+        page.goto("/")
+        page.evaluate(BEGIN, [f"http://127.0.0.1:{served.port}", SECRET])
+        run(page, """
+            session.sound.start();
+            document.querySelector("button").onclick = () => session.sound.start();""")  # fmt: skip
+        assert page.evaluate("session.sound.on") is False
+        page.get_by_role("button").click()
+        page.wait_for_function("session.sound.on")
+        page.evaluate("session.close()")
+    served.wait_for_health("ready")

@@ -18,7 +18,7 @@ export class LiveControl {
   #edited = false;
   #settleTimer = 0;
 
-  /** `send(event, data, inputAt)` resolves to the reply and rejects as Connection.send does. */
+  /** `send(event, data, inputAt)` resolves to the reply and rejects as Session.send does. */
   constructor(event, { field, description }, spec, send) {
     this.field = field;
     this.#event = event;

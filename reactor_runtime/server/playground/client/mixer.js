@@ -9,6 +9,7 @@ import { Median } from "./median.js";
 const MAY_LAG_S = 0.02;
 const MOST_HOLD_MS = 60;
 const AIM_EVERY_MS = 100;
+const FADE_S = 0.01; // a step of the volume would be heard as a click
 
 export class Mixer {
   /** How long after its picture a sound is heard, in ms, negative for before; null while unknown. */
@@ -22,14 +23,14 @@ export class Mixer {
   #aimedAt = 0;
 
   /** `context` has loaded worklet.js. */
-  constructor(context) {
+  constructor(context, volume) {
     this.#context = context;
-    this.#loudspeaker = context.createGain();
+    this.#loudspeaker = new GainNode(context, { gain: volume });
     this.#loudspeaker.connect(context.destination);
   }
 
   set volume(volume) {
-    this.#loudspeaker.gain.value = volume;
+    this.#loudspeaker.gain.setTargetAtTime(volume, 0, FADE_S);
   }
 
   /** The context was not running for a while. */

@@ -25,7 +25,7 @@ export class Sound {
   }
 
   get on() {
-    return this.#context?.state === "running";
+    return this.mixer !== null && this.#context.state === "running";
   }
 
   /** How long after its picture a sound is heard, in ms, negative for before; null while unknown. */
@@ -45,13 +45,15 @@ export class Sound {
 
   /** Go on; browsers want this in a click or a key press. Throws Error in words where there can be no sound. */
   async start() {
+    const resumed = this.#context?.resume(); // before anything is waited for: the gesture is soon forgotten
     this.#opening ??= this.#open();
     await this.#opening.catch((error) => {
-      this.#opening = null;
+      this.close();
+      this.#opening = this.#context = null;
       throw error;
     });
+    await resumed;
     this.mixer.forgetClocks();
-    await this.#context.resume();
   }
 
   async stop() {
@@ -70,13 +72,11 @@ export class Sound {
 
   async #open() {
     if (!globalThis.isSecureContext) throw new Error("browsers allow it from https and from localhost only");
-    const context = new AudioContext();
-    const resumed = context.resume(); // before anything is waited for: the gesture is soon forgotten
+    const context = (this.#context = new AudioContext());
+    const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
     await Promise.all([resumed, context.audioWorklet.addModule(new URL("worklet.js", import.meta.url))]);
-    this.#context = context;
-    this.mixer = new Mixer(context);
-    this.mixer.volume = this.#volume;
+    this.mixer = new Mixer(context, this.#volume);
     context.onstatechange = this.#changed;
   }
 }
