@@ -45,9 +45,9 @@ export class Touch {
       knob.style.setProperty("--x", x);
       knob.style.setProperty("--y", y);
       for (const target of targets) {
-        const part = [axes.x === target ? x : 0, axes.y === target ? -y : 0];
-        const both = axes.x === axes.y;
-        target.set(source, part[0] || part[1] ? (both ? part : [part[0] + part[1], 0]) : null);
+        const [across, up] = [axes.x === target ? x : 0, axes.y === target ? -y : 0];
+        const part = axes.x === axes.y ? [across, up] : [across + up, 0];
+        target.set(source, across || up ? part : null);
       }
     };
     this.#follow(root, (event) => {
