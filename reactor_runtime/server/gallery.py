@@ -31,8 +31,8 @@ class Gallery:
             if hall is not but and connection in hall.audience:
                 hall.audience.leave(connection)
                 connection.outbox.drop_media()
-                for window in connection.outbox.windows.values():
-                    window.begin_anew()
+                for way in connection.outbox.ways.values():
+                    way.begin_anew()
 
     def settle(self) -> None:
         """Bring those who see no session to one that is on, and new viewers at least to where one will be."""

@@ -115,7 +115,7 @@ class Ladder:
         self.rung = 0
         self.why = Why.FULL
         self._heard = False
-        self._in_flight: deque[_Sent] = deque(maxlen=256)
+        self.in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
         self._typical: dict[int, tuple[float, float]] = {}  # by rung: bytes of a frame, and its round trip at best
         self._changed_at = -math.inf
@@ -131,23 +131,23 @@ class Ladder:
 
     def sent(self, seq: int, rung: int, size_bytes: int, now: float) -> None:
         """Count a frame as sent, on the rung it was had on."""
-        if self._in_flight and seq <= self._in_flight[-1].seq:  # another session
-            self._in_flight.clear()
-        self._in_flight.append(_Sent(seq, rung, size_bytes, now))
+        if self.in_flight and seq <= self.in_flight[-1].seq:  # another session
+            self.in_flight.clear()
+        self.in_flight.append(_Sent(seq, rung, size_bytes, now))
         if not self._heard and rung == self.rung:
             self._arrivals.add(1, size_bytes, 0.0, now, UNHEARD_S)
             self._judge(now)
 
     def acknowledged(self, seq: int, now: float) -> None:
         """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing."""
-        if not self._in_flight or seq < self._in_flight[0].seq:
+        if not self.in_flight or seq < self.in_flight[0].seq:
             return
         if not self._heard:
             self._heard = True
             self._arrivals.forget()
         frames = size_bytes = 0
-        while self._in_flight and self._in_flight[0].seq <= seq:
-            sent = self._in_flight.popleft()
+        while self.in_flight and self.in_flight[0].seq <= seq:
+            sent = self.in_flight.popleft()
             frames, size_bytes = frames + 1, size_bytes + sent.size_bytes
         round_trip_s = now - sent.at
         self._arrivals.passed(sent.size_bytes, round_trip_s, now)

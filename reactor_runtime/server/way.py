@@ -21,6 +21,11 @@ class Way:
             return self._not_before
         return max(self._not_before, self.window.reopens_at())
 
+    def begin_anew(self) -> None:
+        """Wait for nothing that was sent: the client sees another session from here on."""
+        self.window.begin_anew()
+        self.ladder.in_flight.clear()  # the rung stays: it is the same network
+
     def skipped(self, now: float) -> str:
         """Learn that a frame was replaced before it could be sent; returns what it had waited for."""
         if now < self._not_before:
