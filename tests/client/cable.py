@@ -8,11 +8,15 @@ from collections.abc import AsyncIterator
 
 
 class Cable:
-    """Pass bytes both ways between a port of its own and the server's; `cut` breaks what runs through it."""
+    """Pass bytes both ways between a port of its own and the server's; `cut` breaks what runs through it.
+
+    `mute` lets it stand, and lets nothing through any more, as a network does that has forgotten a connection.
+    """
 
     def __init__(self, upstream: int) -> None:
         self._upstream = upstream
         self._ends: set[asyncio.StreamWriter] = set()
+        self._mute: set[asyncio.StreamWriter] = set()
         self.whole = True
         self.port = 0
 
@@ -33,6 +37,10 @@ class Cable:
         for end in tuple(self._ends):
             end.transport.abort()
 
+    def mute(self) -> None:
+        """Let nothing through the connections there are."""
+        self._mute |= self._ends
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.whole:
             writer.transport.abort()
@@ -40,13 +48,13 @@ class Cable:
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
         ends = {writer, up_writer}
         self._ends |= ends
-        await asyncio.gather(_pipe(reader, up_writer), _pipe(up_reader, writer))
+        await asyncio.gather(self._pipe(reader, up_writer), self._pipe(up_reader, writer))
         self._ends -= ends
 
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(64 * 1024):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(64 * 1024):
+                if writer not in self._mute:
+                    writer.write(data)
+                    await writer.drain()
+        writer.transport.abort()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from reactor_runtime.client import ConnectionLost, Phase, Session, connect
+from reactor_runtime.client.address import Address
+from reactor_runtime.client.connection import Connection
 from tests.client.cable import Cable
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
@@ -91,6 +94,35 @@ async def test_a_viewer_comes_back_to_a_server_that_keeps_nothing(forgetful: Run
         await reaches(viewer, Phase.CONNECTED)
         await anext(frames)
     forgetful.wait_for_health("ready")
+
+
+async def test_a_server_that_has_fallen_silent_is_called_again(server: RunningServer) -> None:
+    server.wait_for_health("ready")
+    cable = Cable(server.port)
+    async with asyncio.timeout(TIMEOUT_S), cable.laid() as url:
+        connection = Connection(Address.parse(url), ping_s=0.2)
+        await connection.open()
+        session = Session(connection)
+        await session.ready()
+        own = session.id
+        cable.mute()
+        await reaches(session, Phase.RECONNECTING)
+        await reaches(session, Phase.CONNECTED)
+        assert session.id == own
+        await session.aclose()
+
+
+async def test_a_program_that_holds_up_its_loop_does_not_lose_its_server(server: RunningServer) -> None:
+    server.wait_for_health("ready")
+    async with asyncio.timeout(TIMEOUT_S):
+        connection = Connection(Address.parse(f"http://127.0.0.1:{server.port}"), ping_s=0.4)
+        await connection.open()
+        session = Session(connection)
+        await session.ready()
+        time.sleep(2.2)  # noqa: ASYNC251  (which is what is tested)
+        assert (await session.send("set_level", level=5)).n == 1
+        assert (session.status.phase, session.status.notice) == (Phase.CONNECTED, "")
+        await session.aclose()
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["not wanted", "not kept"])
