@@ -138,14 +138,20 @@ class Lean:
 def join(port: int, role: str, *, acknowledges: bool) -> Lean:
     """Connect and ask for the upgrade; the answer is read with everything else."""
     began = time.monotonic()
+    sock = ask(port, role)
+    sock.setblocking(False)
+    return Lean(sock, began, acknowledges)
+
+
+def ask(port: int, role: str) -> socket.socket:
+    """Connect and ask for the upgrade."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     key = base64.b64encode(os.urandom(16)).decode()
     lines = [f"GET /ws?role={role} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade"]
     lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
     sock.sendall("\r\n".join(lines).encode())
-    sock.setblocking(False)
-    return Lean(sock, began, acknowledges)
+    return sock
 
 
 class Reading:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.lean import ask
 from benchmarks.serving import Received
 from reactor_runtime.wire.media_header import detach
 
 LARGEST = 4_000_000
-HEADER_BYTES = 10  # of a WebSocket frame of the server's, at most
 
 
 def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
@@ -24,8 +24,8 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
     put where they belong, and reads the clock when the last byte is there.
     """
     received: list[Received] = []
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        _open(connection, port)
+    with ask(port, "controller") as connection:
+        _skip_answer(connection)
         for message in _messages(connection):
             at, wall = time.monotonic(), time.time()
             if isinstance(message, str):
@@ -40,12 +40,7 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
     return received
 
 
-def _open(connection: socket.socket, port: int) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    key = "cmVhY3RvcmJlbmNobWFyaw=="
-    lines = ["GET /ws HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade"]
-    lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
-    connection.sendall("\r\n".join(lines).encode())
+def _skip_answer(connection: socket.socket) -> None:
     answer = b""
     while not answer.endswith(b"\r\n\r\n"):
         answer += connection.recv(1)
