@@ -23,7 +23,6 @@ from reactor_runtime.server.ladder import RUNGS, TOP
 R = TypeVar("R")
 
 MOST_THREADS = 4
-MOST_UNASKED = 64
 END_S = 1.0
 
 
@@ -97,8 +96,11 @@ class Encoder:
         (self._resting.discard if top else self._resting.add)(life)
 
     def forget(self, life: int) -> None:
-        """Forget an engine that has ended."""
-        self._rings.pop(life, None)
+        """Forget an engine that has ended, and what was encoded of it that no job will ask for any more."""
+        with self._lock:
+            self._rings.pop(life, None)
+            for key in [key for key, early in self._early.items() if key[0] == life and early.task is None]:
+                del self._early[key]
         self._resting.discard(life)
 
     def next_life(self) -> int:
@@ -114,10 +116,11 @@ class Encoder:
     def submit(self, job: Job[R], done: Callable[[Future[R]], object], key: Key | None = None) -> None:
         """Start a job and call `done` with its outcome on the running loop, one turn after its end.
 
-        With the `key` of a moment that its engine has nudged for, the job gets what was encoded ahead.
+        With the `key` of a moment that its engine has nudged for, the job gets what was encoded ahead. Each such moment
+        has to have a job, or what was encoded of it is kept as long as its engine lives.
         """
         task, ahead = _Task(job, done, asyncio.get_running_loop()), None
-        if key is not None:
+        if key is not None and key[0] in self._rings:
             with self._lock:
                 early = self._early.setdefault(key, _Early())
                 if not early.ended:
@@ -161,11 +164,8 @@ class Encoder:
         with self._lock:
             early = self._early.setdefault(key, _Early())
             early.ahead, early.ended = ahead, True
-            if early.task is not None:
+            if early.task is not None or nudge.life not in self._rings:
                 del self._early[key]
-            elif len(self._early) > MOST_UNASKED:  # of sessions that ended meanwhile
-                oldest = next(key for key, early in self._early.items() if early.ended)
-                del self._early[oldest]
         if early.task is not None:
             early.task.run(ahead)
 

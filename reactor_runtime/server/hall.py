@@ -153,7 +153,7 @@ class Hall:
     def engine_said(self, message: seam.Message, ring: RingReader) -> None:
         session = self.session
         if isinstance(message, seam.Moment) and (session is None or message.session != session.id):
-            self.engine.send(seam.Credit(message.session, message.number, 0.0))
+            self._playout.turn_away(message, ring)
         elif session is None or message.session != session.id:  # type: ignore[union-attr]  # all others name theirs
             logger.debug("the engine spoke of a session that is over: %s", type(message).__name__)
         elif isinstance(message, seam.Started):

@@ -15,7 +15,7 @@ import pytest
 from reactor_runtime.media import jpeg
 from reactor_runtime.seam.nudge import Nudger, Place
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
-from reactor_runtime.server.encoder import MOST_UNASKED, Ahead, Encoder
+from reactor_runtime.server.encoder import Ahead, Encoder
 from tests.timeouts import TIMEOUT_S
 
 
@@ -134,15 +134,33 @@ def test_an_engine_that_has_ended_is_not_listened_to(encoder: Encoder, engine: E
     assert outcome(encoder, given, (engine.life, 1)) is None
 
 
-def test_what_nobody_asks_for_does_not_pile_up(encoder: Encoder, engine: Engine) -> None:
+def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder, engine: Engine) -> None:
+    many = 200  # a model with a large buffer_size, or many models, while the server's loop is held up
+
     async def scene() -> None:
         place = engine.place(0, 90)
-        for moment in range(3 * MOST_UNASKED):
+        for moment in range(many):
             assert engine.nudger.nudge(moment, [place])
             await submitted(encoder, given)
-        last = await submitted(encoder, given, (engine.life, 3 * MOST_UNASKED - 1))
-        assert [shade(file) for file in last.files] == [90]
-        assert encoder.unasked <= MOST_UNASKED
+        found = await asyncio.gather(*(submitted(encoder, given, (engine.life, moment)) for moment in range(many)))
+        assert {shade(file) for ahead in found for file in ahead.files} == {90}
+        assert not encoder.unasked
+
+    asyncio.run(scene())
+
+
+def test_what_was_encoded_for_an_engine_goes_with_it(encoder: Encoder, engine: Engine) -> None:
+    async def scene() -> None:
+        place = engine.place(0, 90)
+        for moment in range(10):
+            assert engine.nudger.nudge(moment, [place])
+            await submitted(encoder, given)
+        encoder.forget(engine.life)
+        assert not encoder.unasked
+        engine.nudger.nudge(10, [place])
+        for _ in encoder.threads:
+            await submitted(encoder, given)
+        assert not encoder.unasked
 
     asyncio.run(scene())
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -318,3 +319,14 @@ async def test_a_flush_drops_sound_that_comes_alone(theatre: Theatre) -> None:
     await theatre.clock.advance(1.0)
     assert theatre.shown == [("audio", 0.2)]
     assert theatre.credited == [1, 0, 2]
+
+
+async def test_a_moment_that_is_turned_away_takes_what_was_encoded_of_it_along(theatre: Theatre) -> None:
+    ahead = Moment("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (Picture("video", 4, 0, 2, 2),), (), nudged=True)
+    theatre.playout.turn_away(ahead, theatre.reader)
+    assert not theatre.credits
+    theatre.encoder.run_all()
+    assert theatre.credits == [Credit("gone", 4, 0.0)]
+    theatre.playout.turn_away(replace(ahead, number=5, nudged=False), theatre.reader)
+    assert theatre.credits[1:] == [Credit("gone", 5, 0.0)]
+    assert not theatre.encoder.jobs
