@@ -101,7 +101,9 @@ class RingReader:
         return self._view(offset, channels * samples * 2).view(np.int16).reshape(channels, samples)
 
     def _view(self, offset: int, size: int) -> NDArray[np.uint8]:
-        if offset + size > self._memory.size:
+        memory = self._memory
+        if offset + size > memory.size:
             length = os.fstat(self._fd).st_size
-            self._memory = np.frombuffer(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ), np.uint8)
-        return self._memory[offset : offset + size]
+            # looked at as a local: another thread may at the same time keep what it mapped when there was less
+            memory = self._memory = np.frombuffer(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ), np.uint8)
+        return memory[offset : offset + size]
