@@ -136,8 +136,9 @@ class Hall:
         """Let the controller go on over another connection."""
         session = self.session
         assert session is not None, "somebody has shown its secret"
-        logger.info("session resumed id=%s client=%s from=%s", session.id, connection.id, connection.address)
         session.resume(connection)
+        whose = session.id, connection.id, connection.address
+        logger.info("session resumed id=%s client=%s from=%s", *whose, extra=connection.ids)
         self.greet(connection)
         self.audience.tell("reactor.session", {"phase": "resumed", "session": session.id})
 

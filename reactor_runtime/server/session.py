@@ -53,7 +53,6 @@ class Session:
         controller.ids["session"] = self.id
         self.phase = SessionPhase.STARTING
         self.state: dict[str, Any] = {}
-        self.over = asyncio.Event()
         self._audience = audience
         self._playout = playout
         self.send = send
@@ -102,6 +101,7 @@ class Session:
     def resume(self, connection: Connection) -> None:
         """Go on with another connection of the controller's; one it may still have is closed."""
         former, self.controller = self.controller, connection
+        connection.ids.update({**former.ids, **connection.ids})
         self._audience.leave(former)
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
         self.turn.come_back()

@@ -38,7 +38,7 @@ class House:
         self.loads: list[float] = []
         self.memory = create_memory()
         self.ring = RingReader(self.memory)
-        rules = Rules(name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors)
+        rules = Rules(name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors, engines=engines)
         self.lobby = Lobby(
             rules,
             most_waiting=most_waiting,

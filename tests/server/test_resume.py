@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -161,3 +162,19 @@ async def test_a_session_that_fails_while_its_controller_is_away_is_over(house: 
 async def test_a_connection_lost_before_the_session_began_ends_it(house: House) -> None:
     house.lobby.detach(house.come(), lost=True)
     assert house.engine.of(seam.StopSession)
+
+
+async def test_log_lines_of_who_comes_back_say_whose_session_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    house = House(engines=2, limits=TurnLimits(resume_grace_s=5))
+    controller = house.come()
+    session = house.begin()
+    back = house.come(resume=await secret_of(controller))
+    assert back.ids == {"client": back.id, "session": session, "engine": "1"}
+    assert controller.ids == {"client": controller.id, "session": session, "engine": "1"}
+    house.end()
+    os.close(house.memory)
+    lines = [
+        record for record in caplog.records if record.getMessage().startswith(("session resumed", "session ended"))
+    ]
+    assert [{key: vars(line)[key] for key in back.ids} for line in lines] == [back.ids, back.ids]
