@@ -108,7 +108,7 @@ async def test_storms_leave_no_task_and_no_connection(tmp_path: Path) -> None:
         await _newer(controller)
     await until(lambda: len(asyncio.all_tasks()) <= tasks)
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, Connection)]
+    assert not [each for each in gc.get_objects() if type(each) is Connection]
     await running.stop()
 
 
