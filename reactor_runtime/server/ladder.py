@@ -140,7 +140,7 @@ class Ladder:
 
     def acknowledged(self, seq: int, now: float) -> None:
         """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing."""
-        if not self.in_flight or seq < self.in_flight[0].seq:
+        if not self.in_flight or not self.in_flight[0].seq <= seq <= self.in_flight[-1].seq:
             return
         if not self._heard:
             self._heard = True

@@ -90,8 +90,11 @@ class Window:
         self._limited = self._skipped = True
 
     def acknowledged(self, seq: int, now: float) -> None:
-        """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing."""
-        if not self._in_flight or seq < self._in_flight[0][0]:
+        """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing.
+
+        Nor does a late one of another session's frame: its number is as a rule none that is on its way.
+        """
+        if not self._in_flight or not self._in_flight[0][0] <= seq <= self._in_flight[-1][0]:
             return
         self.acknowledging = True
         sent_at = now

@@ -243,6 +243,15 @@ def test_nothing_a_client_says_leads_off_the_ladder(steps: list[tuple[str, int]]
         assert 0 <= ladder.rung <= BOTTOM
 
 
+def test_frames_never_sent_cannot_be_acknowledged() -> None:
+    ladder = Ladder()
+    ladder.sent(0, ladder.rung, 1000, 1.0)
+    ladder.acknowledged(500, 1.0)
+    assert [sent.seq for sent in ladder.in_flight] == [0]
+    ladder.acknowledged(0, 1.1)
+    assert not ladder.in_flight
+
+
 def test_each_rung_is_smaller_than_the_one_before() -> None:
     shares = [rung.share for rung in RUNGS]
     assert shares == sorted(set(shares), reverse=True)

@@ -64,7 +64,7 @@ async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Out
     outbox.offer(frame(100))
     outbox.put_message("at once")
     assert await drain(outbox) == ["at once"]
-    outbox.acknowledge("video", 99)
+    outbox.acknowledge("video", 2)
     assert await drain(outbox) == [b"video 100"]
 
 

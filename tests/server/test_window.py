@@ -162,6 +162,21 @@ def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last
     assert window.is_open(1.09)
 
 
+def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one() -> None:
+    """A round trip that short would keep the window too small for ten seconds, and the ladder would fall for it."""
+    window = Window()
+    for seq in range(500, 506):
+        window.sent(seq, 1.0 + seq / 1000, 1 / 30)
+    window.acknowledged(502, 1.7)
+    window.begin_anew()
+    for seq in range(window.frames):
+        window.sent(seq, 1.75, 1 / 30)
+    window.acknowledged(505, 1.76)
+    assert not window.is_open(1.76)
+    window.acknowledged(0, 1.95)
+    assert window.round_trip_s == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(("larger", "most"), [(0.1, 30), (10.0, 4)])
 def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger: float, most: int) -> None:
     path = Path(source_fps=30, delay_s=0.1, link_fps=15)
