@@ -84,7 +84,8 @@ class Playout:
         queued = _Queued(moment, self._clock.now())
         best, *others = jobs_of(moment, self._stage.rungs)
         queued.jobs = 1 + len(others)
-        self._encoder.anticipate(ring.life, best.is_top)
+        if moment.pictures:
+            self._encoder.anticipate(ring.life, best.is_top)
         key = _key(moment, ring)
         for job in (best, *others):
             work = partial(encode, moment, ring, started_at, first, job)
