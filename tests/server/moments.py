@@ -78,7 +78,7 @@ class Moments:
         from reactor_runtime.engine.session import Session
 
         gc.collect()
-        sessions = sum(isinstance(each, Session) for each in gc.get_objects())
+        sessions = sum(type(each) is Session for each in gc.get_objects())
         return Alive(tasks=len(asyncio.all_tasks()), threads=threading.active_count(), sessions=sessions)
 
 """
