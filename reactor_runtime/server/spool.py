@@ -45,7 +45,7 @@ class Spool:
 
     def _write(self) -> None:
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(0o700, parents=True, exist_ok=True)  # below a directory that is everybody's
             self._file = self._path.open("xb")
         self._file.write(self._buffer)
         self._buffer.clear()

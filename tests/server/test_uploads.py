@@ -200,6 +200,8 @@ async def test_an_upload_that_breaks_off_leaves_nothing(server: RunningServer) -
         connection.putheader("Content-Length", str(2 * len(LARGE)))
         connection.endheaders(LARGE)
         server.until(lambda: spooled() != [], "a file that grows")
+        (file,) = spooled()
+        assert file.parent.stat().st_mode & 0o077 == 0, "others of the machine may not look"
         connection.close()
         server.until(lambda: spooled() == [], "its end")
 
