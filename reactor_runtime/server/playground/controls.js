@@ -26,6 +26,8 @@ export class Controls {
 
   set enabled(enabled) {
     this.#fieldset.disabled = !enabled;
+    if (enabled) this.#fieldset.parentElement.removeAttribute("tabindex");
+    else this.#fieldset.parentElement.tabIndex = 0; // nothing in it takes the keyboard, which could not scroll it
     this.#mark();
   }
 

@@ -28,12 +28,13 @@ export class Log {
 
   #write() {
     const list = this.#list;
-    const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 24;
+    const reel = list.parentElement;
+    const atEnd = reel.scrollHeight - reel.scrollTop - reel.clientHeight < 24;
     const known = Math.max(0, this.#entries.length - this.#unwritten);
     this.#unwritten = 0;
     list.append(...this.#entries.slice(known).map(row));
     while (list.childElementCount > MOST) list.firstElementChild.remove();
-    if (atEnd) list.scrollTop = list.scrollHeight;
+    if (atEnd) reel.scrollTop = reel.scrollHeight;
     setText(this.#count, String(this.#total || ""));
   }
 

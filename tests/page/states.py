@@ -1,0 +1,193 @@
+"""What the page can be seen in: each state brings a page there, and waits until all of it is on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from .bound import PAINTER, WALKER
+from .fake_server import FakeServer
+from .schemas import MANY, SCHEMA, action, setter
+from .test_session import expect_phase
+
+State = Callable[[Page, FakeServer], None]
+FILE = {"type": "object", "format": "upload", "properties": {"upload": {"type": "string"}}, "required": ["upload"]}
+LONG = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 21.4 GiB already allocated)"
+
+
+def connected(page: Page, server: FakeServer, query: str = "") -> None:
+    page.goto(server.url + query)
+    expect(page.locator("html[data-live]")).to_be_attached()
+    expect(page.locator("canvas[data-seq]").first).to_be_attached()
+    expect(page.locator(".tools, html[data-embed]").first).to_be_attached()
+    expect(page.locator("#controls .group").first).to_be_attached()
+
+
+def connecting(page: Page, server: FakeServer) -> None:
+    server.script.held_loading = True
+    page.goto(server.url)
+    server.wait_for("reactor.ping")
+    expect_phase(page, "connecting")
+
+
+def loading(page: Page, server: FakeServer) -> None:
+    server.script.loading, server.script.held_loading = ("Loading checkpoint shards: 2/4",), True
+    page.goto(server.url)
+    expect_phase(page, "loading")
+    expect(page.locator("#controls .placeholder")).to_be_visible()
+
+
+def waiting(page: Page, server: FakeServer) -> None:
+    server.script.held_loading = True
+    page.goto(server.url)
+    server.wait_for("reactor.ping")
+    server.broadcast("reactor.queue", position=3, length=5)
+    expect_phase(page, "waiting")
+    expect(page.locator("#controls .placeholder")).to_be_visible()
+
+
+def watching(page: Page, server: FakeServer) -> None:
+    connected(page, server, "?role=viewer")
+    expect_phase(page, "watching")
+
+
+def two_pictures(page: Page, server: FakeServer) -> None:
+    server.script.tracks = ("main_video", "depth")
+    connected(page, server)
+
+
+def many_controls(page: Page, server: FakeServer) -> None:
+    server.script.events = MANY
+    connected(page, server)
+
+
+def walking(page: Page, server: FakeServer) -> None:
+    server.script.events = {**WALKER, "set_zoom": PAINTER["set_zoom"], "drop": PAINTER["drop"]}
+    connected(page, server)
+    expect(page.locator(".legend")).to_be_attached()
+
+
+def sending(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None, "microphone": 16000}
+    connected(page, server)
+    for name, source in {"camera": "Test pattern", "microphone": "Test tone"}.items():
+        panel = page.locator(f"[data-input={name}]")
+        panel.get_by_label("Source").select_option(label=source)
+        panel.get_by_role("button", name="Start").click()
+        expect(panel).to_have_attribute("data-phase", "on")
+        expect(panel.locator(".input-figures")).not_to_be_empty()
+
+
+def refused_camera(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    connected(page, server)
+    panel = page.locator("[data-input=camera]")
+    panel.get_by_role("button", name="Start").click()
+    expect(panel).to_have_attribute("data-phase", "failed")
+
+
+def sounding(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"music": 44100}
+    connected(page, server)
+    page.get_by_role("switch", name="Sound").click()
+    expect(page.get_by_role("switch", name="Sound")).to_be_checked()
+
+
+def only_sound(page: Page, server: FakeServer) -> None:
+    server.script.tracks, server.script.sounds = (), {"music": 44100}
+    page.goto(server.url)
+    expect(page.locator("canvas[data-track=music]:not([data-empty])")).to_be_attached()
+    expect(page.locator(".tools")).to_be_attached()
+
+
+def forms(page: Page, server: FakeServer) -> None:
+    server.script.events = {
+        "set_picture": setter("picture", "What to begin with", {"anyOf": [FILE, {"type": "null"}], "default": None}),
+        "take": action("Take a file once", file=FILE, note={"type": "string", "default": ""}),
+        "spawn": SCHEMA["spawn"],
+        "reset": SCHEMA["reset"],
+        "save": SCHEMA["save"],
+    }
+    connected(page, server)
+
+
+def faults(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    page.locator('[data-event="set_steps"] .number').fill("99")
+    page.locator('[data-event="set_steps"] .number').blur()
+    expect(page.locator('[data-error-for="set_steps"]')).not_to_be_empty()
+    page.locator('[data-event="save"] button').click()
+    page.locator("#log details summary").last.click()
+    server.broadcast("reactor.error", code="model_slow", message=LONG)
+    expect(page.locator("#log .error").first).to_be_attached()
+
+
+def sharing(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    page.get_by_role("button", name="Share").click()
+    expect(page.get_by_role("textbox", name="Link to watch")).to_be_visible()
+
+
+def last_minute(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    server.broadcast("reactor.session", phase="ending", seconds=42)
+    expect(page.locator("#role[data-soon]")).to_be_attached()
+
+
+def asked(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    server.broadcast("reactor.session", phase="idle", seconds=30)
+    expect_phase(page, "idle")
+
+
+def ended(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    server.broadcast("reactor.session", phase="ended", reason="turn_over", message="Your turn is over")
+    expect_phase(page, "ended")
+
+
+def failed(page: Page, server: FakeServer) -> None:
+    server.script.failed = LONG
+    page.goto(server.url)
+    expect_phase(page, "failed")
+    expect(page.locator("#log .error").first).to_be_attached()
+
+
+def offline(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    server.stop()
+    expect_phase(page, "offline")
+
+
+def embedded(page: Page, server: FakeServer) -> None:
+    server.script.events = WALKER
+    connected(page, server, "?embed")
+
+
+STATES: dict[str, State] = {
+    state.__name__: state
+    for state in (
+        connecting,
+        loading,
+        waiting,
+        connected,
+        watching,
+        two_pictures,
+        many_controls,
+        walking,
+        sending,
+        refused_camera,
+        sounding,
+        only_sound,
+        forms,
+        faults,
+        sharing,
+        last_minute,
+        asked,
+        ended,
+        failed,
+        offline,
+        embedded,
+    )
+}
