@@ -26,7 +26,7 @@ const meanings = {
   }),
   waiting: ({ position, length, role }) => ({
     phase: "waiting", headline: `Waiting in line: number ${position} of ${length}`, detail: "It starts by itself when it is your turn.",
-    role: role && WATCHING,
+    role: role ? WATCHING : "",
   }),
   connected: ({ role }) => (role === "viewer"
     ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
@@ -102,7 +102,8 @@ export class Status {
     setText(byId("notice-detail"), [detail, elapsed, then].filter(Boolean).join("\n"));
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
-    setText(byId("role"), (turnS ? `Turn ends in ${clock} · ` : "") + role);
+    setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
+    setText(byId("may"), (turnS ? " · " : "") + role);
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }
