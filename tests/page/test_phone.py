@@ -1,0 +1,98 @@
+"""The page on phones: nothing overlaps or scrolls sideways, and fingers hit what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import pytest
+from playwright.sync_api import Browser, FloatRect, Page, expect
+
+from .conftest import open_page
+from .fake_server import FakeServer
+from .states import STATES, walking
+from .test_session import expect_phase
+
+PHONES = {
+    "small": (360, 560),
+    "upright": (390, 664),
+    "tall": (412, 839),
+    "on its side": (844, 342),
+    "large": (915, 360),
+}
+STATES_THERE = (
+    "two_pictures",
+    "walking",
+    "sending",
+    "sounding",
+    "forms",
+    "faults",
+    "sharing",
+    "last_minute",
+    "watching",
+)
+OVER_THE_PICTURE = ".tools, .legend-line, .legend-hint, .touch-stick, .touch-stick span, .touch button, figcaption"
+SMALL = """() => [...document.querySelectorAll("button, summary, select, input, textarea")]
+  .filter((element) => element.checkVisibility({ visibilityProperty: true }))
+  .map((element) => [element.outerHTML, (element.closest("label, .file") ?? element).getBoundingClientRect()])
+  .filter(([, { width, height }]) => Math.min(width, height) < 39.5).map(([words]) => words)"""
+ZOOMED = """() => [...document.querySelectorAll("select, textarea, .number, [readonly]")]
+  .filter((element) => parseFloat(getComputedStyle(element).fontSize) < 16).map(({ outerHTML }) => outerHTML)"""
+
+
+@pytest.fixture
+def phone(browser: Browser, server: FakeServer) -> Iterator[Page]:
+    with open_page(browser, server.url, phone=True) as page:
+        page.emulate_media(reduced_motion="reduce")
+        yield page
+
+
+def overlap(a: FloatRect, b: FloatRect) -> bool:
+    across = a["x"] < b["x"] + b["width"] and b["x"] < a["x"] + a["width"]
+    return across and a["y"] < b["y"] + b["height"] and b["y"] < a["y"] + a["height"]
+
+
+def expect_nothing_overlaps(page: Page) -> None:
+    parts = [part for part in page.locator(OVER_THE_PICTURE).all() if part.is_visible()]
+    boxes = [(part.evaluate("part => part.className || part.textContent"), part.bounding_box()) for part in parts]
+    stage = page.locator(".stage").bounding_box()
+    assert stage is not None
+    for (name, box), (other_name, other) in combinations(boxes, 2):
+        assert box is not None
+        assert other is not None
+        assert not overlap(box, other), f"{name} and {other_name}"
+    for name, box in boxes:
+        assert box is not None
+        assert box["y"] >= stage["y"] - 1, name
+        assert box["y"] + box["height"] <= stage["y"] + stage["height"] + 1, name
+
+
+@pytest.mark.parametrize("state", STATES_THERE)
+def test_it_fits_every_phone(phone: Page, server: FakeServer, state: str) -> None:
+    STATES[state](phone, server)
+    for name, (width, height) in PHONES.items():
+        phone.set_viewport_size({"width": width, "height": height})
+        assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        assert phone.evaluate(SMALL) == [], name
+        assert phone.evaluate(ZOOMED) == [], name
+        expect_nothing_overlaps(phone)
+
+
+def test_a_question_is_not_hidden_by_sticks(phone: Page, server: FakeServer) -> None:
+    walking(phone, server)
+    expect(phone.locator(".touch")).to_be_visible()
+    server.broadcast("reactor.session", phase="idle", seconds=30)
+    expect_phase(phone, "idle")
+    expect(phone.locator(".touch")).to_be_hidden()
+    phone.get_by_role("button", name="Yes, go on").tap()
+    server.wait_for("reactor.here")
+
+
+def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, server: FakeServer) -> None:
+    walking(phone, server)
+    phone.set_viewport_size({"width": 844, "height": 342})
+    stage, side = (phone.locator(part).bounding_box() for part in (".stage", ".side"))
+    assert stage is not None
+    assert side is not None
+    assert stage["x"] + stage["width"] <= side["x"]
+    assert stage["y"] + stage["height"] == 342
