@@ -42,6 +42,8 @@ def main() -> int:
         sys.stderr.flush()
         os._exit(1)  # not by way of the reader's thread, which ends the process when the channel closes
     channel.close()
+    if nudger is not None:
+        nudger.close()
     return code
 
 

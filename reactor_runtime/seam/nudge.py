@@ -57,3 +57,6 @@ class Nudger:
             return len(packet) <= MOST_BYTES and self._socket.send(packet, socket.MSG_DONTWAIT) == len(packet)
         except OSError:  # more waits there than threads can keep up with, or the server is on its way out
             return False
+
+    def close(self) -> None:
+        self._socket.close()
