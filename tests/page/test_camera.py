@@ -126,6 +126,7 @@ def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server:
     mirror = panel.get_by_role("switch", name="Mirrored here only")
     expect(mirror).to_be_checked()
     expect(panel.locator(".input-preview")).to_have_css("scale", "-1 1")
+    expect(panel.locator("video")).to_be_attached()
     light = panel.page.evaluate_handle(LIGHT)
     mirror.uncheck()
     expect(panel.locator(".input-preview")).to_have_css("scale", "none")
