@@ -138,7 +138,7 @@ export class Mixer {
 
 /** What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. */
 function clockDifference(context, now) {
-  const { contextTime, performanceTime } = context.getOutputTimestamp();
+  const { contextTime, performanceTime } = context.getOutputTimestamp?.() ?? {};
   const isFresh = Math.abs(now - performanceTime) < 1000; // it is 0 before anything has come out, and old after a pause
   if (isFresh) return contextTime - performanceTime / 1000;
   return context.currentTime - (context.outputLatency || context.baseLatency) - now / 1000;

@@ -1,6 +1,6 @@
 /** Files of what is shown: a picture as PNG, a stretch of it as whatever film the browser can make. */
 
-const FILMS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm"];
+const FILMS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm", "video/mp4"];
 const BITS_PER_S = 12e6;
 
 export async function savePicture(model, canvas) {

@@ -34,6 +34,7 @@ export async function attach({ session, stage, controls, pictures, failed }) {
   const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floated(session)));
   const full = button("full", "Full screen", attempt("Full screen isn't possible", () => toggleFull(stage)));
   record.ariaPressed = "false";
+  opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
   float.hidden = !document.pictureInPictureEnabled;
   full.hidden = !document.fullscreenEnabled;
   const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);

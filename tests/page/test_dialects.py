@@ -1,0 +1,82 @@
+"""What the page does in browsers that lack a part of the web: another way where there is one, else words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from .fake_server import PLAYGROUND, FakeServer
+from .states import connected, sounding, waiting, walking
+
+
+@pytest.mark.parametrize(
+    ("without", "tool"),
+    [
+        ("delete HTMLElement.prototype.popover", "Share"),
+        ("delete Document.prototype.pictureInPictureEnabled", "Picture in picture"),
+        ("delete Document.prototype.fullscreenEnabled", "Full screen"),
+    ],
+    ids=["popover", "picture in picture", "full screen"],
+)
+def test_a_tool_that_can_t_work_is_not_there(page: Page, server: FakeServer, without: str, tool: str) -> None:
+    page.add_init_script(without)
+    connected(page, server)
+    expect(page.get_by_role("button", name="Save the picture")).to_be_attached()
+    expect(page.get_by_role("button", name=tool)).to_have_count(0)
+    expect(page.locator(".links")).to_be_hidden()
+
+
+def test_films_need_no_generator_of_tracks(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    page.add_init_script("delete window.MediaStreamTrackGenerator")
+    connected(page, server)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_contain_text("0:01")
+    with page.expect_download() as download:
+        record.click()
+    download.value.save_as(tmp_path / "film")
+    assert (tmp_path / "film").stat().st_size > 1000
+
+
+def test_a_browser_without_films_says_so(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete window.MediaRecorder")
+    connected(page, server)
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator("#log")).to_contain_text("this browser makes no films")
+
+
+def test_without_a_clipboard_the_link_is_selected_to_be_copied(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete Navigator.prototype.clipboard")
+    connected(page, server)
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Copy: Link to watch").click()
+    expect(page.locator(".links")).to_contain_text("Press Ctrl+C")
+
+
+def test_where_no_mouse_is_locked_the_picture_is_dragged(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete Element.prototype.requestPointerLock")
+    walking(page, server)
+    page.locator("canvas").click()
+    expect(page.locator(".legend-hint")).to_have_text("Drag the picture to look around")
+
+
+def test_sound_keeps_to_the_picture_without_the_time_of_the_loudspeaker(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete AudioContext.prototype.getOutputTimestamp")
+    sounding(page, server)
+    expect(page.locator("[data-figure=sound]")).to_have_text(re.compile(r"[+−]\d+ ms"))
+
+
+def test_where_colours_can_t_follow_the_scheme_the_page_is_dark(page: Page, server: FakeServer) -> None:
+    def older(route: Route) -> None:
+        style = (PLAYGROUND / "style.css").read_text()
+        route.fulfill(body=style.replace("light-dark(", "not-known("), content_type="text/css")
+
+    page.route("**/style.css", older)
+    page.emulate_media(color_scheme="light")
+    waiting(page, server)
+    expect(page.locator("html")).to_have_css("background-color", "rgb(24, 24, 27)")
+    for words in ("h1", "#notice-headline"):
+        expect(page.locator(words)).to_have_css("color", "rgb(237, 237, 235)")
