@@ -167,3 +167,18 @@ def test_sound_that_waits_for_a_gesture_starts_with_the_next(
         page.wait_for_function("session.sound.on")
         page.evaluate("session.close()")
     served.wait_for_health("ready")
+
+
+def test_a_frame_says_when_it_was_made_came_and_was_painted(page: Page) -> None:
+    script = """window.detach = session.attach("main_video", canvas);
+    const next = (name) => new Promise((found) => session.addEventListener(name, found, { once: true }));
+    const { detail: arrived } = await next("arrived");
+    const { detail: painted } = await next("painted");
+    detach();
+    const { receivedAt, decodedAt, paintedAt, at } = painted;
+    const apart = Math.abs(Date.now() - arrived.wallUs / 1000);
+    return [apart, receivedAt <= decodedAt && decodedAt <= paintedAt, paintedAt === at];"""
+    apart_ms, in_order, same = run(page, script)
+    assert apart_ms < 10_000  # one clock tells both: the server is on this machine
+    assert in_order
+    assert same

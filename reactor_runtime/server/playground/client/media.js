@@ -61,6 +61,7 @@ function fields(view, start, end) {
     held: (flags & HELD) !== 0,
     seq: view.getUint32(start + 2),
     pts: Number(view.getBigUint64(start + 6)) / 1e6,
+    wallUs: Number(view.getBigUint64(start + 14)),
     applied: view.getUint32(start + 22),
     track: utf8.decode(new Uint8Array(view.buffer, nameStart, nameEnd - nameStart)),
   };

@@ -86,6 +86,7 @@ export class Outputs {
 
   #shown(header, at) {
     if (!header) return;
+    header.paintedAt ??= at;
     this.#tell.shown(header, at);
     this.#acknowledge(header);
   }

@@ -80,12 +80,18 @@ export interface FrameHeader {
   seq: number;
   /** Presentation time, in seconds since the session's start. */
   pts: number;
+  /** When the model handed the frame over, by the server's wall clock: microseconds since the epoch. */
+  wallUs: number;
   /** Number of the last event applied before this frame was made. */
   applied: number;
   /** The first of its track after a flush, as is the first of a session. */
   afterFlush: boolean;
   /** The picture that was on screen already, sent to a newcomer. */
   held: boolean;
+  /** When a frame came, was decoded for a canvas and was first shown, on performance.now()'s clock, as far as it has got. */
+  receivedAt?: number;
+  decodedAt?: number;
+  paintedAt?: number;
 }
 
 export interface Frame extends FrameHeader {
@@ -135,6 +141,8 @@ export interface SessionEvents {
   sound: Piece;
   /** Sound went on or off. */
   listening: boolean;
+  /** A frame came; its times are filled in as it is decoded and shown, or never, when a newer one overtakes it. */
+  arrived: FrameHeader;
   /** Bytes of a picture or piece of sound that came. */
   received: number;
   /** The turn ends in `seconds`; null: it doesn't. */

@@ -61,6 +61,7 @@ export class Screen {
 
   #schedule(header, bitmap) {
     const now = performance.now();
+    if (header) header.decodedAt = now;
     this.#waiting.push({ header, bitmap, at: header ? this.#handlers.paintAt(header, now) : now });
     this.#drop(this.#waiting.length - MOST_WAITING);
     this.#ask();

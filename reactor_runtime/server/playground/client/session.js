@@ -197,7 +197,9 @@ export class Session extends EventTarget {
   }
 
   #see(header, bytes) {
+    if (header) header.receivedAt = performance.now();
     this.#outputs.show(header, bytes);
+    if (header) this.#emit("arrived", header);
     if (header?.afterFlush) this.sound.mixer?.cut(header.pts);
   }
 
