@@ -177,6 +177,8 @@ export class Session extends EventTarget {
   readonly sound: Sound;
   /** From an input to the first picture that shows it; null before the first. */
   readonly delay: { readonly medianMs: number | null; readonly lastMs: number | null };
+  /** The newest of the server's figures; see docs/wire.md. */
+  readonly stats: Record<string, unknown>;
   /** To the server and back; null before it is known. */
   readonly rttMs: number | null;
 
