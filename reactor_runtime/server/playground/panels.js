@@ -5,17 +5,22 @@ import { byId } from "./dom.js";
 import { Figures } from "./figures.js";
 import { Guests } from "./guests.js";
 import { Log } from "./log.js";
+import { Journal } from "./parts/journal.js";
+import { openers } from "./parts/openers.js";
 import { style } from "./parts/style.js";
 import { Residents } from "./residents.js";
 
 export async function makePanels(session, tracks) {
-  await style("../controls.css");
+  await Promise.all(["../controls.css", "../figures.css"].map(style));
   const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
-  const figures = new Figures(byId("figures"), session);
+  const journal = new Journal(session);
+  const figures = new Figures(byId("figures"), session, journal);
   const send = async (type, data, inputAt) => {
     const hasFiles = Object.values(data).some((value) => value instanceof File);
     const said = hasFiles ? await import("./parts/upload.js").then(({ upload }) => upload(session, data)) : data;
-    const reply = await session.send(type, said, { inputAt });
+    const answer = session.send(type, said, { inputAt });
+    journal.sent(type, inputAt, answer);
+    const reply = await answer;
     if (reply.message) log.add("reply", reply.message.type, reply.message.data);
     return reply;
   };
@@ -23,6 +28,7 @@ export async function makePanels(session, tracks) {
   const stage = byId("tracks").parentElement;
   const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
   const failed = (words, why) => log.add("error", words, why);
+  openers(byId("figures"), { session, figures, journal, failed });
   const share = import("./parts/share.js")
     .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))
     .catch(({ message }) => (failed("The tools of the picture can't be loaded", message), { begin() {} }));

@@ -1,0 +1,171 @@
+"""The age of the picture, the stages of the delay and the graph: what is computed, and what people see."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, ViewportSize, expect
+
+from .fake_server import FakeServer
+
+STATS = {"step_ms": 14, "arrive_ms": 1, "queue_ms": 1, "encode_ms": 3, "back_ms": 1, "hold_ms": 2, "late_ms": 0.5}
+STAGES = ["up", "wait", "model", "encode", "hold", "down", "paint"]
+MEASURED = {"totalMs": 60, "backMs": 12, "paintMs": 5, "rttMs": 8, "stats": STATS}
+
+
+def computed(page: Page, part: str, expression: str, argument: Any = None) -> Any:
+    script = f"async (given) => {{ const part = await import('/static/parts/{part}.js'); return {expression}; }}"
+    return page.evaluate(script, argument)
+
+
+@pytest.fixture
+def still(page: Page, server: FakeServer) -> Page:
+    """A page without a session: what is tested is called by hand."""
+    server.script.held_loading = True
+    page.goto(server.url)
+    return page
+
+
+def split(still: Page, **changes: Any) -> dict[str, float]:
+    result: dict[str, float] = computed(still, "delay", "part.splitDelay(given)", MEASURED | changes)
+    assert list(result) == STAGES
+    assert min(result.values()) >= 0
+    assert sum(result.values()) == pytest.approx(max(0, changes.get("totalMs", 60)))
+    return result
+
+
+def test_each_stage_has_its_share_and_they_add_up(still: Page) -> None:
+    wanted = {"up": 4, "wait": 25, "model": 14, "encode": 6, "hold": 2.5, "down": 3.5, "paint": 5}
+    assert split(still) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stats": {}},
+        {"rttMs": None},
+        {"totalMs": 0},
+        {"totalMs": -3},
+        {"backMs": -4},
+        {"paintMs": 900},
+        {"rttMs": 5000},
+        {"backMs": 2},
+        {"stats": {"step_ms": -5, "late_ms": -1, "encode_ms": 400}},
+    ],
+    ids=json.dumps,
+)
+def test_no_stage_is_negative_whatever_the_estimates_say(still: Page, changes: dict[str, Any]) -> None:
+    split(still, **changes)
+
+
+def test_estimates_that_say_too_much_share_what_there_was(still: Page) -> None:
+    result = split(still, totalMs=26, backMs=12, paintMs=5)
+    assert result["wait"] == 0
+    assert result["up"] / result["model"] == pytest.approx(4 / 14)
+
+
+CLOCK = """given
+    .reduce((clock, [sent, server, now]) => (clock.heard(sent, 1000 * server, now), clock), new part.Clock())
+    .toLocal(2_000_000)"""
+
+
+def test_the_clock_goes_by_the_quickest_pong(still: Page) -> None:
+    assert computed(still, "clock", CLOCK, []) is None
+    exact, slow = [100, 1105, 110], [3000, 4190, 3200]  # the server is 1000 ms ahead; the slow one says 1090
+    assert computed(still, "clock", CLOCK, [exact]) == 1000
+    assert computed(still, "clock", CLOCK, [exact, slow]) == 1000
+    assert computed(still, "clock", CLOCK, [slow, exact]) == 1000
+
+
+def test_the_clock_forgets_after_a_minute(still: Page) -> None:
+    exact, later = [100, 1105, 110], [70_000, 71_025, 70_050]  # by now it is 1000 ms ahead still, or so the newer says
+    assert computed(still, "clock", CLOCK, [exact, [70_000, 70_525, 70_050]]) == 1500
+    assert computed(still, "clock", CLOCK, [exact, later]) == 1000
+
+
+def samples(*fps: float | None, step_ms: int = 500) -> list[dict[str, Any]]:
+    return [
+        {"at": i * step_ms, "fps": each, "ageMs": None, "delayMs": None, "skipped": i % 2} for i, each in enumerate(fps)
+    ]
+
+
+LINE = {"key": "fps", "unit": "", "least": 10, "ticks": "skipped"}
+
+
+def test_the_graph_breaks_where_nothing_was_measured(still: Page) -> None:
+    runs = computed(still, "graph", "part.pointsOf(...given)", [samples(30, 30, None, None, None, 15), LINE])
+    assert [len(run) for run in runs] == [2, 1]
+    assert runs[1][0] == pytest.approx([1, 15 / 33])
+    assert computed(still, "graph", "part.pointsOf(...given)", [[], LINE]) == []
+
+
+def test_the_graph_is_said_in_words(still: Page) -> None:
+    words = "part.describe(...given)"
+    assert computed(still, "graph", words, [samples(29.6, 12.2), LINE]) == "12 – 30 · 1 skipped"
+    assert computed(still, "graph", words, [samples(None), LINE]) == "nothing yet"
+
+
+@pytest.fixture
+def connected(page: Page, server: FakeServer) -> Page:
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_visible()
+    expect(page.locator(".opener")).to_have_count(2)
+    return page
+
+
+def opener(page: Page, view: str) -> Locator:
+    return page.locator(f"[data-view={view}]")
+
+
+def brighten(page: Page, server: FakeServer, value: str) -> None:
+    page.locator('[data-event="set_brightness"] input[type="range"]').fill(value)
+    server.wait_for("set_brightness", lambda data: data == {"brightness": float(value)})
+
+
+def test_the_age_of_the_picture_is_a_figure(connected: Page) -> None:
+    expect(connected.locator("[data-figure=age]")).to_have_text(re.compile(r"^\d+(\.\d)? ms$"))
+
+
+def test_the_stages_of_the_last_input_open_from_its_figure(connected: Page, server: FakeServer) -> None:
+    opener(connected, "stages").click()
+    stages = connected.get_by_label("Stages of the delay")
+    expect(stages).to_contain_text("Change something")
+    server.broadcast("reactor.stats", **STATS)
+    brighten(connected, server, "0.5")
+    expect(stages.locator("h2")).to_have_text(re.compile(r"Last input to picture: \d+ ms"))
+    total = float(re.findall(r"\d+", stages.locator("h2").inner_text())[0])
+    each = [float(words.split()[0]) for words in stages.locator("li b").all_inner_texts()]
+    assert len(each) == len(STAGES)
+    assert sum(each) == pytest.approx(total, abs=1)
+
+
+def test_the_graph_opens_and_is_open_the_next_time(connected: Page) -> None:
+    expect(connected.locator(".graph")).to_have_count(0)
+    opener(connected, "graph").click()
+    chart = connected.get_by_role("img", name=re.compile(r"^fps: \d"))
+    expect(chart).to_be_visible()
+    assert chart.evaluate("({ width, clientWidth }) => width === Math.round(clientWidth * devicePixelRatio)")
+    connected.reload()
+    expect(opener(connected, "graph")).to_have_attribute("aria-expanded", "true")
+    expect(chart).to_be_visible()
+    opener(connected, "graph").click()
+    expect(connected.locator(".opened")).to_have_count(0)
+    connected.reload()
+    expect(opener(connected, "graph")).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_picture_makes_room_for_what_is_opened(connected: Page) -> None:
+    for view in ("stages", "graph"):
+        opener(connected, view).click()
+    expect(connected.locator(".opened > *")).to_have_count(2)
+    for size in (ViewportSize(width=1280, height=800), ViewportSize(width=700, height=800)):
+        connected.set_viewport_size(size)
+        width = connected.evaluate("document.documentElement.scrollWidth")
+        assert width <= size["width"]
+        bottom, top = connected.evaluate(
+            "[document.querySelector('.opened').getBoundingClientRect().bottom, figures.getBoundingClientRect().top]"
+        )
+        assert abs(bottom - top) < 1
