@@ -1,15 +1,19 @@
-"""The age of the picture, the stages of the delay and the graph: what is computed, and what people see."""
+"""The age of the picture, the stages of the delay, the graph and the trace: what is computed, and what people see."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
+from .bound import key, sent_by
 from .fake_server import FakeServer
+from .schemas import SCHEMA, action
 
 STATS = {"step_ms": 14, "arrive_ms": 1, "queue_ms": 1, "encode_ms": 3, "back_ms": 1, "hold_ms": 2, "late_ms": 0.5}
 STAGES = ["up", "wait", "model", "encode", "hold", "down", "paint"]
@@ -108,11 +112,57 @@ def test_the_graph_is_said_in_words(still: Page) -> None:
     assert computed(still, "graph", words, [samples(None), LINE]) == "nothing yet"
 
 
+def frame(seq: int, at: float, **times: float) -> dict[str, Any]:
+    return {"track": "main", "seq": seq, "handedAt": at, "receivedAt": at + 5, **times}
+
+
+RECENT = {
+    "from": 0,
+    "now": 1000,
+    "inputs": [
+        {"type": "set_x", "inputAt": 90, "repliedAt": 120, "n": 1, "shown": {"paintedAt": 150}},
+        {"type": "set_x", "inputAt": 100, "repliedAt": 160, "n": 2, "shown": {"paintedAt": 150}},
+        {"type": "set_y", "inputAt": 900},
+    ],
+    "frames": [
+        frame(1, 100, decodedAt=110, paintedAt=116),
+        frame(2, 133, decodedAt=140),
+        frame(5, 140, decodedAt=147, paintedAt=150),
+    ],
+}
+
+
+def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
+    lanes = {lane["name"]: lane for lane in computed(still, "spans", "part.lanesOf(given)", RECENT)}
+    inputs = [(span["kind"], span["start"], span["end"], span["row"]) for span in lanes["Inputs"]["spans"]]
+    assert ("sent", 90, 120, 0) in inputs
+    assert ("applied", 120, 150, 0) in inputs
+    assert ("sent", 100, 150, 1) in inputs  # beside the one before; seen before its answer came
+    assert ("sent", 900, 1000, 0) in inputs
+    assert lanes["Inputs"]["rows"] == 2
+    assert [span["start"] for span in lanes["Painted"]["spans"]] == [116, 150]
+    said = [span["words"] for span in lanes["Skipped"]["spans"]]
+    assert said == ["main 2 left out here, for a newer one", "main: 2 not sent, before 5"] or said[::-1] == said
+    assert len(lanes["On the way"]["spans"]) == 3
+
+
+def test_the_saved_trace_is_what_perfetto_reads(still: Page) -> None:
+    trace = computed(still, "spans", "part.toChromeTrace(part.lanesOf(given), 'aurora')", RECENT)
+    events = trace["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert list(names.values())[:3] == ["Inputs 1", "Inputs 2", "On the way"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert min(event["ts"] for event in spans) == 0
+    for tid in names:  # a viewer can't draw spans of a thread that overlap
+        mine = sorted((event["ts"], event["ts"] + event["dur"]) for event in spans if event["tid"] == tid)
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(mine))
+
+
 @pytest.fixture
 def connected(page: Page, server: FakeServer) -> Page:
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_visible()
-    expect(page.locator(".opener")).to_have_count(2)
+    expect(page.locator(".opener")).to_have_count(3)
     return page
 
 
@@ -169,3 +219,73 @@ def test_the_picture_makes_room_for_what_is_opened(connected: Page) -> None:
             "[document.querySelector('.opened').getBoundingClientRect().bottom, figures.getBoundingClientRect().top]"
         )
         assert abs(bottom - top) < 1
+
+
+def test_t_opens_the_trace_and_escape_closes_it(connected: Page, server: FakeServer, tmp_path: Path) -> None:
+    brighten(connected, server, "0.5")
+    expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")
+    expect(connected.locator("[data-figure=age]")).to_contain_text("ms")
+    connected.keyboard.press("t")
+    dialog = connected.get_by_role("dialog", name="Trace of the last 10 s")
+    expect(dialog).to_contain_text(re.compile(r"1 inputs? · [1-9]\d* painted"))
+    expect(dialog.locator("canvas")).to_be_focused()
+    with connected.expect_download() as download:
+        dialog.get_by_role("button", name="Save").click()
+    file = tmp_path / "trace.json"
+    download.value.save_as(file)
+    kinds = {event["name"] for event in json.loads(file.read_text())["traceEvents"] if event["ph"] == "X"}
+    assert {"sent", "way", "decode", "painted"} <= kinds
+    connected.keyboard.press("Escape")
+    expect(connected.locator("dialog")).to_have_count(0)
+
+
+def test_what_is_pointed_at_in_the_trace_is_said(connected: Page) -> None:
+    expect(connected.locator("[data-figure=age]")).to_contain_text("ms")
+    connected.get_by_role("button", name="Trace").click()
+    canvas = connected.locator("dialog canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    for _ in range(3):
+        connected.keyboard.press("+")
+    for _ in range(30):
+        connected.keyboard.press("ArrowRight")
+    said = connected.locator(".trace-said")
+    help_ = said.inner_text()
+    for x in range(int(box["width"]) - 2, 0, -4):  # frames come from the right
+        connected.mouse.move(box["x"] + x, box["y"] + 90)
+        if said.inner_text() != help_:
+            break
+    expect(said).to_have_text(re.compile(r"^main_video \d+ from the model to here, \d"))
+
+
+def test_t_is_a_letter_where_somebody_types(connected: Page) -> None:
+    prompt = connected.locator('[data-event="set_prompt"] textarea')
+    prompt.press("t")
+    expect(prompt).to_have_value(re.compile("t"))
+    connected.keyboard.press("Control+t")
+    expect(connected.locator("dialog")).to_have_count(0)
+
+
+def test_t_is_the_model_s_where_it_has_bound_it(page: Page, server: FakeServer) -> None:
+    server.script.events = SCHEMA | {"throw": sent_by(action("Throw it"), key("KeyT"))}
+    page.goto(server.url)
+    expect(page.locator(".legend")).to_be_attached()
+    page.keyboard.press("t")
+    server.wait_for("throw")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Trace").click()
+    expect(page.locator("dialog")).to_be_visible()
+
+
+def test_keys_of_the_model_are_the_dialog_s_while_it_is_open(page: Page, server: FakeServer) -> None:
+    server.script.events = SCHEMA | {"throw": sent_by(action("Throw it"), key("Minus"), key("KeyQ"))}
+    page.goto(server.url)
+    expect(page.locator(".legend")).to_be_attached()
+    page.keyboard.press("t")
+    expect(page.locator("dialog canvas")).to_be_focused()
+    page.keyboard.press("-")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("q")
+    server.wait_for("throw")
+    assert len([message for message in server.received if message.type == "throw"]) == 1

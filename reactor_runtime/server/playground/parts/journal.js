@@ -67,6 +67,15 @@ export class Journal {
     return at === null ? null : Math.min(at, receivedAt);
   }
 
+  /** The last ten seconds before `now`, as `lanesOf` wants them. */
+  recent(now) {
+    const from = now - KEPT_MS;
+    const frames = this.#frames.filter(({ receivedAt }) => receivedAt >= from);
+    const inputs = this.#inputs.filter(({ sentAt }) => sentAt >= from);
+    const inTime = (frame) => ({ ...frame, handedAt: this.handedAt(frame) });
+    return { from, now, frames: frames.map(inTime), inputs: inputs.map((input) => ({ ...input })) };
+  }
+
   #restart() {
     this.#frames = [];
     this.#inputs = [];

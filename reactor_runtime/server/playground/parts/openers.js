@@ -1,8 +1,10 @@
-/** What opens from the line of figures: the stages of the delay and the graph, which stay open. Each comes when it is asked for. */
+/** What opens from the line of figures: the stages of the delay and the graph, which stay open, and the trace. Each comes when it is asked for. */
 
 import { el } from "../dom.js";
 import { recall, remember } from "./memory.js";
 
+const TEXT = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=checkbox], [type=radio], [type=button])";
+const KEYWORD = "x-reactor-bind";
 const VIEWS = {
   stages: ["Input to picture", "Where the time from an input to its picture goes", () => import("./stages.js")],
   graph: ["Graph", "Frames a second, age and delay in the last 30 s", () => import("./graph.js")],
@@ -18,8 +20,9 @@ export function openers(list, { session, figures, journal, failed }) {
     opener(words, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) })
   ));
   const [stages, graph] = buttons;
+  const trace = opener("Trace", { title: "The last 10 s, moment by moment (T)", "aria-haspopup": "dialog", onclick: openTrace });
   list.querySelector("[data-figure=delay]").previousSibling.replaceChildren(stages);
-  list.append(el("div", { class: "openers" }, el("dt", {}, "Closer"), el("dd", {}, graph)));
+  list.append(el("div", { class: "openers" }, el("dt", {}, "Closer"), el("dd", {}, graph, trace)));
 
   function toggle(view) {
     if (shown.has(view)) shown.delete(view);
@@ -52,6 +55,34 @@ export function openers(list, { session, figures, journal, failed }) {
     figures.sampled = () => shown.forEach((made) => made?.update());
   }
 
+  async function openTrace() {
+    if (document.querySelector("dialog[open]")) return;
+    const recent = journal.recent(performance.now()); // of when it was asked for
+    try {
+      const { openTrace: show } = await import("./trace.js");
+      await show(recent, session.model);
+    } catch ({ message }) {
+      failed("The trace can't be loaded", message);
+    }
+  }
+
+  window.addEventListener("keydown", (event) => {
+    if (!isCall(event, session.schema.events) || "embed" in document.documentElement.dataset) return;
+    event.preventDefault();
+    openTrace();
+  });
   for (const view of Object.keys(VIEWS)) if (kept[view]) open(view);
   arrange();
+}
+
+/** Whether a key press asks for the trace: not while somebody types, and not where the model has bound that key. */
+function isCall({ key, code, target, repeat, ctrlKey, altKey, metaKey, isComposing }, events) {
+  if (key.toLowerCase() !== "t" || repeat || ctrlKey || altKey || metaKey || isComposing) return false;
+  return !target.closest?.(TEXT) && !isBound(code, events);
+}
+
+export function isBound(code, events) {
+  const found = [];
+  JSON.stringify(events, (name, value) => (name === KEYWORD && found.push(JSON.stringify(value)), value));
+  return found.some((sources) => sources.includes(JSON.stringify(code)));
 }
