@@ -123,6 +123,7 @@ RECENT = {
         {"type": "set_x", "inputAt": 90, "repliedAt": 120, "n": 1, "shown": {"paintedAt": 150}},
         {"type": "set_x", "inputAt": 100, "repliedAt": 160, "n": 2, "shown": {"paintedAt": 150}},
         {"type": "set_y", "inputAt": 900},
+        {"type": "set_z", "inputAt": 700, "repliedAt": 720},
     ],
     "frames": [
         frame(1, 100, decodedAt=110, paintedAt=116),
@@ -140,6 +141,7 @@ def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
     assert ("sent", 100, 150, 1) in inputs  # beside the one before; seen before its answer came
     assert ("sent", 900, 1000, 0) in inputs
     assert lanes["Inputs"]["rows"] == 2
+    assert "set_z: refused, or lost, 20.0 ms" in [span["words"] for span in lanes["Inputs"]["spans"]]
     assert [span["start"] for span in lanes["Painted"]["spans"]] == [116, 150]
     said = [span["words"] for span in lanes["Skipped"]["spans"]]
     assert said == ["main 2 left out here, for a newer one", "main: 2 not sent, before 5"] or said[::-1] == said
@@ -289,3 +291,17 @@ def test_keys_of_the_model_are_the_dialog_s_while_it_is_open(page: Page, server:
     page.keyboard.press("q")
     server.wait_for("throw")
     assert len([message for message in server.received if message.type == "throw"]) == 1
+
+
+def test_embedded_t_does_nothing(page: Page, server: FakeServer) -> None:
+    page.goto(server.url + "?embed")
+    expect(page.locator(".opener")).to_have_count(3)
+    page.keyboard.press("t")
+    page.evaluate("() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_who_watches_is_told_that_there_is_no_input_of_theirs(page: Page, server: FakeServer) -> None:
+    page.goto(server.url + "?role=viewer")
+    opener(page, "stages").click()
+    expect(page.get_by_label("Stages of the delay")).to_contain_text("You watch")

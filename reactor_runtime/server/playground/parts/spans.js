@@ -20,11 +20,12 @@ export function lanesOf({ from, now, frames, inputs }) {
 
 function spansOfInput({ type, inputAt, repliedAt = Infinity, n, shown }, now) {
   const paintedAt = shown?.paintedAt ?? Infinity;
+  if (n === undefined && repliedAt <= now) return span("sent", inputAt, repliedAt, `${type}: refused, or lost`);
   const name = n === undefined ? type : `${type}, event ${n}`;
   const applied = Math.min(repliedAt, paintedAt);
   if (applied > now) return span("sent", inputAt, now, `${name}: no answer yet`);
   const sent = span("sent", inputAt, applied, `${name}: sent, then applied`);
-  return [...sent, ...(n === undefined ? [] : span("applied", applied, Math.min(paintedAt, now), `${name}: ${shown ? "applied, then painted" : "not painted yet"}`))];
+  return [...sent, ...span("applied", applied, Math.min(paintedAt, now), `${name}: ${shown ? "applied, then painted" : "not painted yet"}`)];
 }
 
 /** Frames that came and were overtaken, and those between two that never came. */

@@ -5,6 +5,7 @@ import { measured, splitDelay, STAGES } from "./delay.js";
 import { style } from "./style.js";
 
 const NOTHING = "Change something: the way of your last input to its picture is shown here.";
+const WATCHING = "You watch: there is no input of yours to follow.";
 const ESTIMATES = "Paint is measured here, the sum too; between them the server's figures and its clock tell what was what.";
 
 export async function make({ session, figures, journal }) {
@@ -26,6 +27,7 @@ export async function make({ session, figures, journal }) {
     const times = input && measured(input, journal.handedAt(input.shown), session);
     for (const part of [bar, list]) part.hidden = !times;
     said.hidden = Boolean(times);
+    setText(said, session.role === "viewer" ? WATCHING : NOTHING);
     setText(head, times ? `Last input to picture: ${times.totalMs.toFixed()} ms` : "Last input to picture");
     if (times && input !== split) show(splitDelay(times));
     if (times) split = input;

@@ -14,6 +14,7 @@ export class Timeline {
   #sharp;
   #colours;
   #told;
+  #pointedX = 0;
 
   /** `swatches` are elements of each kind's colour; `told(words)` of what is pointed at, "" for nothing. */
   constructor(canvas, lanes, { from, to, swatches, sharp, told }) {
@@ -25,6 +26,11 @@ export class Timeline {
     this.#lanes = stacked(lanes);
     canvas.style.height = `${this.#lanes.at(-1).bottom + GAP}px`;
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.#pointedX = event.offsetX;
+      this.#pointed(event);
+    });
     canvas.addEventListener("pointermove", (event) => this.#pointed(event));
     canvas.addEventListener("pointerleave", () => told(""));
     canvas.addEventListener("keydown", (event) => this.#pressed(event));
@@ -109,8 +115,10 @@ export class Timeline {
     acts[event.key]();
   }
 
-  #pointed({ offsetX, offsetY, buttons, movementX }) {
-    if (buttons & 1) return this.#move(this.#view[0] - this.#timeAt(movementX));
+  #pointed({ offsetX, offsetY, buttons }) {
+    const movedBy = offsetX - this.#pointedX;
+    this.#pointedX = offsetX;
+    if (buttons & 1 && movedBy) return this.#move(this.#view[0] - this.#timeAt(movedBy));
     this.#told(this.#at(offsetX, offsetY)?.words ?? "");
   }
 
