@@ -100,6 +100,11 @@ class RingReader:
     def samples(self, offset: int, channels: int, samples: int) -> NDArray[np.int16]:
         return self._view(offset, channels * samples * 2).view(np.int16).reshape(channels, samples)
 
+    def close(self) -> None:
+        """Let go of the memory, as soon as no array is looked at; whoever looks for one from here on gets OSError."""
+        self._fd = -1
+        self._memory = np.empty(0, np.uint8)
+
     def _view(self, offset: int, size: int) -> NDArray[np.uint8]:
         memory = self._memory
         if offset + size > memory.size:

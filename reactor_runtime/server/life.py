@@ -85,6 +85,7 @@ class Life:
             status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
             self._encoder.forget(self.number)
+            self._ring.close()  # jobs, and whoever else still knows this life, would keep all of its memory
             self.process.close()
         return self._hung or describe_exit(status)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from tests.processes import descriptors
 
 
 @pytest.fixture
@@ -21,6 +22,20 @@ def memory() -> Iterator[int]:
 
 def picture(value: int, height: int = 8, width: int = 10) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     return np.full((height, width, 3), value, np.uint8)
+
+
+def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reader(memory: int) -> None:
+    (offset,) = RingWriter(memory).write(1, [picture(5)])
+    before = descriptors(os.getpid())
+    reader = RingReader(memory)
+    looked_at = reader.picture(offset, 8, 10)
+    assert descriptors(os.getpid()) == before + 1
+    reader.close()
+    assert (looked_at == 5).all()
+    del looked_at
+    assert descriptors(os.getpid()) == before
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        reader.picture(offset, 8, 10)
 
 
 def test_what_is_written_is_read_on_the_other_side(memory: int) -> None:

@@ -279,3 +279,22 @@ def test_no_engine_is_left_when_the_server_is_killed(tmp_path: Path) -> None:
         other.process.kill()
         other.process.wait(TIMEOUT_S)
         gone(engine)
+
+
+async def test_nothing_is_kept_of_engines_that_died(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        held: list[int] = []
+        for _ in range(3):
+            server.wait_for_health("ready")
+            async with controlling(server.url) as controller:
+                await controller.frame()
+                held.append(memories(server.process.pid))
+                os.kill(server.engine, signal.SIGKILL)
+                await controller.closed()
+        assert held == [1, 1, 1]
+
+
+def memories(pid: int) -> int:
+    """Count the pieces of an engine's memory that a process has mapped."""
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return len({line.split()[4] for line in maps if "reactor-frames" in line})  # by inode
