@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from reactor_runtime.server.admission import Line
 from reactor_runtime.server.audience import Audience
@@ -28,9 +29,14 @@ class Lobby:
         self.line: Line[Connection] = Line(most_waiting)
         self.halls = Halls()
         self.gallery = Gallery(self.halls, self.line)
-        self.draining = False
+        self.stops_at: float | None = None
         self._most_viewers = most_viewers
         self._on_ready = on_ready
+
+    @property
+    def draining(self) -> bool:
+        """Tell that nobody is let in any more, because the server is to stop."""
+        return self.stops_at is not None
 
     def open_hall(self, engine: Engine, audience: Audience, playout: Playout) -> Hall:
         """Have one more engine to bring controllers to."""
@@ -54,6 +60,8 @@ class Lobby:
         """
         if (its := self.halls.resumed_by(resume)) is not None:
             its.resume(connection)
+            if self.draining:
+                connection.tell("reactor.session", _stopping(self))
             return
         if self.draining:
             _send_away(connection)
@@ -150,14 +158,21 @@ def drain(lobby: Lobby, timeout_s: float) -> None:
 
     A controller whose connection broke may come back to its session all the same.
     """
-    lobby.draining = True
+    lobby.stops_at = lobby.rules.clock.now() + timeout_s
     while (waiting := lobby.line.next()) is not None:
         lobby.gallery.part(waiting)
         _send_away(waiting)
     line_changed(lobby)
-    message = f"the server is stopping, in {timeout_s:.0f} s at the latest"
     for hall in lobby.halls:
-        hall.audience.tell("reactor.session", {"phase": "stopping", "seconds": timeout_s, "message": message})
+        hall.audience.tell("reactor.session", _stopping(lobby))
+
+
+def _stopping(lobby: Lobby) -> dict[str, Any]:
+    """Say how long the sessions that run may still last."""
+    assert lobby.stops_at is not None, "it drains"
+    seconds = round(max(0.0, lobby.stops_at - lobby.rules.clock.now()), 1)
+    message = f"the server is stopping, in {seconds:.0f} s at the latest"
+    return {"phase": "stopping", "seconds": seconds, "message": message}
 
 
 def _send_away(connection: Connection) -> None:

@@ -201,8 +201,14 @@ async def test_a_controller_comes_back_to_its_session_while_the_server_drains() 
     assert secret is not None
     house.lobby.detach(controller, lost=True)
     drain(house.lobby, 600.0)
+    house.clock.move_to(house.clock.now() + 7)
     stranger, back = house.come(resume="another"), house.come(resume=secret)
     assert stranger.closing is not None
     assert back.closing is None
     assert house.session == session
     assert house.hall.session.controller is back
+    assert [each for each in await told(back) if each[0] == "reactor.session"][-1][1] == {
+        "phase": "stopping",
+        "seconds": 593.0,
+        "message": "the server is stopping, in 593 s at the latest",
+    }
