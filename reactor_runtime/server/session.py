@@ -144,7 +144,7 @@ class Session:
                 self._audience.tell("reactor.state", message.changes)
             case seam.Traced():
                 if self.controller.figures.trace is not None:
-                    self.controller.figures.trace.spans(message)
+                    self.controller.figures.trace.spans(message, self.controller.ids.get("engine", ""))
             case seam.Answer() | seam.Refusal() if self._is_of_another_connection(message):
                 logger.debug("an answer came after its connection had gone session=%s", self.id)
             case seam.Answer():

@@ -67,9 +67,9 @@ class Trace:
         size = len(item)
         self._note(lambda names: sent(names, client, head, size, posted_at, send_s))
 
-    def spans(self, traced: Traced) -> None:
-        """Take what the model's process has noted."""
-        self._note(lambda names: spans(names, traced))
+    def spans(self, traced: Traced, engine: str = "") -> None:
+        """Take what the model's process has noted, that of this `engine` where there are several."""
+        self._note(lambda names: spans(names, traced, engine))
 
     def close(self) -> None:
         """Write the rest and end the file; blocks."""

@@ -79,7 +79,7 @@ class Names:
         self._numbers = itertools.count(FIRST_LANE)
         self._lanes: dict[tuple[int, str], int] = {}
 
-    def lane(self, process: int, name: str, thread: int | None = None) -> tuple[int, list[Event]]:
+    def lane(self, process: int, name: str, thread: int | None = None, engine: str = "") -> tuple[int, list[Event]]:
         """Give a lane's number, that of its `thread` where it is one, and the events that name it if it is new."""
         found = self._lanes.get((process, name))
         if found is not None:
@@ -87,7 +87,8 @@ class Names:
         number = self._lanes[process, name] = next(self._numbers) if thread is None else thread
         events = [_name("thread_name", process, number, name)]
         if not any(known["pid"] == process for known in self.known):
-            events.insert(0, _name("process_name", process, process, "model"))
+            title = f"model, engine {engine}" if engine else "model"
+            events.insert(0, _name("process_name", process, process, title))
         self.known += events
         return number, events
 
@@ -146,8 +147,11 @@ def sent(names: Names, client: str, head: str | bytes, size: int, posted_at: flo
     yield _complete(name, names.server, lane, posted_at, posted_at + send_s, args)
 
 
-def spans(names: Names, traced: Traced) -> Iterator[Event]:
-    """Tell what the model's process did; what is in the lane `events` overlaps."""
+def spans(names: Names, traced: Traced, engine: str = "") -> Iterator[Event]:
+    """Tell what the model's process did, the one of this `engine` where there are several.
+
+    What is in the lane `events` overlaps.
+    """
     for span in traced.spans:
         args = {"session": traced.session, **span["args"]}
         if span["lane"] == "events":
@@ -162,7 +166,8 @@ def spans(names: Names, traced: Traced) -> Iterator[Event]:
             }
             yield {"ph": "e", "name": span["name"], "tid": traced.process, "ts": us(span["ended"]), **event}
             continue
-        lane, new = names.lane(traced.process, span["lane"], traced.process if span["lane"] == "model" else None)
+        thread = traced.process if span["lane"] == "model" else None
+        lane, new = names.lane(traced.process, span["lane"], thread, engine)
         yield from new
         yield _complete(span["name"], traced.process, lane, span["began"], span["ended"], args)
         if "moment" in span["args"]:

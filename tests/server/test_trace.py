@@ -221,3 +221,14 @@ def test_what_the_model_does_is_of_its_process(tmp_path: Path) -> None:
     trace.close()
     (step,) = [event for event in closed(tmp_path / "trace.json") if event["ph"] == "X"]
     assert (step["pid"], step["ts"], step["dur"]) == (4711, 1e6, 250_000.0)
+
+
+def test_the_process_of_one_of_several_engines_says_which_it_is(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json")
+    span = {"lane": "model", "name": "step", "began": 1.0, "ended": 1.25, "args": {}}
+    for engine, process in (("1", 4711), ("2", 4712), ("1", 4713)):
+        trace.spans(Traced("s", process, [span]), engine)
+    trace.close()
+    events = closed(tmp_path / "trace.json")
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert [names[process] for process in (4711, 4712, 4713)] == [f"model, engine {n}" for n in (1, 2, 1)]
