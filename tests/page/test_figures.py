@@ -223,6 +223,20 @@ def test_the_picture_makes_room_for_what_is_opened(connected: Page) -> None:
         assert abs(bottom - top) < 1
 
 
+def test_the_line_stays_a_line_with_sound_and_a_lower_rung(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"main_audio": 48000}
+    server.script.size = (720, 1280)
+    page.goto(server.url)
+    expect(page.locator("[data-figure=age]")).to_contain_text("ms")
+    low = page.locator("#figures").evaluate("list => list.offsetHeight")
+    server.broadcast("reactor.stats", rung=4, quality=60, scale=0.5, why="network")
+    expect(page.locator("[data-figure=size]")).to_have_text("1280×720 q60 network")
+    assert page.locator("#figures").evaluate("list => list.offsetHeight") == low <= 60
+    page.set_viewport_size({"width": 360, "height": 740})
+    width = page.locator(".openers").evaluate("cell => cell.offsetWidth")
+    assert width == 360
+
+
 def test_t_opens_the_trace_and_escape_closes_it(connected: Page, server: FakeServer, tmp_path: Path) -> None:
     brighten(connected, server, "0.5")
     expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")
