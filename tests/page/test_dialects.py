@@ -69,6 +69,16 @@ def test_sound_keeps_to_the_picture_without_the_time_of_the_loudspeaker(page: Pa
     expect(page.locator("[data-figure=sound]")).to_have_text(re.compile(r"[+−]\d+ ms"))
 
 
+def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, server: FakeServer) -> None:
+    page.add_init_script("""Object.defineProperty(AudioContext.prototype, "state", { value: "suspended" });
+                            AudioContext.prototype.resume = () => new Promise(() => {});""")
+    server.script.sounds = {"music": 44100}
+    connected(page, server)
+    page.get_by_role("switch", name="Sound").click()
+    expect(page.get_by_role("switch", name="Sound")).to_contain_text("starting")
+    expect(page.get_by_role("switch", name="Sound")).not_to_be_checked()
+
+
 def test_where_colours_can_t_follow_the_scheme_the_page_is_dark(page: Page, server: FakeServer) -> None:
     def older(route: Route) -> None:
         style = (PLAYGROUND / "style.css").read_text()

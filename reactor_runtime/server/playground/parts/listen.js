@@ -23,6 +23,7 @@ export class ListenButton {
     session.addEventListener("sound", ({ detail }) => this.hear(detail));
     button.onclick = async () => {
       try {
+        if (!sound.on) this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
         await (sound.on ? sound.stop() : sound.start());
         this.show();
       } catch (error) {
