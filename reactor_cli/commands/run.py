@@ -67,16 +67,29 @@ def run(
     max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="How many may watch.")] = 100,
     max_session: Annotated[
         float,
-        typer.Option(parser=duration, metavar="TIME", help="How long a turn lasts while others wait, such as 5m."),
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="How long a turn lasts while others wait, such as 5m.",
+        ),
     ] = 0.0,
     idle_timeout: Annotated[
         float,
-        typer.Option(parser=duration, metavar="TIME", help="How long a controller may be silent before it is asked."),
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="How long a controller may be silent before it is asked.",
+        ),
     ] = 0.0,
     resume_grace: Annotated[
         float,
         typer.Option(
-            parser=duration, metavar="TIME", help="How long a controller whose network broke may take to return."
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="How long a controller whose network broke may take to return.",
         ),
     ] = 0.0,
     token: strangers.TokenOption = None,

@@ -57,6 +57,8 @@ class Greeter:
                 },
             },
         )
-        if session is not None and (left_s := session.turn.left_s) is not None:
-            connection.tell("reactor.session", {"phase": TurnNotice.ENDING, "seconds": left_s})
+        if session is not None:
+            for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
+                if left_s is not None:
+                    connection.tell("reactor.session", {"phase": notice, "seconds": left_s})
         self.audience.join(connection, controls=controls)

@@ -82,6 +82,13 @@ class Turn:
         """How long the turn may still last, None while nothing ends it."""
         return None if self._ends_at is None else _rounded(self._ends_at - self._clock.now())
 
+    @property
+    def away_s(self) -> float | None:
+        """How much longer the controller is waited for; None while it is there."""
+        if self._away_at is None:
+            return None
+        return _rounded(self._away_at + self._limits.resume_grace_s - self._clock.now())
+
     def begin(self) -> None:
         """Count from here."""
         self._began_at = self._sign_at = self._clock.now()

@@ -59,6 +59,15 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(house: Hou
     assert house.engine.of(seam.ClientEvent)[-1].client == back.id
 
 
+async def test_who_begins_to_watch_meanwhile_is_told_how_long_the_controller_is_waited_for(house: House) -> None:
+    controller = house.come()
+    house.begin()
+    house.lobby.detach(controller, lost=True)
+    house.clock.move_to(house.clock.now() + 2)
+    viewer = house.come(Role.VIEWER)
+    assert [data for kind, data in await told(viewer) if kind == "reactor.session"] == [{"phase": "away", "seconds": 3}]
+
+
 async def test_who_does_not_come_back_has_left(house: House) -> None:
     controller, waiting = house.come(), house.come()
     session = house.begin()
