@@ -178,6 +178,14 @@ async def test_draining_tells_each_client_what_concerns_it() -> None:
     assert session.over.is_set()
 
 
+async def test_a_controller_whose_session_is_about_to_begin_is_told_too() -> None:
+    house = House()
+    controller = house.come()
+    drain(house.lobby, 25.0)
+    assert "stopping" in await phases(controller)
+    assert controller.closing is None
+
+
 async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_more() -> None:
     house = House(limits=TurnLimits(max_session_s=60.0))
     controller, waiting = house.come(), house.come(watches=True)
