@@ -170,8 +170,6 @@ export class Session extends EventTarget {
   readonly schema: Schema;
   /** The server's: `max_media_bytes` and so on. */
   readonly limits: Record<string, number | null>;
-  /** The newest `reactor.stats`, as the wire has it; empty before the first. */
-  readonly stats: Record<string, unknown>;
   /** The model's public values, whoever set them; another object after each change. */
   readonly state: Readonly<Record<string, unknown>>;
   readonly sound: Sound;
