@@ -29,6 +29,7 @@ QUICKER = 0.8  # of a round trip: the network has become better
 HELPED = 0.25  # of the frames that a fall should bring
 LESS = 0.75  # of the frames there were when a fall was no use: now it may be
 NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0  # before the next fall when one has been no use
+EVERY_S, UNHEARD_EVERY_S = 0.015, 0.25  # how often to judge at most: it costs more, the more has come meanwhile
 UNHEARD_S, UNHEARD_SKIPS = 3.0, 0.5  # what it takes to fall where nothing is acknowledged
 
 
@@ -118,7 +119,7 @@ class Ladder:
         self.in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
         self._typical: dict[int, tuple[float, float]] = {}  # by rung: bytes of a frame, and its round trip at best
-        self._changed_at = -math.inf
+        self._changed_at = self._judged_at = -math.inf
         self._climbed_from: int | None = None
         self._patience = _Patience()
         self._fall: _Fall | None = None
@@ -158,6 +159,9 @@ class Ladder:
     def _judge(self, now: float) -> None:
         if self.why is Why.FULL and self._fall is None and not self._arrivals.skips:
             return  # as good as it gets; measuring at every acknowledgement would cost more than all else about it
+        if now - self._judged_at < (EVERY_S if self._heard else UNHEARD_EVERY_S):
+            return
+        self._judged_at = now
         measure = self._arrivals.measure()
         if measure is None:
             return
