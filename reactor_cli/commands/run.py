@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import access as strangers
-from reactor_cli import console, gpus
+from reactor_cli import console, gpus, turns
 from reactor_cli.options import (
     Directory,
     Overrides,
     PathOption,
     Verbose,
-    duration,
     one_of,
     project_directory,
     whole_number,
@@ -61,37 +60,11 @@ def run(
     ] = 8080,
     overrides: Overrides = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    max_waiting: Annotated[
-        int, typer.Option(parser=whole_number(0), metavar="N", help="How many may wait in line for the model.")
-    ] = 16,
-    max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="How many may watch.")] = 100,
-    max_session: Annotated[
-        float,
-        typer.Option(
-            parser=duration,
-            metavar="TIME",
-            show_default="none",
-            help="How long a turn lasts while others wait, such as 5m.",
-        ),
-    ] = 0.0,
-    idle_timeout: Annotated[
-        float,
-        typer.Option(
-            parser=duration,
-            metavar="TIME",
-            show_default="none",
-            help="How long a controller may be silent before it is asked.",
-        ),
-    ] = 0.0,
-    resume_grace: Annotated[
-        float,
-        typer.Option(
-            parser=duration,
-            metavar="TIME",
-            show_default="none",
-            help="How long a controller whose network broke may take to return.",
-        ),
-    ] = 0.0,
+    max_waiting: turns.MaxWaiting = 16,
+    max_viewers: turns.MaxViewers = 100,
+    max_session: turns.MaxSession = 0.0,
+    idle_timeout: turns.IdleTimeout = 0.0,
+    resume_grace: turns.ResumeGrace = 0.0,
     token: strangers.TokenOption = None,
     allow_host: strangers.Hosts = None,
     allow_origin: strangers.Origins = None,
@@ -103,20 +76,8 @@ def run(
     dev: strangers.Dev = False,
     sessions: gpus.Sessions = None,
     gpu_list: gpus.Gpus = "",
-    step_timeout: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number(0),
-            metavar="SECONDS",
-            help="Start the model again when one step takes longer; 0: only warn.",
-        ),
-    ] = 0,
-    drain_timeout: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number(0), metavar="SECONDS", help="After SIGTERM, how long a running session may go on."
-        ),
-    ] = 0,
+    step_timeout: turns.StepTimeout = 0,
+    drain_timeout: turns.DrainTimeout = 0,
     log_level: Annotated[
         str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
     ] = "info",

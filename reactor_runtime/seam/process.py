@@ -20,7 +20,8 @@ class EngineProcess:
     """Start `python -m reactor_runtime.engine` with one end of a new seam; keep the other as `socket` and `memory_fd`.
 
     The child inherits stdin, the process group, and without `output_fd` stdout and stderr, so that `breakpoint()` works
-    in a model, and the environment, with the `variables` in place of their like. Start it from the thread that lives
+    in a model, and the environment, with the `variables` in place of their like. Through `nudges` it wakes encoder
+    threads, as the process of number `life`. Start it from the thread that lives
     longest: the kernel ends the child when that thread ends.
     """
 

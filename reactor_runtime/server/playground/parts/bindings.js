@@ -1,18 +1,14 @@
 /** What a model's author has bound to keys, a gamepad, mouse and fingers: loaded when a schema says x-reactor-bind. */
 
-import { el } from "../dom.js";
 import { Gamepad } from "./bindings/gamepad.js";
 import { Keyboard } from "./bindings/keyboard.js";
 import { Legend } from "./bindings/legend.js";
 import { Pointer } from "./bindings/pointer.js";
 import { readTargets } from "./bindings/targets.js";
 import { Touch } from "./bindings/touch.js";
+import { style } from "./style.js";
 
-const sheet = el("link", { rel: "stylesheet", href: new URL("bindings/bindings.css", import.meta.url) });
-await new Promise((loaded) => {
-  sheet.onload = sheet.onerror = loaded;
-  document.head.append(sheet);
-});
+await style("bindings/bindings.css");
 
 const unsettled = new WeakMap(); // stage → what was held as the connection broke: a session that is resumed still has it
 

@@ -1,4 +1,4 @@
-/** Load a style sheet that lies beside this file, once; resolves when what it styles may be shown. */
+/** Load a style sheet, named as seen from this file, once; resolves when what it styles may be shown. */
 export async function style(name) {
   const { href } = new URL(name, import.meta.url);
   if (document.querySelector(`link[href="${href}"]`)) return;
