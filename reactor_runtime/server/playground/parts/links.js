@@ -14,7 +14,7 @@ export function makeLinks(session, controls, makeOpener) {
   const note = "No link holds your token. Pages of other origins may show the frame with --allow-origin.";
   const root = el("div", { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
     ...rows.map((each) => each.root), el("p", { class: "hint" }, note));
-  root.addEventListener("toggle", ({ newState }) => newState === "open" && rows.forEach((each) => each.fill()));
+  root.addEventListener("beforetoggle", ({ newState }) => newState === "open" && rows.forEach((each) => each.fill()));
   const opener = makeOpener("Share");
   opener.setAttribute("popovertarget", root.id);
   return { root, opener };
