@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reactor_runtime.engine.sink import Black, Outgoing
 from reactor_runtime.seam import messages as seam
-from reactor_runtime.server.encoder import Encoder, Job, Key
+from reactor_runtime.seam.ring import RingWriter
+from reactor_runtime.server.encoder import Encoder, Job, Nudged
 from reactor_runtime.server.restarts import Restarts
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
@@ -20,7 +22,7 @@ from reactor_runtime.testing.clock import FakeClock, settle
 R = TypeVar("R")
 M = TypeVar("M")
 
-__all__ = ["CollectingSink", "FakeClock", "FakeEngine", "HandEncoder", "Shown", "settle"]
+__all__ = ["CollectingSink", "FakeClock", "FakeEngine", "HandEncoder", "Shown", "settle", "written"]
 
 
 @dataclass(slots=True)
@@ -83,6 +85,14 @@ class FakeEngine:
         return [message for message in self.told if isinstance(message, kind)]
 
 
+def written(writer: RingWriter, key: int, arrays: list[NDArray[Any]]) -> list[int]:
+    """Place arrays into shared memory, as the engine does; gives their offsets."""
+    offsets = writer.reserve(key, [array.nbytes for array in arrays])
+    for offset, array in zip(offsets, arrays, strict=True):
+        writer.copy(offset, array)
+    return offsets
+
+
 class HandEncoder(Encoder):
     """Runs each job when it is told to, in any order; `run_all` runs those that wait."""
 
@@ -90,7 +100,7 @@ class HandEncoder(Encoder):
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], key: Key | None = None) -> None:  # noqa: ARG002
+    def submit(self, job: Job[R], done: Callable[[Future[R]], object], nudged: Nudged | None = None) -> None:  # noqa: ARG002
         def run() -> None:
             outcome: Future[R] = Future()
             try:

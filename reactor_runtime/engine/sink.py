@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.media.bands import bands
 from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.messages import Moment, Picture, Sound, ToServer
 from reactor_runtime.seam.nudge import Nudger, Place
@@ -68,6 +69,21 @@ class Sink(Protocol):
         """Free what the moment holds: it was shown or dropped."""
 
 
+class _Nudges:
+    """The nudges for one moment, counted; after one that found no room there are no more."""
+
+    def __init__(self, nudger: Nudger | None, moment: int) -> None:
+        self._nudger = nudger
+        self._moment = moment
+        self.given = 0
+
+    def give(self, place: Place) -> None:
+        if self._nudger is not None and self._nudger.nudge(self._moment, self.given, place):
+            self.given += 1
+        else:
+            self._nudger = None
+
+
 class SeamSink:
     """Write moments into shared memory and tell the server where they lie."""
 
@@ -77,24 +93,24 @@ class SeamSink:
         self._nudger = nudger
 
     def show(self, moment: Outgoing) -> None:
-        arrays = [piece.payload for piece in moment.pieces if not isinstance(piece.payload, Black)]
-        offsets = iter(self._ring.write(moment.number, arrays) if arrays else ())
+        sizes = [piece.payload.nbytes for piece in moment.pieces if not isinstance(piece.payload, Black)]
+        offsets = iter(self._ring.reserve(moment.number, sizes) if sizes else ())
+        nudges = _Nudges(self._nudger, moment.number)
         pictures, sounds = [], []
         for piece in moment.pieces:
             payload = piece.payload
             if isinstance(payload, Black):
                 pictures.append(Picture(piece.track.name, piece.seq, -1, payload.height, payload.width))
+                self._place(-1, payload, nudges)
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
                 pictures.append(Picture(piece.track.name, piece.seq, next(offsets), height, width))
+                self._place(pictures[-1].offset, payload, nudges)
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
                 sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at))
-        nudged = False
-        if pictures and self._nudger is not None:
-            places = [Place(picture.offset, picture.height, picture.width) for picture in pictures]
-            nudged = self._nudger.nudge(moment.number, places)
+                self._ring.copy(sounds[-1].offset, payload)
         self._channel.send(
             Moment(
                 moment.session,
@@ -109,9 +125,21 @@ class SeamSink:
                 tuple(sounds),
                 moment.first,
                 moment.inputs,
-                nudged,
+                nudges.given,
             )
         )
+
+    def _place(self, offset: int, pixels: NDArray[np.generic] | Black, nudges: _Nudges) -> None:
+        """Copy a picture band by band: a thread encodes the first while the next is copied."""
+        height, width, _ = pixels.shape
+        for rows in bands(height, width):
+            count = rows.stop - rows.start
+            if isinstance(pixels, Black):
+                nudges.give(Place(-1, count, width))
+            else:
+                at = offset + rows.start * width * 3
+                self._ring.copy(at, pixels[rows])
+                nudges.give(Place(at, count, width))
 
     def send(self, message: ToServer) -> None:
         self._channel.send(message)

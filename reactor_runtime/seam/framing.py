@@ -55,16 +55,16 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _moment_fields(moment: Moment) -> tuple[Any, ...]:
-    *plain, pictures, sounds, first, inputs, nudged = _moment_plain(moment)
+    *plain, pictures, sounds, first, inputs, nudges = _moment_plain(moment)
     shown, played = [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds]
-    return (*plain, shown, played, first, inputs, nudged)
+    return (*plain, shown, played, first, inputs, nudges)
 
 
 def _make_moment(*values: Any) -> Moment:
-    *plain, pictures, sounds, first, inputs, nudged = values
+    *plain, pictures, sounds, first, inputs, nudges = values
     make: Callable[..., Moment] = Moment
     shown, played = tuple(Picture(*item) for item in pictures), tuple(Sound(*item) for item in sounds)
-    return make(*plain, shown, played, first, tuple(inputs), nudged)
+    return make(*plain, shown, played, first, tuple(inputs), nudges)
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -197,7 +197,7 @@ class Moment:
     """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then.
 
     `first` of those that one step made: `step_s` is how long that took. `inputs` holds `arrived_at` of the events
-    that no moment before this one could show.
+    that no moment before this one could show. `nudges` tells how many encoder threads were nudged for it.
     """
 
     session: str
@@ -212,7 +212,7 @@ class Moment:
     sounds: tuple[Sound, ...] = ()
     first: bool = True
     inputs: tuple[float, ...] = ()
-    nudged: bool = False
+    nudges: int = 0
 
 
 @dataclass(frozen=True, slots=True)

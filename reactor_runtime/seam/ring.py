@@ -9,6 +9,8 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,24 +35,22 @@ class RingWriter:
         self._memory = np.empty(0, np.uint8)
         self._used: dict[int, tuple[int, int]] = {}
 
-    def write(self, key: int, arrays: list[NDArray[np.generic]]) -> list[int]:
-        """Copy `arrays` in under `key`; returns the offset of each."""
-        size = sum(array.nbytes for array in arrays)
-        start = offset = self._reserve(key, size)
+    def reserve(self, key: int, sizes: Sequence[int]) -> list[int]:
+        """Make room under `key` for arrays of so many bytes; returns the offset of each."""
+        *offsets, size = accumulate(sizes, initial=0)
+        start = self._gap(key, size)
         self._ensure(start + size)
-        offsets = []
-        for array in arrays:
-            target = self._memory[offset : offset + array.nbytes]
-            _copy(target, array)  # the one copy
-            offsets.append(offset)
-            offset += array.nbytes
-        return offsets
+        return [start + offset for offset in offsets]
+
+    def copy(self, offset: int, array: NDArray[np.generic]) -> None:
+        """Copy an array to where there is room for it: the one copy there is."""
+        _copy(self._memory[offset : offset + array.nbytes], array)
 
     def release(self, key: int) -> None:
         """Free what lies under `key`; unknown keys are fine."""
         self._used.pop(key, None)
 
-    def _reserve(self, key: int, size: int) -> int:
+    def _gap(self, key: int, size: int) -> int:
         """Take the first gap that is large enough. A handful of pieces are in use at once: a scan is the fastest."""
         size = -(-max(size, 1) // PAGE) * PAGE
         start = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 
@@ -54,12 +55,26 @@ class EncodedSound:
     duration_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """What a job gave, on which thread, and how long it took."""
+class Work(NamedTuple):
+    """When a thread of the encoder's was at it."""
 
-    frames: tuple[EncodedFrame, ...]
-    sounds: tuple[EncodedSound, ...]
     began: float
     ended: float
     thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a job gave, and the work it took: more than one thread's, where bands were encoded ahead."""
+
+    frames: tuple[EncodedFrame, ...]
+    sounds: tuple[EncodedSound, ...]
+    work: tuple[Work, ...]
+
+    @property
+    def began(self) -> float:
+        return min(work.began for work in self.work)
+
+    @property
+    def ended(self) -> float:
+        return max(work.ended for work in self.work)

@@ -12,12 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from reactor_runtime.media import jpeg
-from reactor_runtime.seam.nudge import MOST_BYTES, Nudge
+from reactor_runtime.seam.nudge import SIZE, Nudge
 from reactor_runtime.seam.ring import RingReader
+from reactor_runtime.server.encoded import Work
 from reactor_runtime.server.ladder import RUNGS, TOP
 
 R = TypeVar("R")
@@ -26,26 +27,38 @@ MOST_THREADS = 4
 END_S = 1.0
 
 
-class Ahead(NamedTuple):
-    """The pictures of a moment that were encoded before its job was there, in its order; when, and by which thread."""
+class Band(NamedTuple):
+    """A picture of a moment, or a band of one, that was encoded before the moment's job was there."""
 
-    files: tuple[bytes, ...]
-    began: float
-    ended: float
-    thread: int
+    file: bytes
+    work: Work
 
 
+Ahead = tuple[Band, ...]  # all that the engine nudged for, in its order
 Job = Callable[[Ahead | None], R]
 Key = tuple[int, int]  # of an engine's life, and of a moment in it
 
 
+class Nudged(NamedTuple):
+    """A moment, and how many nudges its engine gave for it."""
+
+    key: Key
+    nudges: int
+
+
 @dataclass(slots=True)
 class _Early:
-    """What is known of a moment that threads were nudged for: the files, the job that wants them, or neither yet."""
+    """What is known of a moment that threads were nudged for: bands, None for one that failed, and who wants them."""
 
-    ahead: Ahead | None = None
-    ended: bool = False
+    bands: dict[int, Band | None] = field(default_factory=dict)
     task: _Task | None = None
+    count: int = 0  # of the bands that the task waits for
+
+    @property
+    def ahead(self) -> Ahead | None:
+        found = [self.bands[index] for index in sorted(self.bands)]
+        known = tuple(band for band in found if band is not None)
+        return known if len(known) == len(found) else None
 
 
 class _Task(NamedTuple):
@@ -66,8 +79,8 @@ class _Task(NamedTuple):
 class Encoder:
     """Run encoding jobs on as many threads as serve a machine that also runs the model.
 
-    The threads wait on one datagram socket. An engine that has placed pictures nudges one of them through it; a job
-    that is submitted wakes one with an empty datagram.
+    The threads wait on one datagram socket. An engine that has placed a picture, or a band of one, nudges one of them
+    through it; a job that is submitted wakes one with an empty datagram.
     """
 
     def __init__(self) -> None:
@@ -113,20 +126,20 @@ class Encoder:
         with self._lock:
             return sum(early.task is None for early in self._early.values())
 
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], key: Key | None = None) -> None:
+    def submit(self, job: Job[R], done: Callable[[Future[R]], object], nudged: Nudged | None = None) -> None:
         """Start a job and call `done` with its outcome on the running loop, one turn after its end.
 
-        With the `key` of a moment that its engine has nudged for, the job gets what was encoded ahead. Each such moment
-        has to have a job, or what was encoded of it is kept as long as its engine lives.
+        The job of a moment that was `nudged` for gets what was encoded ahead. Each such moment has to have a job, or
+        what was encoded of it is kept as long as its engine lives.
         """
         task, ahead = _Task(job, done, asyncio.get_running_loop()), None
-        if key is not None and key[0] in self._rings:
+        if nudged is not None and nudged.key[0] in self._rings:
             with self._lock:
-                early = self._early.setdefault(key, _Early())
-                if not early.ended:
-                    early.task = task  # the thread that encodes goes on with it
+                early = self._early.setdefault(nudged.key, _Early())
+                if len(early.bands) < nudged.nudges:
+                    early.task, early.count = task, nudged.nudges  # the thread that encodes the last goes on with it
                     return
-                del self._early[key]
+                del self._early[nudged.key]
                 ahead = early.ahead
         self._tasks.append((task, ahead))
         self._wake()
@@ -148,7 +161,7 @@ class Encoder:
 
     def _work(self) -> None:
         while not self._closed:
-            packet = self._end.recv(MOST_BYTES)
+            packet = self._end.recv(SIZE)
             if packet:
                 self._nudged(Nudge.from_bytes(packet))
             while self._tasks:
@@ -159,26 +172,29 @@ class Encoder:
                 task.run(ahead)
 
     def _nudged(self, nudge: Nudge) -> None:
-        ahead = self._encode(nudge)
+        band = self._encode(nudge)
         key = nudge.life, nudge.moment
         with self._lock:
             early = self._early.setdefault(key, _Early())
-            early.ahead, early.ended = ahead, True
-            if early.task is not None or nudge.life not in self._rings:
-                del self._early[key]
+            early.bands[nudge.part] = band
+            if early.task is None and nudge.life in self._rings:
+                return  # its job is on its way
+            if early.task is not None and len(early.bands) < early.count:
+                return  # other threads are at the rest
+            del self._early[key]
         if early.task is not None:
-            early.task.run(ahead)
+            early.task.run(early.ahead)
 
-    def _encode(self, nudge: Nudge) -> Ahead | None:
+    def _encode(self, nudge: Nudge) -> Band | None:
         ring = self._rings.get(nudge.life)
         if ring is None or nudge.life in self._resting:
             return None
         began = time.monotonic()
         try:
-            files = tuple(jpeg.encode(ring.picture(*place), quality=RUNGS[TOP].quality) for place in nudge.places)
+            file = jpeg.encode(ring.picture(*nudge.place), quality=RUNGS[TOP].quality)
         except Exception:  # noqa: BLE001  (the job meets it again, and says so)
             return None
-        return Ahead(files, began, time.monotonic(), threading.get_native_id())
+        return Band(file, Work(began, time.monotonic(), threading.get_native_id()))
 
 
 def _thread_count() -> int:

@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media.bands import bands, join
 from reactor_runtime.media.scale import halved
 from reactor_runtime.seam.messages import Moment, Picture, Sound
 from reactor_runtime.seam.ring import RingReader
-from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound
+from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound, Work
 from reactor_runtime.server.encoder import Ahead
 from reactor_runtime.server.ladder import RUNGS, TOP
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
@@ -58,10 +60,10 @@ def encode(
 ) -> Encoded:
     """Do a job for a moment, some tracks of it the `first` after a flush; runs on an encoder thread.
 
-    `ahead` holds the moment's pictures on the top rung, where they are encoded already.
+    `ahead` holds the bands of the moment's pictures on the top rung, where they are encoded already.
     """
     began = time.monotonic()
-    early = {} if ahead is None else dict(zip((picture.track for picture in moment.pictures), ahead.files, strict=True))
+    early = {} if ahead is None else _joined(moment.pictures, ahead)
 
     def header(part: Picture | Sound, at: float) -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
@@ -75,9 +77,21 @@ def encode(
         for picture, rungs in job.pictures
     )
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
-    if ahead is not None:  # what was left to do is nothing next to that
-        return Encoded(frames, sounds, ahead.began, ahead.ended, ahead.thread)
-    return Encoded(frames, sounds, began, time.monotonic(), threading.get_native_id())
+    if early and ahead is not None:  # what was left to do is nothing next to that
+        return Encoded(frames, sounds, tuple(band.work for band in ahead))
+    return Encoded(frames, sounds, (Work(began, time.monotonic(), threading.get_native_id()),))
+
+
+def _joined(pictures: Sequence[Picture], ahead: Ahead) -> dict[str, bytes]:
+    """Give each track's file, or none where the engine could not nudge for all bands."""
+    counts = [len(bands(picture.height, picture.width)) for picture in pictures]
+    if sum(counts) != len(ahead):
+        return {}
+    files = iter(band.file for band in ahead)
+    return {
+        picture.track: join(list(islice(files, count)), picture.height, picture.width)
+        for picture, count in zip(pictures, counts, strict=True)
+    }
 
 
 def frames_of(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:

@@ -16,7 +16,7 @@ from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.seam.messages import Credit, Moment
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound
-from reactor_runtime.server.encoder import Encoder, Key
+from reactor_runtime.server.encoder import Encoder, Nudged
 from reactor_runtime.server.encoding import encode, frames_of, jobs_of
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.trace_events import Stages
@@ -86,19 +86,19 @@ class Playout:
         queued.jobs = 1 + len(others)
         if moment.pictures:
             self._encoder.anticipate(ring.life, best.is_top)
-        key = _key(moment, ring)
+        nudged = _nudged(moment, ring)
         for job in (best, *others):
             work = partial(encode, moment, ring, started_at, first, job)
-            self._encoder.submit(work, partial(self._encoded, queued), key if job is best else None)
+            self._encoder.submit(work, partial(self._encoded, queued), nudged if job is best else None)
         self._queue.insert(self._place(moment), queued)
 
     def turn_away(self, moment: Moment, ring: RingReader) -> None:
         """Give the credit back for a moment whose session is over, once nothing reads its memory any more."""
         credit = Credit(moment.session, moment.number, 0.0)
-        if (key := _key(moment, ring)) is None:
+        if (nudged := _nudged(moment, ring)) is None:
             self._credit(credit)
         else:
-            self._encoder.submit(lambda _: None, lambda _: self._credit(credit), key)
+            self._encoder.submit(lambda _: None, lambda _: self._credit(credit), nudged)
 
     def _first_of(self, moment: Moment) -> set[str]:
         """Tell for which tracks this is the first after a flush."""
@@ -225,9 +225,9 @@ class Playout:
         self._credit(Credit(moment.session, moment.number, item.ready_at))
 
 
-def _key(moment: Moment, ring: RingReader) -> Key | None:
-    """Say under which key the encoder has, or will have, what it was nudged for."""
-    return (ring.life, moment.number) if moment.nudged else None
+def _nudged(moment: Moment, ring: RingReader) -> Nudged | None:
+    """Say what of the moment the encoder has, or will have, since it was nudged for it."""
+    return Nudged((ring.life, moment.number), moment.nudges) if moment.nudges else None
 
 
 class StageTimes(NamedTuple):

@@ -113,12 +113,13 @@ def shown(names: Names, moment: Moment, stages: Stages) -> Iterator[Event]:
         yield {"ph": "e", "name": name, "ts": us(ended), **frame}
     yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
     for job in stages.jobs:
-        lane, new = names.lane(names.server, f"encoder {job.thread}", job.thread)
-        yield from new
         rungs = {frame.track: sorted(frame.by_rung) for frame in job.frames}
-        yield _complete("encode", names.server, lane, job.began, job.ended, {**args, "rungs": rungs})
-        yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
-               "ts": us(job.began)}  # fmt: skip
+        for work in job.work:
+            lane, new = names.lane(names.server, f"encoder {work.thread}", work.thread)
+            yield from new
+            yield _complete("encode", names.server, lane, work.began, work.ended, {**args, "rungs": rungs})
+            yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
+                   "ts": us(work.began)}  # fmt: skip
     for number, arrived_at in enumerate(moment.inputs):
         each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to picture", "pid": names.server}
         yield {"ph": "b", "tid": names.server, "ts": us(arrived_at), **each}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from tests.fakes import written
 from tests.processes import descriptors
 
 
@@ -25,7 +26,7 @@ def picture(value: int, height: int = 8, width: int = 10) -> np.ndarray[tuple[in
 
 
 def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reader(memory: int) -> None:
-    (offset,) = RingWriter(memory).write(1, [picture(5)])
+    (offset,) = written(RingWriter(memory), 1, [picture(5)])
     before = descriptors(os.getpid())
     reader = RingReader(memory)
     looked_at = reader.picture(offset, 8, 10)
@@ -41,7 +42,7 @@ def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reade
 def test_what_is_written_is_read_on_the_other_side(memory: int) -> None:
     frame = np.random.default_rng(1).integers(0, 256, (48, 64, 3), np.uint8)
     samples = np.arange(-480, 480, dtype=np.int16).reshape(2, 480)
-    at_frame, at_samples = RingWriter(memory).write(1, [frame, samples])
+    at_frame, at_samples = written(RingWriter(memory), 1, [frame, samples])
     reader = RingReader(memory)
     assert (reader.picture(at_frame, 48, 64) == frame).all()
     assert (reader.samples(at_samples, 2, 480) == samples).all()
@@ -50,43 +51,43 @@ def test_what_is_written_is_read_on_the_other_side(memory: int) -> None:
 def test_any_strides_are_taken(memory: int) -> None:
     frame = np.random.default_rng(1).integers(0, 256, (64, 48, 3), np.uint8)
     turned = frame.transpose(1, 0, 2)[::-1, ::2]
-    (offset,) = RingWriter(memory).write(1, [turned])
+    (offset,) = written(RingWriter(memory), 1, [turned])
     assert (RingReader(memory).picture(offset, *turned.shape[:2]) == turned).all()
 
 
 def test_released_room_is_used_again(memory: int) -> None:
     writer = RingWriter(memory)
     for key in range(100):
-        writer.write(key, [picture(key)])
+        written(writer, key, [picture(key)])
         writer.release(key - 1)
     assert os.fstat(memory).st_size <= 2 * 4096
 
 
 def test_a_reader_sees_what_lies_beyond_the_memory_it_began_with(memory: int) -> None:
     writer, reader = RingWriter(memory), RingReader(memory)
-    (small,) = writer.write(1, [picture(1)])
+    (small,) = written(writer, 1, [picture(1)])
     seen = reader.picture(small, 8, 10)
-    (large,) = writer.write(2, [picture(2, 720, 1280)])
+    (large,) = written(writer, 2, [picture(2, 720, 1280)])
     assert (reader.picture(large, 720, 1280) == 2).all()
     assert (seen == 1).all()
 
 
 def test_releasing_what_is_unknown_changes_nothing(memory: int) -> None:
     writer = RingWriter(memory)
-    (first,) = writer.write(1, [picture(1)])
+    (first,) = written(writer, 1, [picture(1)])
     writer.release(7)
-    (second,) = writer.write(2, [picture(2)])
+    (second,) = written(writer, 2, [picture(2)])
     assert second > first
     writer.release(1)
     writer.release(1)
-    assert writer.write(3, [picture(3)]) == [first]
+    assert written(writer, 3, [picture(3)]) == [first]
 
 
 def test_an_empty_piece_does_no_harm(memory: int) -> None:
     writer = RingWriter(memory)
-    (before,) = writer.write(1, [picture(1)])
-    writer.write(2, [np.empty((1, 0), np.int16)])
-    (after,) = writer.write(3, [picture(3)])
+    (before,) = written(writer, 1, [picture(1)])
+    written(writer, 2, [np.empty((1, 0), np.int16)])
+    (after,) = written(writer, 3, [picture(3)])
     reader = RingReader(memory)
     assert (reader.picture(before, 8, 10) == 1).all()
     assert (reader.picture(after, 8, 10) == 3).all()
@@ -105,7 +106,7 @@ class Ring(RuleBasedStateMachine):
     @rule(height=st.integers(1, 60), width=st.integers(1, 60))
     def write(self, height: int, width: int) -> None:
         self.count += 1
-        (offset,) = self.writer.write(self.count, [picture(self.count % 256, height, width)])
+        (offset,) = written(self.writer, self.count, [picture(self.count % 256, height, width)])
         self.kept[self.count] = (offset, height, width)
 
     @rule(pick=st.integers(0))

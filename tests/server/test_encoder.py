@@ -15,7 +15,8 @@ import pytest
 from reactor_runtime.media import jpeg
 from reactor_runtime.seam.nudge import Nudger, Place
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
-from reactor_runtime.server.encoder import Ahead, Encoder
+from reactor_runtime.server.encoder import Ahead, Encoder, Nudged
+from tests.fakes import written
 from tests.timeouts import TIMEOUT_S
 
 
@@ -32,8 +33,11 @@ class Engine:
 
     def place(self, moment: int, value: int) -> Place:
         """Place a picture of one colour."""
-        (offset,) = self.writer.write(moment, [np.full((16, 24, 3), value, np.uint8)])
+        (offset,) = written(self.writer, moment, [np.full((16, 24, 3), value, np.uint8)])
         return Place(offset, 16, 24)
+
+    def nudged(self, moment: int, count: int = 1) -> Nudged:
+        return Nudged((self.life, moment), count)
 
     def close(self) -> None:
         self.encoder.forget(self.life)
@@ -55,14 +59,14 @@ def engine(encoder: Encoder) -> Iterator[Engine]:
     engine.close()
 
 
-async def submitted(encoder: Encoder, job: Callable[[Ahead | None], Any], key: tuple[int, int] | None = None) -> Any:
+async def submitted(encoder: Encoder, job: Callable[[Ahead | None], Any], nudged: Nudged | None = None) -> Any:
     arrived: asyncio.Future[Future[Any]] = asyncio.get_running_loop().create_future()
-    encoder.submit(job, arrived.set_result, key)
+    encoder.submit(job, arrived.set_result, nudged)
     return (await asyncio.wait_for(arrived, TIMEOUT_S)).result()
 
 
-def outcome(encoder: Encoder, job: Callable[[Ahead | None], Any], key: tuple[int, int] | None = None) -> Any:
-    return asyncio.run(submitted(encoder, job, key))
+def outcome(encoder: Encoder, job: Callable[[Ahead | None], Any], nudged: Nudged | None = None) -> Any:
+    return asyncio.run(submitted(encoder, job, nudged))
 
 
 def fill(sock: socket.socket) -> None:
@@ -79,8 +83,8 @@ def given(ahead: Ahead | None) -> Ahead | None:
     return ahead
 
 
-def shade(file: bytes) -> int:
-    return int(jpeg.decode(file)[8, 12, 0])
+def shades(ahead: Ahead) -> list[int]:
+    return [int(jpeg.decode(band.file)[8, 12, 0]) for band in ahead]
 
 
 def test_jobs_run_on_a_thread_and_end_on_the_loop(encoder: Encoder) -> None:
@@ -105,33 +109,42 @@ def test_many_jobs_at_once_are_all_done(encoder: Encoder) -> None:
 
 
 def test_a_job_gets_what_was_encoded_before_it_was_submitted(encoder: Encoder, engine: Engine) -> None:
-    assert engine.nudger.nudge(1, [engine.place(1, 200), Place(-1, 16, 24)])
-    ahead = outcome(encoder, given, (engine.life, 1))
-    assert [shade(file) for file in ahead.files] == [200, 0]
-    assert ahead.began <= ahead.ended
+    assert engine.nudger.nudge(1, 0, engine.place(1, 200))
+    assert engine.nudger.nudge(1, 1, Place(-1, 16, 24))
+    ahead = outcome(encoder, given, engine.nudged(1, 2))
+    assert shades(ahead) == [200, 0]
+    assert all(band.work.began <= band.work.ended for band in ahead)
 
 
-def test_a_job_that_is_submitted_first_waits_for_the_nudge(encoder: Encoder, engine: Engine) -> None:
+def test_a_job_that_is_submitted_first_waits_for_all_it_was_nudged_for(encoder: Encoder, engine: Engine) -> None:
     async def scene() -> None:
-        waiting = asyncio.ensure_future(submitted(encoder, given, (engine.life, 1)))
+        waiting = asyncio.ensure_future(submitted(encoder, given, engine.nudged(1, 2)))
         assert await submitted(encoder, lambda _: "others go on") == "others go on"
-        assert not waiting.done()
-        engine.nudger.nudge(1, [engine.place(1, 90)])
-        assert [shade(file) for file in (await waiting).files] == [90]
+        for index, place in ((1, engine.place(1, 90)), (0, engine.place(2, 30))):
+            assert not waiting.done()
+            engine.nudger.nudge(1, index, place)
+            await submitted(encoder, given)
+        assert shades(await waiting) == [30, 90]
 
     asyncio.run(scene())
 
 
+def test_a_band_that_can_t_be_read_leaves_all_to_the_job(encoder: Encoder, engine: Engine) -> None:
+    engine.nudger.nudge(1, 0, engine.place(1, 90))
+    engine.nudger.nudge(1, 1, Place(1 << 40, 16, 24))
+    assert outcome(encoder, given, engine.nudged(1, 2)) is None
+
+
 def test_a_picture_that_can_t_be_read_is_left_to_its_job(encoder: Encoder, engine: Engine) -> None:
-    engine.nudger.nudge(1, [Place(1 << 40, 16, 24)])
-    assert outcome(encoder, given, (engine.life, 1)) is None
+    engine.nudger.nudge(1, 0, Place(1 << 40, 16, 24))
+    assert outcome(encoder, given, engine.nudged(1)) is None
 
 
 def test_an_engine_that_has_ended_is_not_listened_to(encoder: Encoder, engine: Engine) -> None:
     place = engine.place(1, 90)
     encoder.forget(engine.life)
-    engine.nudger.nudge(1, [place])
-    assert outcome(encoder, given, (engine.life, 1)) is None
+    engine.nudger.nudge(1, 0, place)
+    assert outcome(encoder, given, engine.nudged(1)) is None
 
 
 def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder, engine: Engine) -> None:
@@ -140,10 +153,10 @@ def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder,
     async def scene() -> None:
         place = engine.place(0, 90)
         for moment in range(many):
-            assert engine.nudger.nudge(moment, [place])
+            assert engine.nudger.nudge(moment, 0, place)
             await submitted(encoder, given)
-        found = await asyncio.gather(*(submitted(encoder, given, (engine.life, moment)) for moment in range(many)))
-        assert {shade(file) for ahead in found for file in ahead.files} == {90}
+        found = await asyncio.gather(*(submitted(encoder, given, engine.nudged(moment)) for moment in range(many)))
+        assert [shades(ahead) for ahead in found] == [[90]] * many
         assert not encoder.unasked
 
     asyncio.run(scene())
@@ -153,11 +166,11 @@ def test_what_was_encoded_for_an_engine_goes_with_it(encoder: Encoder, engine: E
     async def scene() -> None:
         place = engine.place(0, 90)
         for moment in range(10):
-            assert engine.nudger.nudge(moment, [place])
+            assert engine.nudger.nudge(moment, 0, place)
             await submitted(encoder, given)
         encoder.forget(engine.life)
         assert not encoder.unasked
-        engine.nudger.nudge(10, [place])
+        engine.nudger.nudge(10, 0, place)
         for _ in encoder.threads:
             await submitted(encoder, given)
         assert not encoder.unasked

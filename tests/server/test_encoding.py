@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from reactor_runtime.media import jpeg
+from reactor_runtime.media.bands import bands
 from reactor_runtime.seam.messages import Moment, Picture
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.server.encoded import Work
+from reactor_runtime.server.encoder import Band
 from reactor_runtime.server.encoding import encode, frames_of, jobs_of
 from reactor_runtime.server.ladder import RUNGS
+from tests.fakes import written
 
 LEFT, RIGHT = Picture("left", 3, -1, 8, 8), Picture("right", 4, -1, 8, 8)
 
@@ -20,10 +24,13 @@ def moment(*pictures: Picture) -> Moment:
     return Moment("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, pictures, ())
 
 
+LARGE = moment(Picture("video", 0, -1, 720, 1280))  # black, where it has not been encoded ahead
+
+
 def test_a_rung_is_a_quality_and_a_scale() -> None:
     memory = create_memory()
     pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
-    (offset,) = RingWriter(memory).write(0, [pixels])
+    (offset,) = written(RingWriter(memory), 0, [pixels])
     whole = moment(Picture("video", 0, offset, 400, 800))
     jobs = jobs_of(whole, lambda _: range(len(RUNGS)))
     assert [rungs for job in jobs for _, rungs in job.pictures] == [(0,), (1,), (2,), [3, 4, 5, 6]]
@@ -32,6 +39,25 @@ def test_a_rung_is_a_quality_and_a_scale() -> None:
     assert [jpeg.read_header(file).width for file in files] == [800, 800, 800, 400, 400, 400, 200]
     lengths = [len(file) for file in files]
     assert lengths == sorted(set(lengths), reverse=True)
+
+
+def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
+    (job,) = jobs_of(LARGE, lambda _: [0])
+    early = tuple(
+        Band(jpeg.encode(pixels[rows], quality=RUNGS[0].quality), Work(1.0, 2.0 + number, 7 + number))
+        for number, rows in enumerate(bands(720, 1280))
+    )
+    encoded = encode(LARGE, RingReader(-1), 0.0, (), job, early)
+    assert (encoded.began, encoded.ended, [work.thread for work in encoded.work]) == (1.0, 3.0, [7, 8])
+    assert np.array_equal(jpeg.decode(encoded.frames[0].data), jpeg.decode(jpeg.encode(pixels)))
+
+
+def test_with_a_band_missing_the_job_encodes_all_itself() -> None:
+    (job,) = jobs_of(LARGE, lambda _: [0])
+    grey = Band(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
+    encoded = encode(LARGE, RingReader(-1), 0.0, (), job, (grey,))
+    assert not jpeg.decode(encoded.frames[0].data).any()
 
 
 def test_a_picture_that_all_see_at_its_best_is_one_job() -> None:

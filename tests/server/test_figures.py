@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reactor_runtime.seam.messages import Moment, Picture
-from reactor_runtime.server.encoded import Encoded, EncodedFrame
+from reactor_runtime.server.encoded import Encoded, EncodedFrame, Work
 from reactor_runtime.server.figures import MOST_VALUES, OTHER, Figures, Histogram, Tally
 from reactor_runtime.server.outbox import Outbox
 from reactor_runtime.wire.messages import View
@@ -123,7 +123,7 @@ def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:
 def test_what_is_encoded_and_sent_is_counted_by_rung() -> None:
     figures, frame = Figures(), EncodedFrame("video", 0, b"", 0.1, 0, {3: b"", 5: b""})
     whole, smaller = EncodedFrame("video", 0, b"", 0.1), EncodedFrame("video", 0, b"", 0.1, 3, {5: b""})
-    figures.encoded([Encoded((whole,), (), 1.0, 1.5, 7), Encoded((smaller,), (), 1.25, 2.0, 8)])
+    figures.encoded([Encoded((whole,), (), (Work(1.0, 1.5, 7),)), Encoded((smaller,), (), (Work(1.25, 2.0, 8),))])
     assert figures.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
     assert (figures.encode_s.buckets()[-1], figures.encode_s.sum) == (("+Inf", 1), 1.0)
     outbox = Outbox(FakeClock(), figures)

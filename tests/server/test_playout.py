@@ -15,7 +15,7 @@ from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 from tests.engine.rig import frame
-from tests.fakes import FakeClock, HandEncoder, settle
+from tests.fakes import FakeClock, HandEncoder, settle, written
 
 
 class Theatre:
@@ -53,7 +53,7 @@ class Theatre:
 
     def put(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
         """Queue a frame that is due so many seconds after the start; `broken` ones can't be encoded."""
-        (offset,) = self.writer.write(number, [frame(number)])
+        (offset,) = written(self.writer, number, [frame(number)])
         picture = Picture("video", number, 1 << 40 if broken else offset, 2, 2)
         sounds = (Sound("audio", number, 0, 1, 6, 48000, 1000.0 + due),) if sound else ()
         moment = Moment(
@@ -72,7 +72,7 @@ class Theatre:
 
     def put_sound(self, number: int, due: float, *, at: float | None = None, interval_s: float = 0.5) -> None:
         """Queue a piece of sound that comes alone; `at` says when it begins, if not when it is due."""
-        (offset,) = self.writer.write(number, [np.zeros((1, 6), np.int16)])
+        (offset,) = written(self.writer, number, [np.zeros((1, 6), np.int16)])
         sound = Sound("audio", number, offset, 1, 6, 48_000, 1000.0 + (due if at is None else at))
         moment = Moment("s", number, 1000.0 + due, interval_s, self.clock.now(), 5, 3, 0.0, (), (sound,))
         self.playout.put(moment, self.reader, 1000.0)
@@ -322,11 +322,11 @@ async def test_a_flush_drops_sound_that_comes_alone(theatre: Theatre) -> None:
 
 
 async def test_a_moment_that_is_turned_away_takes_what_was_encoded_of_it_along(theatre: Theatre) -> None:
-    ahead = Moment("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (Picture("video", 4, 0, 2, 2),), (), nudged=True)
+    ahead = Moment("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (Picture("video", 4, 0, 2, 2),), (), nudges=1)
     theatre.playout.turn_away(ahead, theatre.reader)
     assert not theatre.credits
     theatre.encoder.run_all()
     assert theatre.credits == [Credit("gone", 4, 0.0)]
-    theatre.playout.turn_away(replace(ahead, number=5, nudged=False), theatre.reader)
+    theatre.playout.turn_away(replace(ahead, number=5, nudges=0), theatre.reader)
     assert theatre.credits[1:] == [Credit("gone", 5, 0.0)]
     assert not theatre.encoder.jobs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.seam.messages import Moment, Picture, Traced
-from reactor_runtime.server.encoded import Encoded, EncodedFrame
+from reactor_runtime.server.encoded import Encoded, EncodedFrame, Work
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.trace_events import Stages
 from tests.cli.command import reactor
@@ -41,8 +41,8 @@ BLOCKS = """
                 get_ctx().emit_block(np.zeros((4, 32, 48, 3), np.uint8))
                 time.sleep(0.02)
 """
-WHOLE = Encoded((EncodedFrame("video", 0, b"", 0.1),), (), 1.2, 1.3, thread=7)
-SMALLER = Encoded((EncodedFrame("video", 0, b"", 0.1, 3, {5: b""}),), (), 1.25, 1.35, thread=8)
+WHOLE = Encoded((EncodedFrame("video", 0, b"", 0.1),), (), (Work(1.2, 1.3, thread=7),))
+SMALLER = Encoded((EncodedFrame("video", 0, b"", 0.1, 3, {5: b""}),), (), (Work(1.25, 1.35, thread=8),))
 STAGES = Stages(arrived_at=1.1, jobs=(WHOLE,), ready_at=1.4, shown_at=1.6)
 
 Event = dict[str, Any]
