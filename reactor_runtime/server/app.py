@@ -63,7 +63,7 @@ def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: Ta
         hosts=Hosts(host, access.hosts),
         origins=Origins(access.origins),
         token=None if access.token is None else Token(access.token, port),
-        sockets=Crowd(access.per_address) if access.proxies else None,
+        crowd=Crowd(access.per_address) if access.proxies else None,
         root_path=access.root_path,
     )
     if not access.origins:

@@ -54,7 +54,7 @@ class Guard:
         hosts: Hosts,
         origins: Origins,
         token: Token | None = None,
-        sockets: Crowd | None = None,
+        crowd: Crowd | None = None,
         root_path: str = "",
     ) -> None:
         self._app = app
@@ -62,7 +62,7 @@ class Guard:
         self._hosts = hosts
         self._origins = origins
         self._token = token
-        self._sockets = sockets
+        self._crowd = crowd
         self._root_path = root_path
         self._door_page = DOOR_PAGE.read_text(encoding="utf-8")
 
@@ -78,10 +78,8 @@ class Guard:
             await self._refuse(refusal, request, scope, receive, send)
         elif scope["path"] == self._root_path != "":
             await RedirectResponse(f"{self._root_path}/")(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._serve_socket(scope, receive, send)
         else:
-            await self._app(scope, receive, self._remembering(request, send))
+            await self._serve(request, scope, receive, send)
 
     def _enter_root(self, scope: Scope) -> None:
         """Say in the scope where we are mounted, whether or not the proxy left that in the path."""
@@ -126,23 +124,27 @@ class Guard:
             return HTMLResponse(text, 401, headers=NO_STORE)
         return _plain(refusal)
 
-    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count a socket by its client's address, which for those that come through a proxy is known only here."""
+    async def _serve(self, request: HTTPConnection, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count who is being served by its address, which is known only here where it comes through a proxy."""
+        if self._crowd is None:
+            await self._app(scope, receive, self._remembering(request, send))
+            return
         address = scope["client"][0] if scope.get("client") else ""
         who = object()
-        if self._sockets is not None and not self._sockets.enter(address, who):
+        if not self._crowd.enter(address, who):
             refusal = Refusal(429, CloseCode.FULL, "too many connections from this address")
-            await _refuse_socket(refusal, WebSocket(scope, receive, send))
+            await self._refuse(refusal, request, scope, receive, send)
             return
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._remembering(request, send))
         finally:
-            if self._sockets is not None:
-                self._sockets.leave(address, who)
+            self._crowd.leave(address, who)
 
     def _remembering(self, request: HTTPConnection, send: Send) -> Send:
         """Have the answer to a page that was opened with the token carry the cookie."""
-        if self._token is None or token.QUERY not in request.query_params or not request.scope["state"]["known"]:
+        if self._token is None or request.scope["type"] == "websocket":
+            return send
+        if token.QUERY not in request.query_params or not request.scope["state"]["known"]:
             return send
         cookie = Response()
         self._token.remember(cookie, request)

@@ -16,6 +16,7 @@ from tests.server.bare import MODEL, SECRET
 from tests.server.client import Client
 from tests.server.proxy import Proxy
 from tests.server.running import RunningServer, serving, write_project
+from tests.server.stream import asked
 from tests.timeouts import TIMEOUT_S
 
 OPTIONS = ("--root-path", "/demo", "--forwarded-allow-ips", "127.0.0.1", "--max-per-address", "2", "--token", SECRET)
@@ -64,6 +65,17 @@ async def test_clients_behind_the_proxy_are_limited_each_for_itself(behind: Runn
                 await connect(url)
             async with connect(elsewhere) as socket:
                 await Client(socket).data("reactor.welcome")
+
+
+async def test_streams_and_sockets_of_an_address_are_counted_together(behind: RunningServer) -> None:
+    path = f"/demo/stream/main_video.mjpg?token={SECRET}"
+    async with (
+        Proxy(behind.port, "/demo", True, "192.0.2.10").running() as port,
+        asked(port, path) as stream,
+        connect(f"ws://127.0.0.1:{port}/demo/ws?role=viewer&token={SECRET}"),
+        asked(port, path) as refused,
+    ):
+        assert (stream.status, refused.status) == (200, 429)
 
 
 async def test_nobody_else_s_word_is_taken(tmp_path: Path) -> None:

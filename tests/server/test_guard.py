@@ -28,7 +28,7 @@ async def _tell(request: Request) -> Response:
 
 
 def door(
-    *, token: bool = True, origins: tuple[str, ...] = (), root_path: str = "", sockets: Crowd | None = None
+    *, token: bool = True, origins: tuple[str, ...] = (), root_path: str = "", crowd: Crowd | None = None
 ) -> Guard:
     """Make a guard whose application answers any path, but for the page's with text."""
     app = Starlette(
@@ -43,7 +43,7 @@ def door(
         hosts=Hosts("127.0.0.1", machine="box"),
         origins=Origins(origins),
         token=Token(SECRET, 8080) if token else None,
-        sockets=sockets,
+        crowd=crowd,
         root_path=root_path,
     )
 
@@ -222,10 +222,15 @@ async def test_a_socket_is_refused_before_its_handshake_where_possible(
     assert without.sent[1]["code"] == code
 
 
-async def test_sockets_through_a_proxy_are_counted_by_their_client() -> None:
-    sockets = Crowd(1)
+async def test_who_comes_through_a_proxy_is_counted_by_address_while_being_served() -> None:
+    crowd = Crowd(1)
     asked = Socket(("x-reactor-token", SECRET))
-    assert sockets.enter("192.0.2.1", "somebody else of that address")
-    await door(sockets=sockets)(asked.scope, asked.receive, asked.send)
+    assert crowd.enter("192.0.2.1", "somebody else of that address")
+    await door(crowd=crowd)(asked.scope, asked.receive, asked.send)
     assert asked.sent[0]["status"] == 429
-    assert len(sockets) == 1
+    transport = httpx.ASGITransport(door(crowd=crowd), client=("192.0.2.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        assert (await client.get("/health")).status_code == 429
+        crowd.leave("192.0.2.1", "somebody else of that address")
+        assert (await client.get("/health")).status_code == 200
+    assert len(crowd) == 0
