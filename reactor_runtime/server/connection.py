@@ -44,7 +44,8 @@ class Connection:
 
     With `watches` it sees the sessions of others while it waits for its own; what comes is else of its own alone.
     `given_up` is set when the client reads too little to be told that it is over, `gone` when its socket is served no
-    more. A client with `only` is shown that for good, and told nothing: it understands frames alone.
+    more. A client with `only` is shown that for good, and told nothing: it understands frames alone. One that
+    `keeps_first_size`, as recorders do, gets none that was made smaller for others.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Connection:
         *,
         watches: bool = False,
         only: View | None = None,
+        keeps_first_size: bool = False,
     ) -> None:
         self.figures = figures or Figures()
         self.id = f"c-{secrets.token_hex(4)}"
@@ -69,6 +71,7 @@ class Connection:
         self.view = only or View()
         self.outbox.set_view(self.view)
         self.hears = only is None
+        self._keeps_first_size = keeps_first_size
         self.catch_up: Callable[[], None] = lambda: None  # gives it first what everybody has been told before
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
@@ -78,8 +81,8 @@ class Connection:
         self._rates = _Rates(clock.now())
 
     def takes(self, frame: EncodedFrame) -> bool:
-        """Spare a client that understands frames alone those made before it came, for others, in a smaller size."""
-        return self.hears or RUNGS[frame.rung].scale == 1
+        """Tell whether a client may be sent a frame, which may have been made before it came, for others."""
+        return not self._keeps_first_size or RUNGS[frame.rung].scale == 1
 
     def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""

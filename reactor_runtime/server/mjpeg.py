@@ -8,15 +8,20 @@ MEDIA_TYPE = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
 _HEAD = b"--frame\r\nContent-Type: image/jpeg\r\n"
 
 
+def is_painted(accept: str) -> bool:
+    """Tell a browser, which paints each frame in whatever size it has, from players and recorders."""
+    return "image/" in accept
+
+
 class Parts:
     """Write the parts so that this client shows each frame when it has come, not when the next one comes.
 
     A browser shows a part when it has read the headers of the next, so those are sent along; that leaves no place for a
-    length, without which players built on FFmpeg wait for the next part. `Accept` tells the two apart.
+    length, without which players built on FFmpeg wait for the next part. `is_painted` tells the two apart.
     """
 
-    def __init__(self, accept: str) -> None:
-        self._headers_ahead = "image/" in accept
+    def __init__(self, *, painted: bool) -> None:
+        self._headers_ahead = painted
 
     @property
     def opening(self) -> bytes:

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.lobby import Lobby
-from reactor_runtime.server.mjpeg import MEDIA_TYPE, Parts
+from reactor_runtime.server.mjpeg import MEDIA_TYPE, Parts, is_painted
 from reactor_runtime.server.sender import Sender
 from reactor_runtime.server.streaming import FrameStream
 from reactor_runtime.server.websocket import House, attend
@@ -73,14 +73,15 @@ class _Streams:
             del head.headers["Content-Length"]
             return head
         address = request.client.host if request.client is not None else "unknown"
-        viewer = Connection(Role.VIEWER, address, self._house.clock, self._house.lobby.rules.figures, only=view)
+        figures, painted = self._house.lobby.rules.figures, _is_painted(request)
+        viewer = Connection(Role.VIEWER, address, self._house.clock, figures, only=view, keeps_first_size=not painted)
         self._house.lobby.attach(viewer, session=session)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
         return viewer
 
     async def _show(self, viewer: Connection, request: Request, send: Send) -> None:
-        parts = Parts(request.headers.get("accept", ""))
+        parts = Parts(painted=_is_painted(request))
         stream = FrameStream(request.scope, parts)
         ended = False
 
@@ -97,6 +98,10 @@ class _Streams:
         if not ended:
             stream.abort()
             await send(END)  # or uvicorn would complain of a response without its end
+
+
+def _is_painted(request: Request) -> bool:
+    return is_painted(request.headers.get("accept", ""))
 
 
 async def _departure(request: Request) -> None:

@@ -143,13 +143,16 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
     assert await told(connection) == []
 
 
-@pytest.mark.parametrize(("rung", "seen_by_streams"), [(0, [1]), (2, [1]), (3, [])])
-async def test_a_stream_over_http_is_never_sent_a_smaller_picture(rung: int, seen_by_streams: list[int]) -> None:
+@pytest.mark.parametrize(("rung", "seen_by_recorder"), [(0, [1]), (2, [1]), (3, [])])
+async def test_a_recorder_is_never_sent_a_smaller_picture_and_a_browser_at_once(
+    rung: int, seen_by_recorder: list[int]
+) -> None:
     audience = Audience()
     audience.show(replace(frame(1), rung=rung))
-    stream = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("left",)))
-    socket = Connection(Role.VIEWER, "127.0.0.1", FakeClock())
-    for connection, expected in ((stream, seen_by_streams), (socket, [1])):
+    only = View(tracks=("left",))
+    recorder = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, keeps_first_size=True)
+    browser = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=only)
+    for connection, expected in ((recorder, seen_by_recorder), (browser, [1])):
         audience.join(connection)
         assert [seq for _, seq, _ in await seen(connection)] == expected
         audience.show(replace(frame(1), rung=rung))

@@ -81,8 +81,8 @@ def wire(protocol: StreamingHttp) -> Wire:
     return protocol.transport
 
 
-def stream(protocol: StreamingHttp, version: str = "1.1", accept: str = "*/*") -> FrameStream:
-    return FrameStream({"state": protocol.app_state, "http_version": version}, Parts(accept))
+def stream(protocol: StreamingHttp, version: str = "1.1", *, painted: bool = False) -> FrameStream:
+    return FrameStream({"state": protocol.app_state, "http_version": version}, Parts(painted=painted))
 
 
 def test_the_application_finds_its_protocol(protocol: StreamingHttp) -> None:
@@ -123,7 +123,7 @@ def test_a_frame_is_one_chunk_with_a_part_in_it(protocol: StreamingHttp) -> None
 
 
 def test_an_old_client_gets_no_chunks(protocol: StreamingHttp) -> None:
-    stream(protocol, "1.0", "text/html,image/*").post(b"jpeg")
+    stream(protocol, "1.0", painted=True).post(b"jpeg")
     assert wire(protocol).written == b"jpeg\r\n--frame\r\nContent-Type: image/jpeg\r\n\r\n"
 
 
