@@ -100,7 +100,7 @@ class Figures:
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.trace = trace
-        self.sessions = Tally("left", "finished", "turn_over", "idle", "model_error", "model_died")
+        self.sessions = Tally("left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping")
         self.frames = Frames()
         self.skipped = Tally("socket", "window", "rate", "crowd")
         self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")

@@ -29,6 +29,7 @@ ENDINGS = {
     TurnEnd.LEFT: "the controller has gone",
     TurnEnd.TIME: "the turn is over: others wait",
     TurnEnd.IDLE: "the controller gave no sign of being there",
+    TurnEnd.STOPPING: "the server is stopping",
 }
 
 
@@ -172,6 +173,11 @@ class Hall:
             self.failed_in_a_row += 1
             self._end(self.session, "model_died", f"the model's process {how}; it is started again")
         self._usher.hall_lost()
+
+    def close(self) -> None:
+        """End the session that the model has not let go of before the server's end."""
+        if self.session is not None:
+            self._end(self.session, TurnEnd.STOPPING, ENDINGS[TurnEnd.STOPPING])
 
     def tell_statistics(self, now: float) -> None:
         """Tell everyone who sees the session the figures of the model and its own."""

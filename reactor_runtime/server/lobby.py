@@ -14,9 +14,12 @@ from reactor_runtime.server.hall import Engine, Hall, Rules
 from reactor_runtime.server.halls import Halls
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.session import SessionPhase
+from reactor_runtime.server.turn import TurnEnd
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
+
+STOPPING = "the server is stopping"
 
 
 class Lobby:
@@ -145,10 +148,26 @@ def line_changed(lobby: Lobby) -> None:
         session.turn.others_wait(rank < length - stopping)
 
 
-def close(lobby: Lobby, reason: str, message: str, code: CloseCode) -> None:
-    """Tell every client why it is over, and close every socket."""
-    phase = {"phase": "failed"} if code is CloseCode.MODEL_FAILED else {"phase": "ended", "reason": reason}
-    for connection in lobby.everyone():
+def close(lobby: Lobby) -> None:
+    """Let in nobody any more, tell every client that the server is stopping, and end every session."""
+    _close_all(lobby, {"phase": "ended", "reason": TurnEnd.STOPPING}, STOPPING, CloseCode.SERVER_STOPPING)
+    for hall in lobby.halls:
+        if hall.session is not None:
+            hall.session.stop(TurnEnd.STOPPING)
+
+
+def fail(lobby: Lobby, message: str) -> None:
+    """Let in nobody any more, and tell every client why the model can't be served."""
+    _close_all(lobby, {"phase": "failed"}, message, CloseCode.MODEL_FAILED)
+
+
+def _close_all(lobby: Lobby, phase: dict[str, Any], message: str, code: CloseCode) -> None:
+    """Empty the line as well: a session that ends from here on is followed by no other."""
+    lobby.stops_at = lobby.rules.clock.now()
+    everyone = lobby.everyone()
+    while lobby.line.next() is not None:
+        pass
+    for connection in everyone:
         connection.tell("reactor.session", {**phase, "message": message})
         connection.close(code, message)
 
@@ -178,6 +197,5 @@ def _stopping(lobby: Lobby) -> dict[str, Any]:
 
 
 def _send_away(connection: Connection) -> None:
-    message = "the server is stopping"
-    connection.tell("reactor.session", {"phase": "ended", "reason": "server_stopping", "message": message})
-    connection.close(CloseCode.SERVER_STOPPING, message)
+    connection.tell("reactor.session", {"phase": "ended", "reason": TurnEnd.STOPPING, "message": STOPPING})
+    connection.close(CloseCode.SERVER_STOPPING, STOPPING)

@@ -36,7 +36,7 @@ from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Hall, Rules
 from reactor_runtime.server.http import http_routes
 from reactor_runtime.server.intake import Intake
-from reactor_runtime.server.lobby import Lobby, close, drain
+from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.trace import Trace
@@ -44,7 +44,6 @@ from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.server.uploads import Uploads
 from reactor_runtime.server.watch import watch_routes
 from reactor_runtime.server.websocket import House, serve_socket
-from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -180,6 +179,8 @@ class Service:
             await asyncio.wait([http, engines, stop, *others], return_when=asyncio.FIRST_COMPLETED)
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
             await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
+            for hall in self._lobby.halls:
+                hall.close()
             for task in (stop, engines, *others):
                 task.cancel()
             ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
@@ -261,12 +262,12 @@ class Service:
     async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
-            close(self._lobby, "server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
+            close(self._lobby)
         else:
             message = "the model can't be served; the log says why"
             if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
-            close(self._lobby, "failed", message, CloseCode.MODEL_FAILED)
+            fail(self._lobby, message)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_S):
                 for connection in tuple(self._connections):

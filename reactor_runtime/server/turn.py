@@ -38,6 +38,7 @@ class TurnEnd(StrEnum):
     LEFT = "left"
     TIME = "turn_over"
     IDLE = "idle"
+    STOPPING = "server_stopping"
 
 
 class TurnNotice(StrEnum):

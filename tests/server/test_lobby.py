@@ -301,12 +301,30 @@ async def test_statistics_are_each_client_s_own(house: House) -> None:
 async def test_everyone_is_told_when_the_server_stops(house: House) -> None:
     everyone = [house.come(), house.come(), house.come(Role.VIEWER)]
     house.begin()
-    close(house.lobby, "server_stopping", "the server is stopping", CloseCode.SERVER_STOPPING)
-    close(house.lobby, "server_stopping", "again", CloseCode.SERVER_STOPPING)
+    close(house.lobby)
+    close(house.lobby)
+    everyone.append(house.come())
     for connection in everyone:
         assert (await told(connection))[-1][1]["reason"] == "server_stopping"
         assert connection.closing is not None
         assert (connection.closing.code, connection.closing.reason) == (1001, "the server is stopping")
+
+
+@pytest.mark.parametrize("lets_go", [True, False])
+def test_a_session_that_the_server_s_stop_ends_is_counted_as_such_and_nobody_follows(
+    house: House, lets_go: bool
+) -> None:
+    controller, _ = house.come(), house.come()
+    session = house.begin()
+    close(house.lobby)
+    house.lobby.detach(controller)
+    assert house.engine.of(seam.StopSession) == [seam.StopSession(session)]
+    if lets_go:
+        house.end()
+    house.hall.close()
+    sessions = house.lobby.rules.figures.sessions.counts
+    assert (sessions["server_stopping"], sum(sessions.values())) == (1, 1)
+    assert house.hall.session is None
 
 
 async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(house: House) -> None:

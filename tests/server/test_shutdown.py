@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -62,6 +63,7 @@ async def test_ctrl_c_in_a_session_tells_everyone_and_lets_the_model_finish(tmp_
         assert server.ended() == 0
         assert "the generator is closed" in server.log
         assert "goodbye" in server.log
+        assert re.search(r"session ended id=s-\w+ reason=server_stopping", server.log)
         assert "Traceback" not in server.log
 
 
