@@ -28,8 +28,9 @@ class Trace:
     """Write what it is told to a file, on a thread, five times a second; the recording belongs to the server's loop.
 
     At most 20,000 records wait; what comes on top is lost, and the file says how much. At 256 MiB the file becomes
-    `FILE.1`, in place of the one before, and a new one begins. A file that is cut off is valid but for its last `]`.
-    Raises UsageError when the file can't be written; when that happens later, the trace ends there and the log says so.
+    `FILE.1`, in place of the one before, and a new one begins, which names whoever occurs in it. A file that is cut off
+    is valid but for its last `]`. Raises UsageError when the file can't be written; when that happens later, the trace
+    ends there and the log says so.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Trace:
             self._waiting = deque(maxlen=0)
 
     def _begin(self) -> None:
-        first, *others = self._names.known
+        first, *others = self._names.begin()
         self._write(b"[\n" + to_text(first) + _texts(others))
 
     def _end(self) -> None:

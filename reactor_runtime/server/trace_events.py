@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from reactor_runtime.server.encoded import Encoded
 from reactor_runtime.wire.media_header import detach
 
 FIRST_LANE = 1 << 22  # above the ids that Linux gives threads
+MOST_LANES = 1000  # remembered: who comes again after so many others is named again
 
 Event = dict[str, Any]
 
@@ -68,28 +70,37 @@ def us(seconds: float) -> float:
 
 
 class Names:
-    """Name processes and lanes, once each; `known` is what a file that begins later has to say first."""
+    """Name processes and lanes, each once a file; of the lanes of many clients the 1,000 last used are remembered."""
 
     def __init__(self) -> None:
         self.server = os.getpid()
-        self.known = [
+        self._numbers = itertools.count(FIRST_LANE)
+        self._lanes: OrderedDict[tuple[int, str], int] = OrderedDict()  # the one not used for longest comes first
+        self._processes: set[int] = set()
+
+    def begin(self) -> list[Event]:
+        """Give what a new file says first; all else is named anew where it occurs."""
+        self._lanes.clear()
+        self._processes = {self.server}
+        return [
             _name("process_name", self.server, self.server, "server"),
             _name("thread_name", self.server, self.server, "event loop"),
         ]
-        self._numbers = itertools.count(FIRST_LANE)
-        self._lanes: dict[tuple[int, str], int] = {}
 
     def lane(self, process: int, name: str, thread: int | None = None, engine: str = "") -> tuple[int, list[Event]]:
         """Give a lane's number, that of its `thread` where it is one, and the events that name it if it is new."""
         found = self._lanes.get((process, name))
         if found is not None:
+            self._lanes.move_to_end((process, name))
             return found, []
         number = self._lanes[process, name] = next(self._numbers) if thread is None else thread
+        if len(self._lanes) > MOST_LANES:
+            self._lanes.popitem(last=False)
         events = [_name("thread_name", process, number, name)]
-        if not any(known["pid"] == process for known in self.known):
+        if process not in self._processes:
+            self._processes.add(process)
             title = f"model, engine {engine}" if engine else "model"
             events.insert(0, _name("process_name", process, process, title))
-        self.known += events
         return number, events
 
     def lost(self, count: int) -> Event:

@@ -13,7 +13,7 @@ import pytest
 from reactor_runtime.seam.messages import Moment, Picture, Traced
 from reactor_runtime.server.encoded import Encoded, EncodedFrame, Work
 from reactor_runtime.server.trace import Trace
-from reactor_runtime.server.trace_events import Stages
+from reactor_runtime.server.trace_events import MOST_LANES, Names, Stages
 from tests.cli.command import reactor
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
@@ -177,7 +177,31 @@ def test_a_file_that_is_full_becomes_the_one_before(tmp_path: Path) -> None:
     assert [event["id"] for event in before if event["ph"] == "b" and event["name"] == "frame"] == [
         f"s.{number}" for number in range(5)
     ]
-    assert lanes(after) == lanes(before)
+    assert (os.getpid(), 7) in lanes(before)
+    assert list(lanes(after).values()) == ["event loop"]
+
+
+def test_a_new_file_names_again_whoever_occurs_in_it() -> None:
+    names = Names()
+    names.begin()
+    number, named = names.lane(4711, "model", 4711)
+    assert [event["name"] for event in named] == ["process_name", "thread_name"]
+    assert names.lane(4711, "model", 4711) == (number, [])
+    names.begin()
+    assert names.lane(4711, "model", 4711) == (number, named)
+
+
+def test_of_clients_without_end_those_are_remembered_that_were_used_last() -> None:
+    names = Names()
+    names.begin()
+    first, other = (names.lane(names.server, f"client {name}")[0] for name in ("first", "other"))
+    for number in range(MOST_LANES - 1):
+        names.lane(names.server, f"client {number}")
+        names.lane(names.server, "client first")
+    assert names.lane(names.server, "client first") == (first, [])
+    again, named = names.lane(names.server, "client other")
+    assert again != other
+    assert [event["args"]["name"] for event in named] == ["client other"]
 
 
 def test_each_job_of_an_encoding_is_told_with_its_rungs(tmp_path: Path) -> None:
