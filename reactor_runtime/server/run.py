@@ -176,6 +176,7 @@ class Service:
             engines = asyncio.create_task(self._engines.run())
             others = [asyncio.create_task(work) for work in (self._tick(), self._drained())]
             stop = asyncio.create_task(self._stop.wait())
+            cleaning = asyncio.create_task(asyncio.to_thread(self._uploads.clean))
             await asyncio.wait([http, engines, stop, *others], return_when=asyncio.FIRST_COMPLETED)
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
             await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
@@ -183,7 +184,7 @@ class Service:
                 hall.close()
             for task in (stop, engines, *others):
                 task.cancel()
-            ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
+            ended = await asyncio.gather(http, stop, engines, cleaning, *others, return_exceptions=True)
         await self._uploads.aclose()
         await asyncio.to_thread(self._encoder.close)
         self._clock.close()

@@ -6,17 +6,21 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
+from reactor_runtime.server.folder import TemporaryFolder
+
 MOST_IN_MEMORY_BYTES = 1 << 20
 
 
 class Spool:
     """Take a file piece by piece; disks are slow, so they are written in other threads, 1 MiB at a time.
 
-    Call `discard` at the end, whatever became of it: a file that nobody took is removed by that.
+    The file lies at `path`, below `folder`. Call `discard` at the end, whatever became of it: a file that nobody took
+    is removed by that.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, folder: TemporaryFolder, path: Path) -> None:
         self.size_bytes = 0
+        self._folder = folder
         self._path = path
         self._file: BinaryIO | None = None
         self._buffer = bytearray()
@@ -45,7 +49,8 @@ class Spool:
 
     def _write(self) -> None:
         if self._file is None:
-            self._path.parent.mkdir(0o700, parents=True, exist_ok=True)  # below a directory that is everybody's
+            self._folder.make()
+            self._path.parent.mkdir(0o700, exist_ok=True)
             self._file = self._path.open("xb")
         self._file.write(self._buffer)
         self._buffer.clear()

@@ -7,7 +7,6 @@ import logging
 import re
 import secrets
 import shutil
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from reactor_runtime.seam import messages as seam
+from reactor_runtime.server.folder import TemporaryFolder
 from reactor_runtime.server.hall import Engine
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.session import Session, SessionPhase
@@ -51,17 +51,21 @@ class Uploads:
         self._lobby = lobby
         self._coming: Counter[str] = Counter()  # by session, so that none waits for the files of another
         self._cleaning: dict[str, asyncio.Task[None]] = {}
-        self._directory = Path(tempfile.gettempdir()) / f"reactor-{secrets.token_hex(8)}"
+        self._folder = TemporaryFolder()
 
     def route(self) -> Route:
         return Route("/uploads", self._post, methods=["POST"])
+
+    def clean(self) -> None:
+        """Remove what servers have left that were killed; blocks."""
+        self._folder.remove_abandoned()
 
     async def aclose(self) -> None:
         """Leave nothing behind."""
         for task in self._cleaning.values():
             task.cancel()
         await asyncio.gather(*self._cleaning.values(), return_exceptions=True)
-        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+        await asyncio.to_thread(self._folder.remove)
 
     async def _post(self, request: Request) -> Response:
         try:
@@ -90,7 +94,7 @@ class Uploads:
         """Receive a file whole and hand it on; returns its id."""
         _check_size(int(request.headers.get("content-length", "0")))
         id = f"u-{secrets.token_hex(8)}"
-        spool = Spool(self._directory_of(session) / id)
+        spool = Spool(self._folder, self._directory_of(session) / id)
         taken = False
         try:
             await self._receive(request, session, spool)
@@ -112,7 +116,7 @@ class Uploads:
 
     def _directory_of(self, session: Session) -> Path:
         """Name the directory of a session's files, and see to it that it goes with the session."""
-        directory = self._directory / session.id
+        directory = self._folder.path / session.id
         if session.id not in self._cleaning:
             task = self._cleaning[session.id] = asyncio.create_task(_remove_after(session.over, directory))
             task.add_done_callback(lambda _: self._cleaning.pop(session.id, None))

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.server.client import Client, client, controlling
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 SMALL = b"small but mine"
@@ -216,3 +216,21 @@ async def test_a_crash_of_the_model_ends_the_key_and_the_next_session_has_its_ow
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         assert post(server, LARGE, key=key_of(controller))[0] == 201
+
+
+async def test_the_next_server_removes_the_files_of_one_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    monkeypatch.setenv("TMPDIR", str(spool))
+    with started(write_project(tmp_path / "first", MODEL)) as killed:
+        killed.wait_for("ready in")
+        async with controlling(killed.url) as controller:
+            assert post(killed, LARGE, key=key_of(controller))[0] == 201
+            killed.process.kill()
+            await controller.closed()
+    (abandoned,) = spool.iterdir()
+    with serving(write_project(tmp_path / "second", MODEL)) as following:
+        following.wait_for(f"removed what a server that was killed has left folder={abandoned}")
+        assert list(spool.iterdir()) == []
