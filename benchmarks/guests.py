@@ -26,7 +26,8 @@ Guest = Callable[["Guests"], Awaitable[None]]
 class Guests:
     """What those who come share: where to, what chance has for them, and how often each sort came and was served.
 
-    With `doom`, the next who controls the model makes it fail in that way.
+    With `doom` for an engine, the next who controls its model makes it fail in that way. Those who watch are spread
+    over the sessions that are `played`.
     """
 
     def __init__(self, port: int, seed: int) -> None:
@@ -35,7 +36,8 @@ class Guests:
         self.came: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.frames = 0
-        self.doom = ""
+        self.doom: dict[int, str] = {}
+        self.played: list[str] = []
         self._camera = _picture()
 
     async def come(self, sorts: dict[Guest, int], until: float) -> None:
@@ -97,10 +99,21 @@ class Guests:
 
     async def play(self, socket: ClientConnection, welcome: dict[str, Any]) -> None:
         """Do what controllers do."""
-        if self.doom:
-            how, self.doom = self.doom, ""
-            await socket.send(json.dumps({"type": "crash", "data": {"how": how}}))
-            await self.watch(socket, PATIENCE_S, acknowledge=True)
+        self.played.append(welcome["session"])
+        try:
+            if self.doom and (how := self.doom.pop(await self._engine_of(welcome["session"]), "")):
+                await socket.send(json.dumps({"type": "crash", "data": {"how": how}}))
+                await self.watch(socket, PATIENCE_S, acknowledge=True)
+            await self._use(socket, welcome)
+        finally:
+            self.played.remove(welcome["session"])
+
+    @property
+    def seen(self) -> str:
+        """What to say in a query to see one of the sessions, which may be over by then."""
+        return f"session={self.random.choice(self.played)}" if self.played else ""
+
+    async def _use(self, socket: ClientConnection, welcome: dict[str, Any]) -> None:
         for step in range(self.random.randint(1, 12)):
             await socket.send(json.dumps({"type": "set_level", "data": {"level": step * 20}, "id": step}))
             await socket.send(self._camera)
@@ -108,6 +121,12 @@ class Guests:
                 upload = await self.upload(welcome["upload_key"], self.random.choice((100, 300_000, 3_000_000)))
                 await socket.send(json.dumps({"type": "take", "data": {"file": {"upload": upload}}}))
             await self.watch(socket, self.random.uniform(0.05, 0.3), acknowledge=True)
+
+    async def _engine_of(self, session: str) -> int:
+        async with self.asked(f"GET /health HTTP/1.1\nHost: {HOST}\nConnection: close\n\n") as (reader, _):
+            answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        engines = json.loads(answer.partition(b"\r\n\r\n")[2])["engines"]
+        return next((number for number, engine in enumerate(engines) if engine["session"] == session), -1)
 
     async def upload(self, key: str, size: int, *, complete: bool = True) -> str:
         request = f"POST /uploads?key={key}&name=a.bin HTTP/1.1\nHost: {HOST}\nContent-Length: {size}\n\n"
@@ -149,19 +168,22 @@ async def returning_controller(guests: Guests) -> None:
 
 
 async def viewer(guests: Guests) -> None:
-    async with guests.socket("role=viewer") as socket:
+    async with guests.socket(f"role=viewer&{guests.seen}") as socket:
         await guests.watch(socket, guests.random.uniform(0, 5), acknowledge=guests.random.random() < 0.7)
 
 
 async def never_reading_viewer(guests: Guests) -> None:
-    request = "GET /ws?role=viewer HTTP/1.1\nHost: 127.0.0.1\nUpgrade: websocket\nConnection: Upgrade\n"
+    request = f"GET /ws?role=viewer&{guests.seen} HTTP/1.1\nHost: 127.0.0.1\nUpgrade: websocket\nConnection: Upgrade\n"
     async with guests.asked(f"{request}Sec-WebSocket-Version: 13\nSec-WebSocket-Key: {'A' * 22}==\n\n") as (_, writer):
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # a reading transport has it
         await asyncio.sleep(guests.random.uniform(1, 40))
 
 
 async def stream_watcher(guests: Guests) -> None:
-    async with guests.asked("GET /stream/main_video.mjpg?fps=10 HTTP/1.1\nHost: localhost\n\n") as (reader, _):
+    async with guests.asked(f"GET /stream/main_video.mjpg?fps=10&{guests.seen} HTTP/1.1\nHost: localhost\n\n") as (
+        reader,
+        _,
+    ):
         pause_s = guests.random.choice((0.0, 0.05))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(guests.random.uniform(0, 5)):
@@ -185,7 +207,7 @@ async def babbler(guests: Guests) -> None:
 
 
 async def nonsense_viewer(guests: Guests) -> None:
-    async with guests.socket("role=viewer") as socket:
+    async with guests.socket(f"role=viewer&{guests.seen}") as socket:
         for _ in range(20):
             await socket.send(guests.random.choice(("{", "[]", "null", '{"type":"x"}', b"\xff\xd8", b"RIFF")))
         await guests.watch(socket, 0.5, acknowledge=False)

@@ -1,25 +1,28 @@
 """`python -m benchmarks.hostile`: thousands of hostile messages, sent as controller and as viewer; nothing may happen.
 
-Half of them come from a controller, half from viewers while a controller watches its stream. Prints what came of them;
-fails when one with an id isn't answered, a frame is missing or late, something has grown, or a traceback is logged.
-Run it on an otherwise idle machine.
+Half of them come from controllers, one for each session, half from viewers while a controller watches each stream.
+Prints what came of them; fails when one with an id isn't answered, a frame is missing or late, something has grown, or
+a traceback is logged. Run it on an otherwise idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.watched import resident_mib
 from tests.hostile.grammar import hostile
 from tests.hostile.siege import MODEL, Siege, Stream, besiege, watching
-from tests.processes import descriptors
-from tests.server.running import RunningServer, serving, write_project
+from tests.processes import children, descriptors
+from tests.server.running import RunningServer, listening, write_project
 
 ROUNDS = 10
 QUIET_S = 1.5  # of each round, for comparison: the machine has other things to do as well
@@ -33,10 +36,17 @@ MOST_LATER_S = 0.1
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="how many messages in all (10000)")
+    parser.add_argument("--sessions", type=int, default=1, help="how many engines (1)")
     parser.add_argument("--seed", type=int, default=1, help="of what chance has (1)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, serving(write_project(Path(name), MODEL)) as server:
-        faults = asyncio.run(_run(server, arguments.count, arguments.seed))
+    count, sessions, seed = arguments.count, arguments.sessions, arguments.seed
+    with (
+        tempfile.TemporaryDirectory() as name,
+        listening(write_project(Path(name), MODEL), "--sessions", str(sessions)) as server,
+    ):
+        server.wait_for(rf"^ready ({sessions} of {sessions} )?in")
+        faults = asyncio.run(_run(server, count, sessions, seed))
+        server.stop()
         faults += ["a traceback in the log"] if "Traceback" in server.log else []
     for fault in faults:
         _say(f"FAULT {fault}")
@@ -44,43 +54,82 @@ def main() -> int:
     return bool(faults)
 
 
-async def _run(server: RunningServer, count: int, seed: int) -> list[str]:
+async def _run(server: RunningServer, count: int, sessions: int, seed: int) -> list[str]:
     """Send the messages in rounds; what is held after the second is what there may be after the last."""
     sieges: list[Siege] = []
     quiet: list[Stream] = []
     streams: list[Stream] = []
-    engine = server.engine
-    held: list[tuple[float, float, int, int]] = []
-    _say(f"{'messages':>10}{'server MiB':>13}{'engine MiB':>13}{'descriptors':>13}{'of engine':>13}")
+    engines = sorted(children(server.process.pid))
+    held: list[Held] = []
+    _say(f"{'messages':>10}{'server MiB':>13}{'engines MiB':>13}{'descriptors':>13}{'of engines':>13}")
     for number in range(ROUNDS):
         messages = hostile(count // ROUNDS, seed * ROUNDS + number)
         half = len(messages) // 2
-        sieges.append(await besiege(server.url, "controller", messages[:half], within_s=PATIENCE_S))
-        async with watching(server.url) as stream:
+        parts = [messages[start:half:sessions] for start in range(sessions)]
+        sieges += await asyncio.gather(
+            *(besiege(server.url, "controller", part, within_s=PATIENCE_S) for part in parts)
+        )
+        async with _all_watched(server, sessions) as watched:
             await asyncio.sleep(QUIET_S)
-        quiet.append(stream)
+        quiet += watched
+        async with _all_watched(server, sessions) as watched:
+            sieges += await _besiege_as_viewers(server, messages[half:], watched)
+        streams += watched
         await asyncio.to_thread(server.wait_for_health, "ready")
-        async with watching(server.url) as stream:
-            parts = [messages[half + start :: VIEWERS] for start in range(VIEWERS)]
-            sieges += await asyncio.gather(
-                *(besiege(server.url, "viewer", part, within_s=PATIENCE_S, per_s=VIEWER_PER_S) for part in parts)
-            )
-        streams.append(stream)
-        await asyncio.to_thread(server.wait_for_health, "ready")
-        held.append(_held(server, engine))
-        server_mib, engine_mib, *numbers = held[-1]
-        _say(f"{sum(siege.sent for siege in sieges):>10}{server_mib:>13.1f}{engine_mib:>13.1f}" + _cells(*numbers))
+        held.append(_held(server, engines))
+        server_mib, engines_mib, *numbers = held[-1]
+        _say(f"{sum(siege.sent for siege in sieges):>10}{server_mib:>13.1f}{engines_mib:>13.1f}" + _cells(*numbers))
     return (
         _report(sieges)
         + _disturbed(quiet, streams)
-        + _grown(held[1], held[-1])
-        + ([] if server.engine == engine else ["engine died"])
+        + _grown(held[1], held[-1], sessions)
+        + ([] if sorted(children(server.process.pid)) == engines else ["an engine died"])
     )
 
 
-def _held(server: RunningServer, engine: int) -> tuple[float, float, int, int]:
+@contextlib.asynccontextmanager
+async def _all_watched(server: RunningServer, sessions: int) -> AsyncIterator[list[Stream]]:
+    """Have a controller watch each session for the duration of the block."""
+    await asyncio.to_thread(server.until, lambda: _free(server) == sessions, "free engines")
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(watching(server.url)) for _ in range(sessions)]
+
+
+def _free(server: RunningServer) -> int:
+    return sum(engine["status"] == "ready" for engine in server.health()[1]["engines"])
+
+
+async def _besiege_as_viewers(
+    server: RunningServer, messages: Sequence[str | bytes], streams: Sequence[Stream]
+) -> list[Siege]:
+    """Send messages as viewers, so many of each session."""
+    count = VIEWERS * len(streams)
+    each = (
+        besiege(
+            server.url,
+            "viewer",
+            messages[start::count],
+            within_s=PATIENCE_S,
+            per_s=VIEWER_PER_S,
+            session=streams[start % len(streams)].session,
+        )
+        for start in range(count)
+    )
+    return await asyncio.gather(*each)
+
+
+class Held(NamedTuple):
+    """What the server holds, and its engines together; sizes in MiB."""
+
+    server_mib: float
+    engines_mib: float
+    descriptors: int
+    engines_descriptors: int
+
+
+def _held(server: RunningServer, engines: Sequence[int]) -> Held:
     pid = server.process.pid
-    return resident_mib(pid), resident_mib(engine), descriptors(pid), descriptors(engine)
+    return Held(resident_mib(pid), sum(map(resident_mib, engines)), descriptors(pid), sum(map(descriptors, engines)))
 
 
 def _report(sieges: list[Siege]) -> list[str]:
@@ -109,9 +158,9 @@ def _gaps(streams: list[Stream]) -> list[float]:
     return sorted(gap for stream in streams for gap in stream.gaps_s[1:])
 
 
-def _grown(before: tuple[float, float, int, int], after: tuple[float, float, int, int]) -> list[str]:
-    names = ("memory of the server", "memory of the engine", "descriptors of the server", "descriptors of the engine")
-    most = (MOST_MIB, MOST_MIB, 1, 1)
+def _grown(before: Held, after: Held, sessions: int) -> list[str]:
+    names = ("memory of the server", "memory of the engines", "descriptors of the server", "descriptors of the engines")
+    most = (MOST_MIB, MOST_MIB * sessions, 1, sessions)
     compared = zip(names, before, after, most, strict=True)
     return [f"{name} grew from {was:.1f} to {now:.1f}" for name, was, now, more in compared if now > was + more]
 

@@ -1,18 +1,21 @@
 """`python -m benchmarks.soak`: clients come and go and the model dies, minute after minute; nothing may grow.
 
-Every minute there is a crowd, with one death of the model's process amid it, then everybody leaves and the server is
-looked at in its rest. Prints a row a minute; fails when one of the figures grows, or the server logs a traceback.
+Every minute there is a crowd, with one death of each of the model's processes amid it, then everybody leaves and the
+server is looked at in its rest. Prints a row a minute; fails when one of the figures grows, or the server logs a
+traceback.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,22 +23,22 @@ from benchmarks.guests import CONTROLLERS, OTHERS, Guests
 from benchmarks.watched import Sample, Watched, watched
 
 MINUTE_S = 60.0
-MINUTE_S = 60.0
 STORM_S = 48.0  # of each minute; the rest is for those who leave to be noticed
 DEATHS = ("killed", "segfault", "raises", "hangs")
 RAISED = 'reactor_sessions_total{reason="model_error"}'
+RESTARTS = 'reactor_engine_restarts_total{{engine="{}"}}'
 LIMITS = ("--step-timeout", "3", "--resume-grace", "1s", "--max-waiting", "16", "--max-viewers", "30")
 MINUTES = "how long (20); at least 6"
 WARM_UP = 4  # rounds, one of each death: what is imported and allocated once is there
 MOST_GROWTH_MIB = 4.0
-MOST_DIFFERENCE = {"descriptors": 2, "engine_descriptors": 2, "threads": 4, "tasks": 2, "memfds": 1, "files": 0}
+MOST_DIFFERENCE = {"descriptors": 2, "threads": 4, "tasks": 2, "memfds": 1, "files": 0}
 COLUMNS = {
     "server_mib": "server MiB",
-    "engine_mib": "engine MiB",
+    "engines_mib": "engines MiB",
     "descriptors": "descriptors",
-    "engine_descriptors": "of engine",
+    "engines_descriptors": "of engines",
     "threads": "threads",
-    "engine_threads": "of engine",
+    "engines_threads": "of engines",
     "tasks": "tasks",
     "memfds": "memfds",
     "files": "files",
@@ -46,6 +49,7 @@ COLUMNS = {
 class Settings:
     minutes: int
     guests: int
+    sessions: int
     seed: int
 
 
@@ -53,9 +57,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=int, default=20, choices=range(6, 10_000), metavar="N", help=MINUTES)
     parser.add_argument("--guests", type=int, default=24, help="how many clients at once (24)")
+    parser.add_argument("--sessions", type=int, default=1, help="how many engines (1)")
     parser.add_argument("--seed", type=int, default=1, help="of what chance has (1)")
     settings = Settings(**vars(parser.parse_args()))
-    with watched(*LIMITS) as server:
+    with watched(*LIMITS, sessions=settings.sessions) as server:
         return asyncio.run(_soak(server, settings))
 
 
@@ -68,30 +73,38 @@ async def _soak(server: Watched, settings: Settings) -> int:
     _row("minute", "model", *COLUMNS.values())
     for minute in range(1, settings.minutes + 1):
         await asyncio.sleep(began + (minute - 1) * MINUTE_S - asyncio.get_running_loop().time())
-        how = DEATHS[(minute - 1) % len(DEATHS)]
-        await _minute(server, guests, settings.guests, how, source.uniform(5, STORM_S - 10))
+        deaths = [
+            (source.uniform(5, STORM_S - 10), DEATHS[(minute + engine - 1) % len(DEATHS)])
+            for engine in range(settings.sessions)
+        ]
+        await _minute(server, guests, settings.guests, deaths)
         samples.append(await asyncio.to_thread(_at_rest, server))
         sample = asdict(samples[-1])
-        _row(minute, how, *(f"{sample[name]:.1f}" if "mib" in name else sample[name] for name in COLUMNS))
+        _row(minute, deaths[0][1], *(f"{sample[name]:.1f}" if "mib" in name else sample[name] for name in COLUMNS))
         if minute == WARM_UP:
             before = await asyncio.to_thread(server.counted, signal.SIGUSR2)
     after = await asyncio.to_thread(server.counted, signal.SIGUSR2)
     return _judge(server, guests, samples, before, after)
 
 
-async def _minute(server: Watched, guests: Guests, count: int, how: str, dies_after_s: float) -> None:
-    """Let guests come and go for most of a minute, the model die amid it, and all of them leave."""
+async def _minute(server: Watched, guests: Guests, count: int, deaths: Sequence[tuple[float, str]]) -> None:
+    """Let guests come and go for most of a minute, each engine die amid it, and all of them leave."""
     until = asyncio.get_running_loop().time() + STORM_S
     crowd = [CONTROLLERS] * (count // 3) + [OTHERS] * (count - count // 3)
-    coming = [asyncio.create_task(guests.come(sorts, until)) for sorts in crowd]
-    await asyncio.sleep(dies_after_s)
-    engine = await asyncio.to_thread(lambda: server.engine)
+    coming = [guests.come(sorts, until) for sorts in crowd]
+    dying = [_die(server, guests, engine, after_s, how) for engine, (after_s, how) in enumerate(deaths)]
+    await asyncio.gather(*coming, *dying)
+    guests.doom.clear()
+
+
+async def _die(server: Watched, guests: Guests, engine: int, after_s: float, how: str) -> None:
+    """Kill the process that has lived longest, or have the next who controls this engine's model make it fail."""
+    await asyncio.sleep(after_s)
     if how != "killed":
-        guests.doom = how
-    elif engine is not None:
-        os.kill(engine, signal.SIGKILL)
-    await asyncio.gather(*coming)
-    guests.doom = ""
+        guests.doom[engine] = how
+    elif engines := await asyncio.to_thread(lambda: server.engines):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(engines[0], signal.SIGKILL)
 
 
 def _at_rest(server: Watched) -> Sample:
@@ -106,7 +119,8 @@ def _judge(
     faults: list[str] = []
     settled = samples[WARM_UP:]
     first, last = settled[: max(2, len(settled) // 4)], settled[-max(2, len(settled) // 4) :]
-    for name, most in {"server_mib": MOST_GROWTH_MIB, "engine_mib": MOST_GROWTH_MIB, **MOST_DIFFERENCE}.items():
+    of_engines = {"engines_mib": MOST_GROWTH_MIB * server.sessions, "engines_descriptors": 2 * server.sessions}
+    for name, most in {"server_mib": MOST_GROWTH_MIB, **of_engines, **MOST_DIFFERENCE}.items():
         was, is_now = (statistics.median(getattr(each, name) for each in part) for part in (first, last))
         _say(f"{name.replace('_', ' ')}: {was:.1f} to {is_now:.1f}, may grow by {most}")
         if is_now - was > most:
@@ -122,7 +136,8 @@ def _judge(
         _say(f"{kind.replace('_', ' ')}: {count} came, {guests.done[kind]} got to the end of what they meant to do")
     _say(f"frames received by those who read: {guests.frames}")
     metrics = _metrics(server)
-    _say(f"deaths of the model's process: {metrics['reactor_engine_restarts_total']:.0f}")
+    restarts = ", ".join(f"{metrics[RESTARTS.format(number + 1)]:.0f}" for number in range(server.sessions))
+    _say(f"deaths of the model's process, by engine: {restarts}")
     _say(f"sessions ended by its exceptions: {metrics.get(RAISED, 0):.0f}")
     for fault in faults:
         _say(f"FAULT {fault}")

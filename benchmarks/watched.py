@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what it and its engine hold: memory, descriptors, threads, tasks, files."""
+"""A server in a process of its own, and what it and its engines hold: memory, descriptors, threads, tasks, files."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from tests.processes import children, descriptors, threads
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = Path(__file__).parent / "strained"
 PATIENCE_S = 60.0
+READY = re.compile(r"^ready .*in ", re.MULTILINE)
 TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a server holds at one moment; sizes in MiB."""
+    """What a server holds at one moment, and its engines together; sizes in MiB."""
 
     server_mib: float
-    engine_mib: float
+    engines_mib: float
     descriptors: int
-    engine_descriptors: int
+    engines_descriptors: int
     threads: int
-    engine_threads: int
+    engines_threads: int
     tasks: int
     memfds: int
     files: int
@@ -43,10 +44,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A server that is running."""
+    """A server that is running, with so many engines."""
 
     process: subprocess.Popen[bytes]
     folder: Path
+    sessions: int
 
     @property
     def log(self) -> str:
@@ -59,9 +61,9 @@ class Watched:
         return int(found[1])
 
     @property
-    def engine(self) -> int | None:
-        """The process id of the engine, None while there is none."""
-        return next(iter(children(self.process.pid)), None)
+    def engines(self) -> list[int]:
+        """The process ids of the engines that there are, the one that has lived longest first."""
+        return sorted(children(self.process.pid), key=_started)
 
     def get(self, path: str) -> str:
         """Ask over HTTP; gives what is answered, whatever the status."""
@@ -87,24 +89,25 @@ class Watched:
             time.sleep(0.05)
 
     def rest(self) -> None:
-        """Wait until nobody is there and the model is ready for the next."""
+        """Wait until nobody is there and every engine is ready for the next."""
 
         def quiet() -> bool:
             health = json.loads(self.get("/health"))
-            return (health["status"], health["viewers"], health["waiting"]) == ("ready", 0, 0)
+            ready = {engine["status"] for engine in health["engines"]} == {"ready"}
+            return ready and (health["viewers"], health["waiting"]) == (0, 0)
 
         self.until(quiet, "rest")
         self.until(lambda: self._sockets() == 1, "end of its connections")
 
     def sample(self) -> Sample:
-        server, engine = self.process.pid, self.engine
+        server, engines = self.process.pid, self.engines
         return Sample(
             resident_mib(server),
-            resident_mib(engine) if engine else 0.0,
+            sum(map(resident_mib, engines)),
             descriptors(server),
-            descriptors(engine) if engine else 0,
+            sum(map(descriptors, engines)),
             threads(server),
-            threads(engine) if engine else 0,
+            sum(map(threads, engines)),
             self.counted(signal.SIGUSR1)["tasks"],
             _memfds(server),
             sum(1 for path in (self.folder / "tmp").rglob("*") if path.is_file()),
@@ -129,21 +132,21 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(*arguments: str) -> Iterator[Watched]:
-    """Serve the strained model until the end of the block; nothing of it is left then."""
+def watched(*arguments: str, sessions: int) -> Iterator[Watched]:
+    """Serve the strained model with so many engines until the end of the block; nothing of it is left then."""
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         (folder / "tmp").mkdir()
         command = [sys.executable, "-m", "benchmarks.counted", str(folder / "report.json")]
-        command += ["run", str(MODEL), "--port", "0", *arguments]
+        command += ["run", str(MODEL), "--port", "0", "--sessions", str(sessions), *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
         with (folder / "output.log").open("wb") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
             )
-        server = Watched(process, folder)
+        server = Watched(process, folder, sessions)
         try:
-            server.until(lambda: "ready in" in server.log, "model")
+            server.until(lambda: len(READY.findall(server.log)) == sessions, "engines")
             yield server
         finally:
             if process.poll() is None:
@@ -159,6 +162,13 @@ def resident_mib(pid: int) -> float:
     """Say how much memory a process has in use."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _started(pid: int) -> int:
+    """Say when a process was started, in ticks."""
+    with contextlib.suppress(OSError):  # it may just have ended
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return 0
 
 
 def _memfds(pid: int) -> int:

@@ -108,11 +108,19 @@ class Siege:
 
 
 async def besiege(
-    url: str, role: str, messages: Sequence[str | bytes], *, within_s: float, per_s: float = PER_S
+    url: str,
+    role: str,
+    messages: Sequence[str | bytes],
+    *,
+    within_s: float,
+    per_s: float = PER_S,
+    session: str = "",
 ) -> Siege:
     """Send all messages as a client of that role, and wait until the last one is answered."""
     siege = Siege()
-    async with connect(f"{url}?role={role}", compression=None, max_size=None, max_queue=None) as socket:
+    async with connect(
+        f"{url}?role={role}&session={session}", compression=None, max_size=None, max_queue=None
+    ) as socket:
         async with asyncio.timeout(within_s):
             hearing = asyncio.create_task(_hear(socket, siege))
             await _say(socket, messages, siege, per_s)
@@ -146,6 +154,7 @@ async def _hear(socket: ClientConnection, siege: Siege) -> None:
 class Stream:
     """A controller's frames meanwhile: the numbers that came, and the moments between them in seconds."""
 
+    session: str = ""
     seqs: list[int] = field(default_factory=list)
     gaps_s: list[float] = field(default_factory=list)
 
@@ -179,3 +188,5 @@ async def _receive(socket: ClientConnection, stream: Stream, begun: asyncio.Even
             stream.gaps_s.append(loop.time() - at)
             at = loop.time()
             begun.set()
+        elif not stream.session and (said := json.loads(message))["type"] == "reactor.welcome":
+            stream.session = said["data"]["session"]
