@@ -222,12 +222,17 @@ class Hall:
         self._rules.figures.sessions.add(reason)
         session.turn.stop()
         session.over.set()
-        waiting = self._line.waiting
         failed = reason not in ("finished", *TurnEnd)
         if failed:
             self._rules.figures.errors.add(ErrorCode.MODEL_ERROR)
-            self.audience.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message}, but=waiting)
-        self.audience.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message}, but=waiting)
+            self._tell(session, "reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
+        self._tell(session, "reactor.session", {"phase": "ended", "reason": reason, "message": message})
         self.audience.leave(session.controller)
         session.controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._usher.session_over(self)
+
+    def _tell(self, session: Session, kind: str, data: dict[str, Any]) -> None:
+        """Tell those who see a session, and its controller, who doesn't before it has begun."""
+        self.audience.tell(kind, data, but=self._line.waiting)
+        if session.controller not in self.audience:
+            session.controller.tell(kind, data)

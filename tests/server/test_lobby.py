@@ -338,3 +338,18 @@ async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(house:
     assert controller.closing is not None
     assert controller.closing.code == CloseCode.SESSION_OVER
     assert house.hall.failed_in_a_row == 0
+
+
+@pytest.mark.parametrize("fault", ["crash", "raise"])
+async def test_a_controller_whose_session_fails_before_it_has_begun_is_told_why(house: House, fault: str) -> None:
+    controller, viewer = house.come(), house.come(Role.VIEWER)
+    if fault == "crash":
+        house.crash()
+    else:
+        house.end("no memory")
+    for client in (controller, viewer):
+        kinds = [(kind, data.get("code", data.get("phase"))) for kind, data in await told(client)]
+        assert kinds.count(("reactor.error", "model_error")) == 1
+        assert kinds.count(("reactor.session", "ended")) == 1
+    assert controller.closing is not None
+    assert controller.closing.code == CloseCode.MODEL_FAILED
