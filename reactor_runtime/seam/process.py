@@ -79,9 +79,10 @@ class EngineProcess:
             self._process.kill()
 
     def abort(self) -> None:
-        """End it at once, and have it print where each thread is, whatever holds the interpreter's lock."""
+        """End it at once, and have it print where each thread is, whatever holds the lock, and if it was stopped."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGABRT)
+            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """Give back the descriptors; the process must have ended."""

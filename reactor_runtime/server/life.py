@@ -111,12 +111,13 @@ class Life:
     async def _watch(self) -> None:
         await self._ready.wait()
         where = await self._watchdog.hung()
-        self._hung = f"hung: one step took longer than {self._step_timeout_s:.0f} s"
         if where:
+            self._hung = f"hung: one step took longer than {self._step_timeout_s:.0f} s"
             logger.error("the model's process %s. It is here:\n%s", self._hung, where.rstrip("\n"), extra=self._ids)
             self.process.kill()
             return
-        logger.error("the model's process %s, and nothing in it answers; its threads:", self._hung, extra=self._ids)
+        self._hung = f"hung: nothing in it has answered for {self._step_timeout_s:.0f} s"
+        logger.error("the model's process %s; its threads:", self._hung, extra=self._ids)
         self.process.abort()
         await asyncio.sleep(ABORT_S)
         self.process.kill()

@@ -25,6 +25,8 @@ def hang(how):
             pass
     elif how == "holds the lock":
         ctypes.PyDLL(None).sleep(600)
+    elif how == "is stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
     elif how == "debugger":
         breakpoint()
 """
@@ -140,20 +142,28 @@ async def is_served(server: RunningServer) -> None:
         assert abs((await controller.frame()).level - 100) < 3
 
 
-@pytest.mark.parametrize("how", ["sleeps", "computes", "holds the lock"])
+@pytest.mark.parametrize("how", ["sleeps", "computes", "holds the lock", "is stopped"])
 async def test_a_step_that_hangs_ends_its_session_and_the_model_comes_back(server: RunningServer, how: str) -> None:
+    before = len(server.log)
     async with controlling(server.url) as controller:
         await controller.frame()
         engine = server.engine
         await controller.send("in_step", {"how": how})
         ended = await controller.data("reactor.session", phase="ended")
         assert ended["reason"] == "model_died"
-        assert "hung: one step took longer than 1 s" in ended["message"]
+        answers = how in ("sleeps", "computes")
+        what = "one step took longer than 1 s" if answers else "nothing in it has answered for 1 s"
+        assert f"hung: {what}" in ended["message"]
         assert (await controller.closed())[0] == 1011
     gone(engine)
     await is_served(server)
-    where = {"sleeps": "time.sleep(600)", "computes": "while True:", "holds the lock": "in hang"}[how]
-    assert where in server.log
+    line = {
+        "sleeps": "time.sleep(600)",
+        "computes": "while True:",
+        "holds the lock": "in hang",
+        "is stopped": "most recent call first",
+    }[how]
+    assert line in server.log[before:]
 
 
 async def test_a_handler_that_hangs_is_found_too(server: RunningServer) -> None:
