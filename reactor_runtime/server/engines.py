@@ -63,6 +63,11 @@ class Engines:
         for engine in self._engines:
             engine.supervisor.stopping = True
 
+    def drain(self) -> None:
+        """Start no process from here on: the sessions that run are the last."""
+        for engine in self._engines:
+            engine.supervisor.draining = True
+
     async def stop(self) -> None:
         """End all of them, which takes at most 2 s."""
         await asyncio.gather(*(engine.supervisor.stop() for engine in self._engines))

@@ -171,7 +171,7 @@ class Hall:
         self.losses += 1
         if self.session is not None:
             self.failed_in_a_row += 1
-            self._end(self.session, "model_died", f"the model's process {how}; it is started again")
+            self._end(self.session, "model_died", f"the model's process {how}")
         self._usher.hall_lost()
 
     def close(self) -> None:

@@ -220,6 +220,8 @@ class Service:
         told_s = dict.fromkeys(self._lobby.halls, 0.0)
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
+            if self._stop.is_set():
+                return
             phase = self._lobby.halls.loading_phase()
             for connection in self._lobby.everyone() if phase is not None else ():
                 connection.tell("reactor.session", phase or {})
@@ -243,6 +245,7 @@ class Service:
         """Once asked to, let the sessions that run come to their end, but not for ever."""
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
+        self._engines.drain()
         drain(self._lobby, timeout_s)
         sessions = [hall.session for hall in self._lobby.halls if hall.session is not None]
         if sessions:

@@ -40,7 +40,7 @@ class Listener(Protocol):
     def engine_said(self, message: seam.Message, ring: RingReader) -> None: ...
 
     def engine_lost(self, how: str) -> None:
-        """The process has ended by itself while it was serving; it is being started again."""
+        """The process has ended by itself while it was serving; `how`, and whether it is started again, in words."""
 
 
 class Supervisor:
@@ -66,6 +66,7 @@ class Supervisor:
         self.contract: dict[str, Any] | None = None
         self.restarts = Restarts()
         self.stopping = False  # set it as soon as the server is to stop: from then on an end of the process is expected
+        self.draining = False  # from then on no other process is started when this one ends
         self._load = load
         self._clock = clock
         self._loading = loading
@@ -96,12 +97,12 @@ class Supervisor:
         """Start the engine, and again after each end; raises what makes that pointless, returns after `stop`."""
         while True:
             pause_s = await self._live(listener)
-            if self._is_stopping():
+            if self._is_last():
                 return
             if pause_s:
                 self.detail = f"the model's process is started again in {pause_s:.1f} s"
             await asyncio.sleep(pause_s)
-            if self._is_stopping():
+            if self._is_last():
                 return
             self._begin_loading()
 
@@ -119,7 +120,7 @@ class Supervisor:
     async def _live(self, listener: Listener) -> float:
         """Run one process from start to end; says how long to wait before the next."""
         await self._begin_turn()
-        if self._is_stopping():
+        if self._is_last():
             self._end_turn()
             return 0.0
         try:
@@ -136,8 +137,10 @@ class Supervisor:
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await life.run(self._load)
-            if not self.stopping:
+            if not self._is_last():
                 self._begin_loading()  # whoever comes from here on waits for the next process
+            elif self.draining:
+                self.phase = EnginePhase.FAILED
         finally:
             how = await life.end()
             self._end_turn()
@@ -147,8 +150,12 @@ class Supervisor:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(life.failure or reason)
         pause_s = self.restarts.after_serving(time.monotonic() - life.ready_at)
-        logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
-        listener.engine_lost(how)
+        if self.draining:
+            logger.error("the model's process %s", how, extra=self._ids)
+            listener.engine_lost(how)
+        else:
+            logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
+            listener.engine_lost(f"{how}; it is started again")
         return pause_s
 
     async def _begin_turn(self) -> None:
@@ -167,8 +174,9 @@ class Supervisor:
             self._loads = False
             self._loading.release()
 
-    def _is_stopping(self) -> bool:
-        return self.stopping  # asked anew after each wait, which a type checker doesn't expect of an attribute
+    def _is_last(self) -> bool:
+        """Tell that no other process is to follow."""
+        return self.stopping or self.draining
 
     def _begin_loading(self) -> None:
         self.phase, self.detail = EnginePhase.LOADING, ""

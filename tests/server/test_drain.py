@@ -137,6 +137,7 @@ async def test_a_model_that_dies_meanwhile_ends_the_server(tmp_path: Path) -> No
             assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
             assert (await controller.closed())[0] == 1011
         assert server.ended() == 0
+        assert "started again" not in server.log
 
 
 async def test_ctrl_c_does_not_drain(tmp_path: Path) -> None:

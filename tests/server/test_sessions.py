@@ -168,6 +168,24 @@ async def test_draining_waits_for_every_session(tmp_path: Path) -> None:
         assert await asyncio.to_thread(server.ended) == 0, server.log
 
 
+async def test_an_engine_that_dies_while_the_server_drains_is_not_started_again(tmp_path: Path) -> None:
+    arguments = ("--sessions", "2", "--drain-timeout", "600")
+    with listening(write_project(tmp_path, MODEL), *arguments) as server:
+        server.wait_for("ready 2 of 2 in")
+        async with controlling(server.url) as first:
+            await first.frame()
+            server.process.send_signal(signal.SIGTERM)
+            await first.message("reactor.session", phase="stopping")
+            async with client(server.url, role="viewer") as late:
+                assert (await late.closed())[0] == 1001
+            died = min(children(server.process.pid))
+            os.kill(died, signal.SIGKILL)
+            await asyncio.to_thread(server.wait_for, "the model's process was killed")
+        assert await asyncio.to_thread(server.ended) == 0, server.log
+    assert len(LOADED.findall(server.log)) == 2
+    assert "started again" not in server.log
+
+
 def test_stopping_while_one_loads_and_another_waits_leaves_nothing(tmp_path: Path) -> None:
     with started(write_project(tmp_path, MODEL + STARTED), "--sessions", "3", "--set", "load_s=600") as server:
         server.wait_for("imported")
