@@ -212,6 +212,7 @@ def test_a_class_that_is_wrong_is_said_once(tmp_path: Path) -> None:
 def test_json_lines_name_the_engine(tmp_path: Path) -> None:
     with started(write_project(tmp_path, MODEL), "--sessions", "2", "--log-format", "json") as server:
         server.wait_for("ready 2 of 2 in")
+        server.until(lambda: server.log.count('"mine"') == 2, "what both engines have logged")
         lines = [json.loads(line) for line in server.log.splitlines()]
         assert [line["engine"] for line in lines if line["logger"] == "mine"] == ["1", "2"]
         os.kill(children(server.process.pid)[0], signal.SIGKILL)
