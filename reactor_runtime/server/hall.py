@@ -179,6 +179,12 @@ class Hall:
         if self.session is not None:
             self._end(self.session, TurnEnd.STOPPING, ENDINGS[TurnEnd.STOPPING])
 
+    def tell(self, kind: str, data: dict[str, Any]) -> None:
+        """Tell those who see the session, and its controller, who doesn't before it has begun."""
+        self.audience.tell(kind, data, but=self._line.waiting)
+        if self.session is not None and self.session.controller not in self.audience:
+            self.session.controller.tell(kind, data)
+
     def tell_statistics(self, now: float) -> None:
         """Tell everyone who sees the session the figures of the model and its own."""
         shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
@@ -216,8 +222,6 @@ class Hall:
 
     def _end(self, session: Session, reason: str, message: str) -> None:
         logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
-        self.session = None
-        self._begun = False
         self._rules.figures.forget(session.id)
         self._rules.figures.sessions.add(reason)
         session.turn.stop()
@@ -225,14 +229,10 @@ class Hall:
         failed = reason not in ("finished", *TurnEnd)
         if failed:
             self._rules.figures.errors.add(ErrorCode.MODEL_ERROR)
-            self._tell(session, "reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
-        self._tell(session, "reactor.session", {"phase": "ended", "reason": reason, "message": message})
+            self.tell("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
+        self.tell("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+        self.session = None
+        self._begun = False
         self.audience.leave(session.controller)
         session.controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._usher.session_over(self)
-
-    def _tell(self, session: Session, kind: str, data: dict[str, Any]) -> None:
-        """Tell those who see a session, and its controller, who doesn't before it has begun."""
-        self.audience.tell(kind, data, but=self._line.waiting)
-        if session.controller not in self.audience:
-            session.controller.tell(kind, data)

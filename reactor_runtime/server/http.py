@@ -24,8 +24,8 @@ NO_CACHE = {"Cache-Control": "no-cache"}
 NO_STORE = {"Cache-Control": "no-store"}
 
 
-def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
-    """Make the routes; they only look, they change nothing."""
+def page_routes() -> list[BaseRoute]:
+    """Make the routes of the page and its files."""
     files = {
         path.relative_to(folder).as_posix(): path
         for folder in (PLAYGROUND, DOOR)
@@ -49,6 +49,12 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
 
     async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return Response(CLIENT, media_type="text/javascript", headers=NO_CACHE)
+
+    return [Route("/", page), Route("/static/{name:path}", static), Route("/reactor.js", client)]
+
+
+def status_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
+    """Make the routes that say how the server is and what the model takes; they only look, they change nothing."""
 
     async def health(request: Request) -> Response:
         status = health_status(lobby)
@@ -83,15 +89,7 @@ def http_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         text = json.dumps({**document(lobby.rules.name, version(), contract), **servers})
         return Response(text, media_type="application/json", headers=NO_STORE)
 
-    return [
-        Route("/", page),
-        Route("/static/{name:path}", static),
-        Route("/reactor.js", client),
-        Route("/health", health),
-        Route("/live", live),
-        Route("/ready", ready),
-        Route("/schema", schema),
-    ]
+    return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
 
 
 def _engine(hall: Hall, lobby: Lobby) -> dict[str, object]:

@@ -183,9 +183,7 @@ def drain(lobby: Lobby, timeout_s: float) -> None:
         _send_away(waiting)
     line_changed(lobby)
     for hall in lobby.halls:
-        hall.audience.tell("reactor.session", _stopping(lobby))
-        if hall.session is not None and hall.session.controller not in hall.audience:  # it is about to begin
-            hall.session.controller.tell("reactor.session", _stopping(lobby))
+        hall.tell("reactor.session", _stopping(lobby))
 
 
 def _stopping(lobby: Lobby) -> dict[str, Any]:

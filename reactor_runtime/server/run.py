@@ -34,7 +34,7 @@ from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.engines import Engines
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Hall, Rules
-from reactor_runtime.server.http import http_routes
+from reactor_runtime.server.http import page_routes, status_routes
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
@@ -206,7 +206,8 @@ class Service:
             await serve_socket(websocket, house)
 
         routes = [
-            *http_routes(self._lobby, time.monotonic()),
+            *page_routes(),
+            *status_routes(self._lobby, time.monotonic()),
             metrics_route(self._lobby),
             *watch_routes(house),
             self._uploads.route(),

@@ -45,7 +45,7 @@ def unblocked() -> Iterator[BlockBuster]:
     with blockbuster_ctx("reactor_runtime.server") as blockbuster:
         for function in blockbuster.functions.values():
             function.can_block_in("reactor_runtime/seam/process.py", "__init__")
-            function.can_block_in("reactor_runtime/server/http.py", "http_routes")
+            function.can_block_in("reactor_runtime/server/http.py", "page_routes")
             function.can_block_in("reactor_runtime/server/guard.py", "__init__")
         yield blockbuster
 
