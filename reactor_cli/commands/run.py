@@ -25,7 +25,7 @@ from reactor_runtime.logs import FORMATS, LEVELS
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.server.access import Access
-    from reactor_runtime.server.run import Listening, Loading, Ready
+    from reactor_runtime.server.options import Listening, Loading, Ready
 
 MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
@@ -116,7 +116,8 @@ def run(
     )
 
     from reactor_runtime import logs, prints
-    from reactor_runtime.server.run import ServeOptions, serve
+    from reactor_runtime.server.options import ServeOptions
+    from reactor_runtime.server.run import serve
     from reactor_runtime.server.turn import TurnLimits
 
     settings.json_logs = log_format == "json"

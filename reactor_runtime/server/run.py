@@ -12,9 +12,6 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import uvicorn
 import yaml
@@ -23,11 +20,9 @@ from starlette.websockets import WebSocket
 
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.manifest import Manifest
 from reactor_runtime.seam.messages import Load
-from reactor_runtime.server.access import Access
 from reactor_runtime.server.app import http_config
-from reactor_runtime.server.binding import bind, is_loopback
+from reactor_runtime.server.binding import bind
 from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
 from reactor_runtime.server.encoder import Encoder
@@ -38,9 +33,9 @@ from reactor_runtime.server.http import page_routes, status_routes
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
+from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.trace import Trace
-from reactor_runtime.server.turn import TurnLimits
 from reactor_runtime.server.uploads import Uploads
 from reactor_runtime.server.watch import watch_routes
 from reactor_runtime.server.websocket import House, serve_socket
@@ -51,68 +46,6 @@ FAREWELL_S = 0.5
 TICK_S = 0.5
 TELL_OPERATOR_S = 5.0
 EXIT_KILLED = 130
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """Where the server listens; the port is a real one even if 0 was asked for."""
-
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """How long an engine has been loading, the last line that logged or printed, and which it is of how many."""
-
-    elapsed_s: float
-    detail: str
-    engine: int = 1
-    engines: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """How long an engine took to load the model, how many of how many serve, and which GPU it was told to use."""
-
-    load_s: float
-    ready: int = 1
-    engines: int = 1
-    gpu: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """Everything `serve` needs to know; the callbacks tell the operator how far it is and are called on its thread."""
-
-    manifest: Manifest
-    config: dict[str, Any]
-    host: str = "127.0.0.1"
-    port: int = 8080
-    access: Access = field(default_factory=Access)
-    max_waiting: int = 16
-    max_viewers: int = 100
-    limits: TurnLimits = field(default_factory=TurnLimits)
-    sessions: int = 1
-    gpus: tuple[str, ...] = ()
-    step_timeout_s: float = 0.0
-    drain_timeout_s: float = 0.0
-    log_level: str = "info"
-    log_format: str = "text"
-    trace: Path | None = None
-    on_listening: Callable[[Listening], None]
-    on_loading: Callable[[Loading], None]
-    on_ready: Callable[[Ready], None]
-
-    @property
-    def exposes_errors(self) -> bool:
-        """Tell whether clients are told what exceptions say: where asked for, and where all are this machine's own.
-
-        Who names hosts or proxies has a loopback address that others reach.
-        """
-        access = self.access
-        led_here = access.hosts or access.proxies or access.root_path
-        return access.expose_errors or (is_loopback(self.host) and not led_here)
 
 
 def serve(options: ServeOptions) -> None:

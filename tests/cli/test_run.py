@@ -8,7 +8,7 @@ import pytest
 from reactor_cli.commands.run import Announcer
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.access import Access
-from reactor_runtime.server.run import Listening, Loading, Ready
+from reactor_runtime.server.options import Listening, Loading, Ready
 from tests.cli.command import reactor
 
 

@@ -15,7 +15,8 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.run import Listening, ServeOptions, Service
+from reactor_runtime.server.options import Listening, ServeOptions
+from reactor_runtime.server.run import Service
 from tests.server.client import client, controlling
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
