@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
+from reactor_runtime.client.errors import SessionEnded
 from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply
@@ -16,20 +19,33 @@ from reactor_runtime.client.status import Status
 
 T = TypeVar("T")
 
+LEAVING_S = 1.0  # what the session's end lets go is done by then; a file that is still on its way is not waited for
+
 
 class LoopThread:
     """Run an event loop on a thread, for whoever blocks until something there is done."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._closed = False
+        self._closing = threading.Lock()  # what is begun before the end is waited for, what comes later is not begun
         self._thread = threading.Thread(target=self._loop.run_forever, name="reactor-client", daemon=True)
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what `work` returns; it is cancelled when the wait is interrupted."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Return what `work` returns; it is cancelled when the wait is interrupted.
+
+        Raises `SessionEnded` once the thread is closed, and when it is closed meanwhile.
+        """
+        with self._closing:
+            if self._closed:
+                work.close()
+                raise _closed()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise _closed() from None
         finally:
             future.cancel()
 
@@ -42,17 +58,37 @@ class LoopThread:
         return self.wait(work())
 
     def close(self) -> None:
-        """End the loop and its thread; nothing may wait any more."""
-        self.wait(self._loop.shutdown_asyncgens())
+        """End the loop and its thread, and every wait with it. Does nothing the second time."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_finish(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
+async def _finish() -> None:
+    """See everything on this loop to its end: what the end of the session doesn't end is cancelled."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, late = await asyncio.wait(others, timeout=LEAVING_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _closed() -> SessionEnded:
+    return SessionEnded("closed", "this client has closed it")
+
+
 class BlockingSession(Known):
     """A client's time with a model, without an event loop; `connect` makes it in a `with`.
 
-    Each verb does what that of `Session` does, and blocks where that one is awaited. Any thread may use it.
+    Each verb does what that of `Session` does, and blocks where that one is awaited. Any thread may use it; those that
+    wait when the session is closed are told `SessionEnded`, and their iterators end.
     """
 
     def __init__(self, session: Session, thread: LoopThread) -> None:
@@ -115,8 +151,9 @@ class BlockingSession(Known):
         self._thread.call(self._session.here)
 
     def close(self) -> None:
-        """Leave: the session ends."""
-        self._thread.wait(self._session.aclose())
+        """Leave: the session ends. Does nothing the second time."""
+        with contextlib.suppress(SessionEnded):  # the block is over already
+            self._thread.wait(self._session.aclose())
 
     def _each(self, make: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
         items = make()
@@ -129,5 +166,9 @@ class BlockingSession(Known):
         try:
             while found := self._thread.wait(step()):
                 yield found[0]
+        except SessionEnded as ended:
+            if ended.reason != "closed":
+                raise
         finally:
-            self._thread.wait(items.aclose())
+            with contextlib.suppress(SessionEnded):  # the thread has ended, and the iterator with it
+                self._thread.wait(items.aclose())

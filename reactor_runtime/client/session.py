@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from reactor_runtime.client.connection import Connection
+from reactor_runtime.client.conversation import Conversation
 from reactor_runtime.client.errors import ClientError
 from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
@@ -31,9 +32,7 @@ class Session(Known):
 
     async def ready(self) -> None:
         """Wait for the turn, as a viewer for the model to be known. Raises what has put an end to it."""
-        conversation = self._exchange.conversation
-        while not conversation.ready:
-            await self._exchange.changed.wait()
+        conversation = await self._begun()
         conversation.check()
 
     async def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
@@ -94,8 +93,9 @@ class Session(Known):
         Never a queue: a slow reader skips. Each is acknowledged when it is taken, and decoded beside the loop before;
         without `decode`, when its `array` is first looked at. Raises `ValueError` for a track that isn't there.
         """
-        await self.ready()
-        conversation = self._exchange.conversation
+        conversation = await self._begun()
+        if conversation.is_done():
+            return
         name = conversation.welcome.track(track, "video", "out").name
         pictures, seen = self._exchange.pictures, 0
         while True:
@@ -122,8 +122,9 @@ class Session(Known):
 
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
         """Yield the pieces of a track of sound in order; over 5 s that nobody took, the oldest go."""
-        await self.ready()
-        conversation = self._exchange.conversation
+        conversation = await self._begun()
+        if conversation.is_done():
+            return
         name = conversation.welcome.track(track, "audio", "out").name
         while True:
             while (piece := self._exchange.sounds.take(name)) is not None:
@@ -178,6 +179,12 @@ class Session(Known):
     async def aclose(self) -> None:
         """Leave: the session ends. Does nothing the second time."""
         await self.connection.aclose()
+
+    async def _begun(self) -> Conversation:
+        conversation = self._exchange.conversation
+        while not conversation.ready:
+            await self._exchange.changed.wait()
+        return conversation
 
 
 def _decode(frame: Frame) -> object:

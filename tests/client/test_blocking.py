@@ -1,0 +1,98 @@
+"""The client without an event loop: how its thread begins and ends, whoever waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.client import BlockingSession, SessionEnded, connect
+from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class MyState(InputState):
+    level: int = InputField(default=100, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        yield MyOutput(main_video=gray(self.state.level))
+        while True:
+            yield Idle
+
+    @event(name="wait")
+    async def wait(self):
+        await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL)) as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: RunningServer) -> str:
+    server.wait_for_health("ready")
+    return f"http://127.0.0.1:{server.port}"
+
+
+class Waiter(threading.Thread):
+    """Block on a session's verb until it returns or raises."""
+
+    def __init__(self, session: BlockingSession, verb: str) -> None:
+        super().__init__(daemon=True)
+        self._session = session
+        self._verb = verb
+        self.begun = threading.Event()
+        self.outcome: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            if self._verb == "frames":
+                for frame in self._session.frames():
+                    self.outcome = frame.seq
+                    self.begun.set()
+            else:
+                self.begun.set()
+                self._session.send("wait")
+        except SessionEnded as ended:
+            self.outcome = ended.reason
+
+
+@pytest.mark.parametrize(("verb", "outcome"), [("frames", 0), ("send", "closed")])
+def test_who_waits_on_another_thread_is_told_when_the_block_is_left(url: str, verb: str, outcome: object) -> None:
+    with connect(url) as session:
+        waiter = Waiter(session, verb)
+        assert waiter.begun.wait(TIMEOUT_S)
+    waiter.join(TIMEOUT_S)
+    assert not waiter.is_alive()
+    assert waiter.outcome == outcome
+
+
+def test_after_the_block_its_verbs_say_that_it_is_over(url: str) -> None:
+    with connect(url) as session:
+        frames, messages = session.frames(), session.messages()
+        next(frames)
+    for verb in (session.ready, session.here, session.latest, lambda: session.send("wait")):
+        with pytest.raises(SessionEnded) as ended:
+            verb()
+        assert ended.value.reason == "closed"
+    for iterator in (frames, messages, session.frames()):
+        assert list[object](iterator) == []
+    session.close()
+
+
+def test_its_thread_ends_with_the_block(url: str) -> None:
+    with connect(url) as session:
+        assert next(session.frames()).track == "main_video"
+        assert "reactor-client" in [thread.name for thread in threading.enumerate()]
+        session.close()
+    assert "reactor-client" not in [thread.name for thread in threading.enumerate()]
