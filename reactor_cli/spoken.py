@@ -50,7 +50,7 @@ def read(line: str, schema: Mapping[str, Any]) -> Spoken:
                 raise UsageError(f"{word!r} in {line!r} is no parameter=value", hint=EXAMPLE)
             name, value = next(iter(parameters)), word
         wanted = parameters.get(name, {})
-        if value.startswith("@") and not _is_text(wanted):
+        if value.startswith("@") and _is_file(wanted):
             files[name] = Path(value[1:])
         else:
             data[name] = value if _is_text(wanted) else _value(value)
@@ -96,8 +96,18 @@ def _is_text(parameter: Mapping[str, Any]) -> bool:
     return parameter.get("type") == "string" or (enum is not None and all(isinstance(each, str) for each in enum))
 
 
+def _is_file(parameter: Mapping[str, Any]) -> bool:
+    """Whether a value may be a file, by itself."""
+    return parameter.get("format") == "upload" or any(_is_file(each) for each in parameter.get("anyOf", ()))
+
+
 def _value(text: str) -> Any:
+    """Read JSON, or text: NaN and Infinity are none, though Python would read them."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

@@ -59,9 +59,10 @@ class Visit:
             async with connect(wish.url, token=wish.token, role=wish.role, wait=False) as session:
                 await self._attend(session, kept)
         finally:
-            if kept is not None:
-                await asyncio.to_thread(kept.close)
+            if kept is not None and await asyncio.to_thread(kept.close):
                 self._report.say("saved", f"saved to {wish.save}", path=str(wish.save))
+            elif kept is not None and self.began:
+                self._report.say("saved", f"nothing came that could be saved to {wish.save}", path=None)
 
     async def _attend(self, session: Session, kept: Recording | None) -> None:
         try:
@@ -165,14 +166,16 @@ class Visit:
                 await self._send(session, line)
             except EventError:
                 continue  # it has been said
-            except (UsageError, UploadError, ValueError, OSError) as error:
+            except (UsageError, UploadError) as error:
                 screen.say(f"{console.paint('error:', 'red')} {error}")
 
     async def _send(self, session: Session, line: str) -> None:
         said = spoken.read(line, session.schema)
-        data = {**said.data, **{name: await session.upload(path) for name, path in said.files.items()}}
+        data = {**said.data, **{name: await _uploaded(session, path) for name, path in said.files.items()}}
         try:
             reply = await session.send(said.event, data)
+        except ValueError as error:
+            raise UsageError(str(error), hint=spoken.EXAMPLE) from None
         except EventError as error:
             fields = [asdict(field) for field in error.fields]
             text = f"{console.paint(legible(error.code), 'red')}  {legible(error.message)}"
@@ -197,6 +200,15 @@ async def _keep(session: Session, kept: Recording, track: str, kind: str) -> Non
     else:
         async for piece in session.sound(track):
             await asyncio.to_thread(kept.sound, piece)
+
+
+async def _uploaded(session: Session, path: Path) -> dict[str, str]:
+    try:
+        return await session.upload(path)
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} can't be sent: {error}") from None
 
 
 def _line(message: Message) -> str:

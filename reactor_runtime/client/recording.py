@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import threading
 import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from reactor_runtime.errors import ReactorError, UsageError
 
 FILM_FPS = 60  # frames are repeated or left out to keep this time; repeated ones cost next to nothing
 FILMS = (".mp4", ".mkv", ".mov", ".webm")
+OTHER_FILES = (".avi", ".flv", ".gif", ".m4v", ".mpeg", ".mpg", ".ogv", ".ts", ".wmv", ".jpeg", ".jpg", ".png", ".webp")
 
 
 class Recording(Protocol):
@@ -26,24 +28,30 @@ class Recording(Protocol):
 
     def sound(self, sound: Sound) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> bool:
+        """Finish, and tell whether anything was kept."""
 
 
 class TimeLine:
-    """Put the presentation times of one session after the other on one line that begins with 0."""
+    """Put the presentation times of one session after the other on one line that begins with 0.
+
+    Pictures and sound are written on threads of their own, and are on the same line.
+    """
 
     def __init__(self) -> None:
         self._shift: float | None = None
         self._newest = 0.0
+        self._lock = threading.Lock()
 
     def place(self, pts_s: float) -> float:
-        if self._shift is None:
-            self._shift = -pts_s
-        if pts_s + self._shift < self._newest - 2.0:  # another session has begun
-            self._shift = self._newest - pts_s
-        at = max(0.0, pts_s + self._shift)
-        self._newest = max(self._newest, at)
-        return at
+        with self._lock:
+            if self._shift is None:
+                self._shift = -pts_s
+            if pts_s + self._shift < self._newest - 2.0:  # another session has begun
+                self._shift = self._newest - pts_s
+            at = max(0.0, pts_s + self._shift)
+            self._newest = max(self._newest, at)
+            return at
 
 
 class Tape:
@@ -96,9 +104,10 @@ class Folder:
         tape = self._tapes.setdefault(sound.track, Tape(self._path / f"{sound.track}.wav"))
         tape.write(sound, at_s)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         for tape in self._tapes.values():
             tape.close()
+        return bool(self._numbers or self._tapes)
 
 
 class Film:
@@ -135,16 +144,16 @@ class Film:
         self._tape = self._tape or Tape(self._wav)
         self._tape.write(sound, at_s)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Finish the film; takes what ffmpeg takes."""
         with self._leftovers():
             if self._ffmpeg is None:
-                return
+                return False
             _, said = self._ffmpeg.communicate()
             self._check(self._ffmpeg.returncode, said)
             if self._tape is None:
                 self._silent.replace(self._path)
-                return
+                return True
             self._tape.close()
             self._tape = None
             inputs = ["-i", str(self._silent), "-i", str(self._wav)]
@@ -152,6 +161,7 @@ class Film:
                 self._command(*inputs, "-c:v", "copy", str(self._path)), capture_output=True, check=False
             )
             self._check(joined.returncode, joined.stderr)
+            return True
 
     def _fill(self, until: int) -> None:
         """Write the newest picture up to a place on the film's grid; the first is there from the start."""
@@ -195,6 +205,8 @@ class Film:
 
 def recording(path: Path) -> Recording:
     """Open a film where the name ends as one's does, a folder otherwise. Raises `UsageError` where that can't be."""
+    if path.suffix.lower() in OTHER_FILES:
+        raise UsageError(f"{path}: a film is {', '.join(FILMS[:-1])} or {FILMS[-1]}", hint="other names are folders")
     return Film(path) if path.suffix.lower() in FILMS else Folder(path)
 
 

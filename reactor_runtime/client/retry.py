@@ -22,7 +22,7 @@ def final(code: int, reason: str, *, welcomed: bool) -> ClientError | None:
         case CloseCode.MODEL_FAILED:
             return SessionEnded("model_error", reason)
         case CloseCode.FULL if not welcomed:
-            return Busy(reason or "the server is full", hint="try again later")
+            return Busy(reason or "the server is full; try again later")
         case CloseCode.BAD_TOKEN:
             return Refused(reason or "no or wrong token", status=401, hint=_TOKEN_HINT)
         case CloseCode.ORIGIN_NOT_ALLOWED:

@@ -106,11 +106,16 @@ def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
         (["--send", "crash"], 1, "error: the session has ended"),
         (["--send", 'set_level "'], 2, "no closing quotation"),
         (["--send", "count 5"], 2, "no parameter=value"),
+        (["--send", "measure @there.is.none"], 2, "there.is.none can't be read: No such file"),
+        (["--send", "set_level NaN"], 1, 'error: set_level.level: "NaN" is not a whole number'),
+        (["--send", "set_level @there.is.none"], 1, "is not a whole number"),
+        (["--send", "reactor.here"], 2, '"reactor.here" is no event of a model'),
         (["--save", "out.mp4"], 2, "needs ffmpeg, which is not on the PATH"),
+        (["--save", "out.gif"], 2, "a film is .mp4, .mkv, .mov or .webm"),
         (["--seconds", "soon"], 2, "is not a time"),
         (["--role", "king"], 2, "none of controller, viewer"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_what_goes_wrong_is_said_with_its_exit_code(
     url: str, tmp_path: Path, arguments: list[str], code: int, said: str

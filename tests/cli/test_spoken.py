@@ -36,6 +36,9 @@ SCHEMA = {
         ("set_on true", {"on": True}),
         ("unknown a='[1, 2]' b=null c=x", {"a": [1, 2], "b": None, "c": "x"}),
         ("splash", {}),
+        ("splash x=NaN y=-Infinity", {"x": "NaN", "y": "-Infinity"}),
+        ("splash x=@home", {"x": "@home"}),
+        ("unknown a=" + "[" * 100_000, {"a": "[" * 100_000}),
     ],
 )
 def test_values_are_what_the_schema_wants(line: str, data: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def test_a_folder_holds_every_picture_as_it_came_and_the_sound_without_gaps(tmp_
     folder.sound(sound(10.0, 100))
     folder.sound(sound(10.101, 100, 2))  # a rounding
     folder.sound(sound(10.5, 100, 3))  # a gap
-    folder.close()
+    assert folder.close()
     assert [file.name for file in sorted((tmp_path / "a" / "b").glob("*.jpg"))] == [
         f"main-00000{n}.jpg" for n in (1, 2, 3)
     ]
@@ -110,9 +110,20 @@ def test_without_ffmpeg_there_is_no_film(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_film_of_nothing_leaves_nothing(tmp_path: Path, notes: Path) -> None:
-    recording(tmp_path / "out.mp4").close()
+    assert not recording(tmp_path / "out.mp4").close()
     assert not (tmp_path / "out.mp4").exists()
     assert not notes.exists()
+
+
+def test_a_folder_of_nothing_says_so(tmp_path: Path) -> None:
+    assert not recording(tmp_path / "out").close()
+
+
+def test_a_picture_or_another_kind_of_film_is_no_name_of_a_folder(tmp_path: Path) -> None:
+    for name in ("out.gif", "out.AVI", "out.jpg"):
+        with pytest.raises(UsageError, match=r"a film is \.mp4"):
+            recording(tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
