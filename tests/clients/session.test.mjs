@@ -64,6 +64,20 @@ test("a wrong value rejects with the fields at fault", () => during(async (sessi
   await assert.rejects(session.send("refuse"), { code: "closed", message: "not on Sundays" });
 }));
 
+test("what cannot be sent rejects and ends nothing", () => during(async (session) => {
+  await assert.rejects(session.send("reactor.here"), { name: "TypeError", message: '"reactor.here" is no event of a model' });
+  await assert.rejects(session.send(""), TypeError);
+  const words = "ü".repeat(session.limits.max_text_bytes / 2);
+  await assert.rejects(session.send("say", { words }), { name: "RangeError", message: /say with \d+ bytes of data: at most 262144/ });
+  assert.throws(() => session.notify("say", { words }), RangeError);
+  await assert.rejects(session.publish("nothing", new Uint8Array([0xff, 0xd8])), /takes no track nothing; it takes camera, microphone/);
+  const huge = new Uint8Array(session.limits.max_media_bytes).fill(0xff).fill(0xd8, 1, 2);
+  await assert.rejects(session.publish("camera", huge), RangeError);
+  await assert.rejects(session.publish("camera", "camera"), /JPEG and WAV, as bytes or Blob, are all that can be published here/);
+  await assert.rejects(session.stream(), /there is no MediaStream here/);
+  assert.equal((await session.send("set_level", { level: 3 })).n, 1);
+}));
+
 test("messages come in order and a handler's own with the reply", () => during(async (session) => {
   const messages = session.messages();
   for (const words of ["one", "two"]) {

@@ -9,6 +9,7 @@ const STEADY_MS = 2000; // a connection that lasted this long starts the backoff
 const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
+const MOST_UTF8_BYTES = 3; // for each unit of a string
 export const CLOSED_FULL = 1013;
 
 /** The server answered an event with an error; `fields` is a list of {path, message}. */
@@ -25,6 +26,7 @@ export class ConnectionLost extends Error {}
 
 export class Connection extends EventTarget {
   rttMs = null;
+  limits = {}; // the server's, once it has told them
   #WebSocket;
   #address;
   #socket = null;
@@ -87,9 +89,13 @@ export class Connection extends EventTarget {
     });
   }
 
-  /** Send without asking for an answer; false when there is no connection. */
+  /** Send without asking for an answer; false when there is no connection. Throws RangeError for what would end the connection. */
   notify(type, data, id) {
-    return this.sendBytes(JSON.stringify({ type, data, id }));
+    const text = JSON.stringify({ type, data, id });
+    const most = this.limits.max_text_bytes ?? Infinity;
+    const size = text.length * MOST_UTF8_BYTES > most ? new Blob([text]).size : 0;
+    if (size > most) throw new RangeError(`${type} with ${size} bytes of data: at most ${most}; a file goes through upload()`);
+    return this.sendBytes(text);
   }
 
   /** Send as it is; false when there is no connection. */
@@ -125,7 +131,7 @@ export class Connection extends EventTarget {
     if (!message) return this.#emit("malformed", payload.slice(0, 200));
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
-    if (type === "reactor.welcome") this.#resume = data.resume;
+    if (type === "reactor.welcome") [this.#resume, this.limits] = [data.resume, data.limits ?? {}];
     if (type === "reactor.session") this.#released = ["turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
     if (type === "reactor.reply") this.#take(id)?.resolve(data);

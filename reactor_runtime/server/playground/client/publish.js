@@ -52,7 +52,7 @@ export class Publisher {
   #waiting = new Map(); // track → picture
   #timer = 0;
 
-  /** `connection` has sendBytes(bytes) and unsentBytes, as Connection. */
+  /** `connection` has sendBytes(bytes), unsentBytes and may have limits, as Connection. */
   constructor(connection) {
     this.#connection = connection;
   }
@@ -62,10 +62,12 @@ export class Publisher {
     return this.#connection.unsentBytes <= FREE_BYTES;
   }
 
-  /** Send a JPEG or WAV (ArrayBuffer or Uint8Array) as the newest of `track`; false for what is left out. */
+  /** Send a JPEG or WAV (ArrayBuffer or Uint8Array) as the newest of `track`; false for what is left out. Throws for other bytes. */
   publish(track, bytes) {
     const file = new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength);
     const message = withHeader(track, file);
+    const { max_media_bytes: most = Infinity } = this.#connection.limits ?? {};
+    if (message.length > most) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
     if (isWav(file)) return this.#connection.unsentBytes < MOST_SOUND_BYTES && this.#connection.sendBytes(message);
     if (this.free && !this.#waiting.size) return this.#connection.sendBytes(message);
     this.#waiting.delete(track); // so that it comes last: tracks take turns

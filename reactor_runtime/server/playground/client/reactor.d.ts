@@ -188,10 +188,11 @@ export class Session extends EventTarget {
 
   /**
    * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
-   * before the answer came. `inputAt` is when the user did it, on performance.now()'s clock, for `delay`.
+   * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. `inputAt` is when
+   * the user did it, on performance.now()'s clock, for `delay`.
    */
   send(type: string, data?: Record<string, unknown>, options?: { inputAt?: number }): Promise<Reply>;
-  /** Send an event without asking for an answer; false when there is no connection. */
+  /** Send an event without asking for an answer; false when there is no connection. Throws RangeError for one over the limit. */
   notify(type: string, data?: Record<string, unknown>): boolean;
 
   /** The model's messages from now on; when 1,000 wait, the oldest goes. */
@@ -205,7 +206,8 @@ export class Session extends EventTarget {
 
   /**
    * Send a JPEG or a WAV; resolves to whether it is on its way. Of pictures the newest: one that the connection can't take yet waits
-   * and is replaced by the next.
+   * and is replaced by the next. Rejects with TypeError for a track that the model doesn't take, and for other bytes; with RangeError
+   * for more than the server's limit.
    */
   publish(track: string, source: ArrayBuffer | ArrayBufferView | Blob): Promise<boolean>;
   /** Send what a camera, a microphone, a video or a canvas gives, until stop(). */

@@ -2,6 +2,7 @@
 
 /** `names` of tracks, all where there is none; sound is started for those that sound. */
 export async function streamOf(session, names) {
+  if (!globalThis.MediaStream) throw new TypeError("there is no MediaStream here; frames() gives the pictures");
   const known = session.tracks.filter(({ direction }) => direction === "out");
   const wanted = names.length ? names.map((name) => find(known, name)) : known;
   if (wanted.some(({ kind }) => kind === "audio") && !session.sound.on) await session.sound.start();
