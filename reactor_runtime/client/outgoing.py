@@ -12,8 +12,10 @@ from reactor_runtime.client.message import Track, write
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 MOST_SOUNDS = 100
+HEADER_BYTES = 1024  # more than a file's header takes, with the name of its track
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,16 @@ class Outbox:
         if self._said_shown.get(track) != seq:
             self._shown[track] = self._said_shown[track] = seq
 
-    def put(self, track: Track, content: object, at_s: float) -> None:
+    def put(self, track: Track, content: object, at_s: float, *, most_bytes: int = MAX_MEDIA_BYTES) -> None:
         """Take a picture or a piece of sound: an array, a tensor, or the bytes of a JPEG or WAV file.
 
         An array is copied: the caller may draw the next one into it. Raises `TypeError` and `ValueError` for what the
-        track can't take.
+        track can't take, and for files and sound that with their header are longer than `most_bytes`.
         """
         checked = _checked(track, content)
+        size = len(checked) if isinstance(checked, bytes) else checked.nbytes if track.kind == "audio" else 0
+        if size > most_bytes - HEADER_BYTES:
+            raise ValueError(f"{track.name}: {size} bytes at once are too many; at most {most_bytes - HEADER_BYTES}")
         number = self._numbers.get(track.name, 0)
         self._numbers[track.name] = number + 1
         outgoing = Outgoing(track, checked, number, at_s)

@@ -147,7 +147,8 @@ class Session(Known):
         known = {each.name: each for each in self.tracks if each.direction == "in"}
         if track not in known:
             raise ValueError(f"{self.model} has no track {track!r} to publish; there are: {', '.join(known) or 'none'}")
-        self._exchange.outbox.put(known[track], content, time.monotonic() - self._began)
+        most_bytes = conversation.welcome.max_media_bytes
+        self._exchange.outbox.put(known[track], content, time.monotonic() - self._began, most_bytes=most_bytes)
         self._exchange.outgoing.ring()
 
     async def upload(

@@ -9,7 +9,7 @@ from typing import Any, Self
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.message import Track
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.protocol import MAX_TEXT_BYTES
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,12 @@ class Welcome:
         """The longest message the server takes."""
         most = self.limits.get("max_text_bytes")
         return most if isinstance(most, int) else MAX_TEXT_BYTES
+
+    @property
+    def max_media_bytes(self) -> int:
+        """The longest file the server takes as a picture or a piece of sound, with its header."""
+        most = self.limits.get("max_media_bytes")
+        return most if isinstance(most, int) else MAX_MEDIA_BYTES
 
     @property
     def resume_grace_s(self) -> float | None:

@@ -231,6 +231,15 @@ async def test_the_server_s_refusal_of_a_published_file_is_raised_by_the_next(ur
             session.publish("kamera", np.zeros((8, 8, 3), np.uint8))
 
 
+async def test_what_would_end_the_connection_is_not_published(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        most = session.limits["max_media_bytes"]
+        for track, content in (("camera", b"\xff\xd8" + bytes(most)), ("microphone", np.zeros(most, np.int16))):
+            with pytest.raises(ValueError, match="bytes at once are too many; at most"):
+                session.publish(track, content)
+        assert (await session.send("set_level", level=3)).n == 1
+
+
 async def test_a_file_is_uploaded_for_an_event(url: str, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"12345")
     async with connect(url) as session:
