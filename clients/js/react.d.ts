@@ -1,29 +1,32 @@
 import type { CanvasHTMLAttributes, ReactElement } from "react";
-import type { Options, Session, SessionEvents, Status } from "./client/reactor.js";
+import type { AnyModel, Modelled, Options, Session, SessionEvents, Status } from "./client/reactor.js";
 
-export interface Reactor {
+export interface Reactor<Model extends Modelled = AnyModel> {
   /** Null until the component is on the page. */
-  session: Session | null;
+  session: Session<Model> | null;
   status: Status;
-  /** The model's public values, whoever set them. */
-  state: Readonly<Record<string, unknown>>;
+  /** The model's public values, whoever set them; none before there is a session. */
+  state: Readonly<Partial<Model["state"]>>;
 }
 
 /**
  * A session for as long as the component is there; another one when the address or an option changes. Renders anew when its status or
  * the model's values change, never for a frame.
  */
-export function useReactor(url: string, options?: Pick<Options, "token" | "role" | "watch">): Reactor;
+export function useReactor<Model extends Modelled = AnyModel>(
+  url: string,
+  options?: Pick<Options, "token" | "role" | "watch">,
+): Reactor<Model>;
 
 /** Call `listener` with the detail of each such event of the session; the newest listener counts. */
-export function useReactorEvent<Name extends keyof SessionEvents>(
-  session: Session | null,
+export function useReactorEvent<Name extends keyof SessionEvents, Model extends Modelled = AnyModel>(
+  session: Session<Model> | null,
   name: Name,
-  listener: (detail: SessionEvents[Name]) => void,
+  listener: (detail: SessionEvents<Model>[Name]) => void,
 ): void;
 
 export interface ReactorViewProps extends Omit<CanvasHTMLAttributes<HTMLCanvasElement>, "ref"> {
-  session: Session | null;
+  session: Session<any> | null;
   /** The first video track, where it is left out. */
   track?: string | null;
 }

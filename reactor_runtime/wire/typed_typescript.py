@@ -1,4 +1,4 @@
-"""A model's events, messages and state as a TypeScript module: types alone, for the client at `/reactor.js`."""
+"""A model's events, messages, state and tracks as a TypeScript module: types alone, for `connect` of the client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from reactor_runtime.wire.typed import Names, Records, Schema, camel, is_upload, literals, members, state_of
 
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
-_RESERVED = {"Array", "Events", "Messages", "Promise", "Readonly", "Record", "Reply", "Said", "Track", "Upload"}
+_RESERVED = {"Array", "Events", "Messages", "Record", "Said", "Tracks", "Upload"}
 _HEAD = """\
 /** Types of {name}. Made by `reactor schema --format typescript`; make them anew instead of changing them. */
 
@@ -21,19 +21,12 @@ _TAIL = """\
 /** Any message of the model's, told apart by its type. */
 export type Said = {{ [Kind in keyof Messages]: {{ type: Kind; data: Messages[Kind] }} }}[keyof Messages];
 
-/** An event was applied, as number `n` of its session. */
-export interface Reply {{
-  n: number;
-  message?: Said;
-}}
-
-/** What a session of this model is: the events it takes, and the state it has. */
-export interface {session} {{
-  readonly state: Readonly<State>;
-  send<Event extends keyof Events>(
-    event: Event,
-    ...data: {{}} extends Events[Event] ? [data?: Events[Event]] : [data: Events[Event]]
-  ): Promise<Reply>;
+/** All of it, as the client wants it: `connect<{model}>(url)`, `useReactor<{model}>(url)`. */
+export interface {model} {{
+  state: State;
+  events: Events;
+  messages: Messages;
+  tracks: Tracks;
 }}
 """
 
@@ -44,7 +37,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     names = Names(_RESERVED)
     types = _Types(names)
     types.records.name(state_of(events), "State")
-    session = names.choose(f"{camel(name)}Session")
+    model = names.choose(camel(name))
     taken = [_entry(event, spec, types.members_of(spec["parameters"], camel(event))) for event, spec in events.items()]
     said = [_entry(kind, spec, types.members_of(spec["data"], camel(kind))) for kind, spec in messages.items()]
     parts = [
@@ -53,7 +46,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
         _tracks(contract["tracks"]),
         _interface("Events", "What each event carries.", taken),
         _interface("Messages", "What each message carries.", said),
-        _TAIL.format(session=session),
+        _TAIL.format(model=model),
     ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 

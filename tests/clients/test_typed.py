@@ -1,40 +1,68 @@
-"""What `reactor schema --format typescript` writes, in the hands of a compiler."""
+"""What `reactor schema --format typescript` writes, in the hands of a compiler and of the client's own types."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from reactor_runtime.wire import typed_typescript
-from tests.clients.node import PACKAGE, run
+from tests.clients.node import PACKAGE, pack, run
 from tests.wire.shapes import CONTRACT, EMPTY
 
+OPTIONS = ("--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler")
 CALLS = """
-import type { MyModelSession, Said, Tracks } from "./model";
-declare const session: MyModelSession;
+import { connect, type Message } from "@reactor-live/client";
+import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
+import type { MyModel, Said, Tracks } from "./model";
+
+const session = connect<MyModel>("http://127.0.0.1:8080");
+
 export async function main(said: Said): Promise<void> {
-  await session.send("set_speed", { speed: 2 });
+  await session.ready();
+  await session.send("set_speed", { speed: 2 }, { inputAt: 3 });
   await session.send("go-now");
   await session.send("move");
   await session.send("move", { pose: { at: { x: 1 }, path: [] } });
-  await session.send("set_size", { size: [1, 2] });
+  const { message } = await session.send("set_size", { size: [1, 2] });
+  session.notify("set_speed", { speed: 2 });
+  for await (const frame of session.frames("main_video")) frame.seq.toFixed();
+  for await (const each of session.messages()) if (each.type === "progress") each.data.step.toFixed();
+  session.addEventListener("message", ({ detail }) => detail.type === "progress" && detail.data.step.toFixed());
+  session.addEventListener("state", ({ detail: { speed } }) => speed?.toFixed());
+  await session.publish("microphone", new Uint8Array(3));
+  session.state.speed.toFixed();
   // @ts-expect-error it needs its speed
   await session.send("set_speed");
   // @ts-expect-error a number
   await session.send("set_speed", { speed: "fast" });
   // @ts-expect-error no such event
   await session.send("set_sped", { speed: 2 });
+  // @ts-expect-error a number
+  session.notify("set_speed", { speed: "fast" });
+  // @ts-expect-error no such track
+  session.frames("main_vide");
   // @ts-expect-error the state is the model's
   session.state.speed = 3;
-  if (said.type === "progress") { const step: number = said.data.step; void step; }
+  const same: Said | Message<MyModel> | undefined = message ?? said;
+  if (same.type === "progress") same.data.step.toFixed();
   const track: Tracks["shown"] = "main_video"; void track;
+}
+
+export function View() {
+  const { session: mine, state } = useReactor<MyModel>("http://127.0.0.1:8080", { role: "viewer" });
+  useReactorEvent(mine, "message", (said) => said.type === "progress" && said.data.step.toFixed());
+  // @ts-expect-error there may be no session yet
+  state.speed.toFixed();
+  return ReactorView({ session: mine, track: "main_video", "aria-label": state.speed?.toFixed() });
 }
 """
 
 
 def test_a_compiler_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
+    pack(tmp_path)
+    for name in ("@types", "csstype", "react"):
+        (tmp_path / "node_modules" / name).symlink_to(PACKAGE / "node_modules" / name)
     (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", CONTRACT))
     (tmp_path / "empty.ts").write_text(typed_typescript.module("session", EMPTY))
     (tmp_path / "calls.ts").write_text(CALLS)
-    options = ("--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler")
     compiler = str(PACKAGE / "node_modules" / ".bin" / "tsc")
-    assert run(compiler, *options, "calls.ts", "empty.ts", cwd=tmp_path) == ""
+    assert run(compiler, *OPTIONS, "calls.ts", "empty.ts", cwd=tmp_path) == ""

@@ -19,7 +19,7 @@ def test_types_are_those_of_the_schema() -> None:
         "export interface Pose {\n  at: Point;\n  path: Array<Point>;\n}\n",
         "  progress: { step: number; at: Point | null };\n",
         '  shown: "main_video";\n  heard: never;\n  filmed: never;\n  recorded: "microphone";\n',
-        "export interface MyModelSession {\n",
+        "export interface MyModel {\n  state: State;\n",
     ):
         assert line in text, line
 

@@ -19,7 +19,27 @@ export interface Options {
  * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in a page of the
  * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself.
  */
-export function connect(url?: string | URL, options?: Options): Session;
+export function connect<Model extends Modelled = AnyModel>(url?: string | URL, options?: Options): Session<Model>;
+
+/** What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. */
+export interface Modelled {
+  state: object;
+  events: object;
+  messages: object;
+  /** Their names: pictures and sound the model sends, pictures and sound it takes. */
+  tracks: { shown: string; heard: string; filmed: string; recorded: string };
+}
+
+/** A model of which nothing is known. */
+export interface AnyModel {
+  state: Record<string, unknown>;
+  events: Record<string, Record<string, unknown>>;
+  messages: Record<string, Record<string, unknown>>;
+  tracks: { shown: string; heard: string; filmed: string; recorded: string };
+}
+
+/** What goes with an event: nothing need be said where all may be left out. */
+type Carried<Data, Rest extends unknown[] = []> = {} extends Data ? [data?: Data, ...Rest] : [data: Data, ...Rest];
 
 export interface Track {
   name: string;
@@ -56,16 +76,16 @@ export type Status =
   /** `retryAt` is on performance.now()'s clock, 0 for never; `opened` is false for an attempt that failed. */
   | { phase: "closed"; role: null; code: number; reason: string; opened: boolean; retryAt: number };
 
-export interface Message {
-  type: string;
-  data: Record<string, unknown>;
-}
+/** Of a model that is known, the messages are told apart by their type. */
+export type Message<Model extends Modelled = AnyModel> = {
+  [Type in keyof Model["messages"] & string]: { type: Type; data: Model["messages"][Type] };
+}[keyof Model["messages"] & string];
 
-export interface Reply {
+export interface Reply<Model extends Modelled = AnyModel> {
   /** The event's number: frames whose `applied` is at least this show it. */
   n: number;
   /** What the handler returned. */
-  message?: Message;
+  message?: Message<Model>;
 }
 
 export interface FieldFault {
@@ -120,15 +140,15 @@ export interface CaptureOptions {
 }
 
 /** The `detail` of each event of a Session. */
-export interface SessionEvents {
+export interface SessionEvents<Model extends Modelled = AnyModel> {
   /** Each change of `status`. */
   status: Status;
   /** A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it. */
   session: Record<string, unknown>;
   /** The public values that changed. */
-  state: Record<string, unknown>;
+  state: Partial<Model["state"]>;
   /** A message of the model. */
-  message: Message;
+  message: Message<Model>;
   /** Any error the server sends, those included that a send() rejects with. */
   error: { code: string; message: string; fields?: FieldFault[]; event?: string };
   /** Once a second; see docs/wire.md. */
@@ -159,7 +179,7 @@ export interface SessionEvents {
 
 type Listener<Detail> = (event: CustomEvent<Detail>) => void;
 
-export class Session extends EventTarget {
+export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   readonly status: Status;
   /** Null while there is no session. */
   readonly role: Role | null;
@@ -170,8 +190,8 @@ export class Session extends EventTarget {
   readonly schema: Schema;
   /** The server's: `max_media_bytes` and so on. */
   readonly limits: Record<string, number | null>;
-  /** The model's public values, whoever set them; another object after each change. */
-  readonly state: Readonly<Record<string, unknown>>;
+  /** The model's public values, whoever set them; another object after each change, an empty one before the first session. */
+  readonly state: Readonly<Model["state"]>;
   readonly sound: Sound;
   /** From an input to the first picture that shows it; null before the first. */
   readonly delay: { readonly medianMs: number | null; readonly lastMs: number | null };
@@ -191,28 +211,34 @@ export class Session extends EventTarget {
    * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. `inputAt` is when
    * the user did it, on performance.now()'s clock, for `delay`.
    */
-  send(type: string, data?: Record<string, unknown>, options?: { inputAt?: number }): Promise<Reply>;
+  send<Type extends keyof Model["events"] & string>(
+    type: Type,
+    ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
+  ): Promise<Reply<Model>>;
   /** Send an event without asking for an answer; false when there is no connection. Throws RangeError for one over the limit. */
-  notify(type: string, data?: Record<string, unknown>): boolean;
+  notify<Type extends keyof Model["events"] & string>(type: Type, ...rest: Carried<Model["events"][Type]>): boolean;
 
   /** The model's messages from now on; when 1,000 wait, the oldest goes. */
-  messages(): AsyncIterableIterator<Message>;
+  messages(): AsyncIterableIterator<Message<Model>>;
   /** The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions. */
-  frames(track?: string | null): AsyncIterableIterator<Frame>;
+  frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
-  attach(track: string | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
+  attach(track: Model["tracks"]["shown"] | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
   /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `sound` is started. */
-  stream(...tracks: string[]): Promise<MediaStream>;
+  stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<MediaStream>;
 
   /**
    * Send a JPEG or a WAV; resolves to whether it is on its way. Of pictures the newest: one that the connection can't take yet waits
    * and is replaced by the next. Rejects with TypeError for a track that the model doesn't take, and for other bytes; with RangeError
    * for more than the server's limit.
    */
-  publish(track: string, source: ArrayBuffer | ArrayBufferView | Blob): Promise<boolean>;
+  publish(
+    track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
+    source: ArrayBuffer | ArrayBufferView | Blob,
+  ): Promise<boolean>;
   /** Send what a camera, a microphone, a video or a canvas gives, until stop(). */
   publish(
-    track: string,
+    track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas,
     options?: CaptureOptions,
   ): Promise<{ stop(): void }>;
@@ -230,15 +256,15 @@ export class Session extends EventTarget {
   /** Leave for good: iterators end, nothing is tried again. */
   close(): void;
 
-  addEventListener<Name extends keyof SessionEvents>(
+  addEventListener<Name extends keyof SessionEvents<Model>>(
     name: Name,
-    listener: Listener<SessionEvents[Name]>,
+    listener: Listener<SessionEvents<Model>[Name]>,
     options?: boolean | AddEventListenerOptions,
   ): void;
   addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
-  removeEventListener<Name extends keyof SessionEvents>(
+  removeEventListener<Name extends keyof SessionEvents<Model>>(
     name: Name,
-    listener: Listener<SessionEvents[Name]>,
+    listener: Listener<SessionEvents<Model>[Name]>,
     options?: boolean | EventListenerOptions,
   ): void;
   removeEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | EventListenerOptions): void;
