@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import textwrap
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 from reactor_runtime.wire.typed import (
     Names,
@@ -25,7 +25,13 @@ _RESERVED = {
     *keyword.kwlist, *dir(builtins), "Any", "AsyncIterator", "BlockingSession", "Iterator", "Literal", "Mapping",
     "NotRequired", "Reply", "Said", "Session", "TypedDict", "cast",
 }  # fmt: skip
-_METHODS = {*keyword.kwlist, "messages", "session", "state", "__init__"}
+_METHODS = {*keyword.kwlist, "messages", "notify", "session", "state", "__init__"}
+Way = Literal["async", "blocking", "notify"]
+_WAYS: dict[Way, tuple[str, str, str]] = {
+    "async": ("async def", "Reply", "return await self.session.send"),
+    "blocking": ("def", "Reply", "return self.session.send"),
+    "notify": ("def", "None", "self.session.notify"),
+}
 _HEAD = '''\
 """A typed client of {name}. Made by `reactor schema --format python`; make it anew instead of changing it."""
 
@@ -46,12 +52,14 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     names = Names(_RESERVED)
     model, blocking = names.choose(camel(name)), names.choose(f"Blocking{camel(name)}")
+    notify = names.choose(f"{camel(name)}Notify")
     types = _Types(names)
     state = types.records.name(state_of(events), "State")
     said = [_message(kind, spec, types, names) for kind, spec in messages.items()]
     classes = [
-        _class(model, name, events, types, state, is_async=True),
-        _class(blocking, name, events, types, state, is_async=False),
+        _notify(notify, name, events, types),
+        _class(model, name, _methods(events, types, "async"), state, notify, is_async=True),
+        _class(blocking, name, _methods(events, types, "blocking"), state, notify, is_async=False),
     ]
     union = f"Said = {' | '.join(kind for kind, _ in said) or 'Any'}\n"
     parts = [_HEAD.format(name=_safe(name)), *types.records.definitions, *(text for _, text in said), union, *classes]
@@ -117,18 +125,26 @@ def _message(kind: str, spec: Schema, types: _Types, names: Names) -> tuple[str,
     )
 
 
-def _class(name: str, model: str, events: Mapping[str, Schema], types: _Types, state: str, *, is_async: bool) -> str:
+def _notify(name: str, model: str, events: Mapping[str, Schema], types: _Types) -> str:
+    return "\n".join([
+        f"class {name}:",
+        f'    """The events of {_safe(model)}, sent without waiting for an answer."""',
+        "",
+        "    def __init__(self, session: Session | BlockingSession) -> None:",
+        "        self.session = session",
+        *_methods(events, types, "notify"),
+    ])  # fmt: skip
+
+
+def _class(name: str, model: str, methods: Iterable[str], state: str, notify: str, *, is_async: bool) -> str:
     session, each, prefix = ("Session", "AsyncIterator", "async ") if is_async else ("BlockingSession", "Iterator", "")
-    names = Names(_METHODS)
-    methods = [
-        _method(names.choose(snake(event)), event, spec, types, is_async=is_async) for event, spec in events.items()
-    ]
     return "\n".join([
         f"class {name}:",
         f'    """The events, state and messages of {_safe(model)}, over a session that `connect` gave."""',
         "",
         f"    def __init__(self, session: {session}) -> None:",
         "        self.session = session",
+        f"        self.notify = {notify}(session)",
         "",
         "    @property",
         f"    def state(self) -> {state}:",
@@ -141,7 +157,13 @@ def _class(name: str, model: str, events: Mapping[str, Schema], types: _Types, s
     ])  # fmt: skip
 
 
-def _method(name: str, event: str, spec: Schema, types: _Types, *, is_async: bool) -> str:
+def _methods(events: Mapping[str, Schema], types: _Types, way: Way) -> Iterator[str]:
+    names = Names(_METHODS)
+    for event, spec in events.items():
+        yield _method(names.choose(snake(event)), event, spec, types, way)
+
+
+def _method(name: str, event: str, spec: Schema, types: _Types, way: Way) -> str:
     parameters, data = [], []
     local = Names({"self", *keyword.kwlist})
     for member, schema, required in members(spec["parameters"]):
@@ -149,13 +171,13 @@ def _method(name: str, event: str, spec: Schema, types: _Types, *, is_async: boo
         parameters.append(f"{argument}: {types.taken(schema, camel(member))}" + ("" if required else " = _UNSET"))
         data.append(f"{_quoted(member)}: {argument}")
     marked = f", *, {', '.join(parameters)}" if parameters else ""
-    awaits = ("async ", "await ") if is_async else ("", "")
+    define, result, send = _WAYS[way]
     optional = any(not required for _, _, required in members(spec["parameters"]))
-    lines = ["", f"    {awaits[0]}def {name}(self{marked}) -> Reply:", *_docstring(spec["description"], 8)]
+    lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring(spec["description"], 8)]
     lines.append(f"        _data: dict[str, Any] = {{{', '.join(data)}}}")
     if optional:
         lines.append("        _data = {name: value for name, value in _data.items() if value is not _UNSET}")
-    lines.append(f"        return {awaits[1]}self.session.send({_quoted(event)}, _data)")
+    lines.append(f"        {send}({_quoted(event)}, _data)")
     return "\n".join(lines)
 
 

@@ -36,8 +36,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     directory = tmp_path_factory.mktemp("served")
-    assert reactor("init", "demo", cwd=directory).code == 0
-    with serving(directory / "demo", "--set", "width=96", "--set", "height=64") as server:
+    assert reactor("init", "my-model", cwd=directory).code == 0
+    with serving(directory / "my-model", "--set", "width=96", "--set", "height=64") as server:
         yield server
 
 
@@ -62,6 +62,17 @@ def test_the_program_of_the_docs_runs(installed: Path, served: RunningServer) ->
     assert re.search(r"^controls: set_brightness, .*\nframe \d+ is the first to show it, after \d+ ms\n", said)
     assert "invalid_event [ { path: 'set_brightness.brightness'" in said
     assert (directory / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
+
+
+def test_the_typed_program_of_the_docs_is_compiled_and_runs(installed: Path, served: RunningServer) -> None:
+    directory = installed.parents[2]
+    project = str(served.output.parent)
+    made = reactor("schema", project, "--format", "typescript", "--out", "my-model.ts", cwd=directory)
+    assert made.code == 0, made.err
+    (directory / "typed.mts").write_text(at(served, one("cli.md", "typed.mts").text))
+    emitted = [option for option in COMPILED if option != "--noEmit"]
+    run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *emitted, "typed.mts", cwd=directory)
+    assert node("typed.mjs", cwd=directory) == "event 3, caption hello\n"
 
 
 def at(server: RunningServer, text: str) -> str:

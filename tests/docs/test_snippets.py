@@ -34,7 +34,14 @@ from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
 OTHER_COMMANDS = {"cd", "curl", "ffplay", "npm", "pip"}
-PROGRAMS = {"client.py", "header.py", "send.py", "steer.py", "record.py"}  # not models: each has a test of its own
+PROGRAMS = {
+    "client.py",
+    "header.py",
+    "send.py",
+    "steer.py",
+    "record.py",
+    "typed.py",
+}  # not models: each has a test of its own
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/test_metrics.py
 
 
@@ -191,6 +198,12 @@ async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path
     await _run_program(one("client-python.md", "record.py").text, scaffold, tmp_path)
     files = [tmp_path / f"{number:03}.jpg" for number in range(10)]
     assert all(simplejpeg.decode_jpeg(file.read_bytes()).shape == (64, 96, 3) for file in files)
+
+
+async def test_the_typed_python_client_steers(scaffold: RunningServer, tmp_path: Path) -> None:
+    module = reactor("schema", str(scaffold.output.parent), "--format", "python", "--out", "my_model.py", cwd=tmp_path)
+    assert module.code == 0, module.err
+    assert "event 3, palette aurora" in await _run_program(one("cli.md", "typed.py").text, scaffold, tmp_path)
 
 
 async def test_the_sender_of_pictures_gets_them_back(tmp_path: Path) -> None:

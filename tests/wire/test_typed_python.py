@@ -26,6 +26,7 @@ async def main() -> None:
         await model.move()
         await model.lambda_(data=True, name="x")
         await model.go_now_()
+        model.notify.set_speed(speed=3)
         speed: float = model.state["speed"]
         async for message in model.messages():
             if message["type"] == "progress":
@@ -35,8 +36,15 @@ async def main() -> None:
 
 with connect("http://127.0.0.1:8080") as blocking:
     BlockingMyModel(blocking).set_level(level=2)
+    BlockingMyModel(blocking).notify.set_level(level=1)
 """
-WRONG = ["model.set_speed()", 'model.set_speed(speed="x")', 'model.set_mode(mode="d")', "model.state['sped']"]
+WRONG = [
+    "model.set_speed()",
+    "model.notify.set_speed()",
+    'model.set_speed(speed="x")',
+    'model.set_mode(mode="d")',
+    "model.state['sped']",
+]
 
 
 def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
@@ -44,12 +52,16 @@ def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
     methods = {
         each.name: [item.name for item in each.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
         for each in tree.body
-        if isinstance(each, ast.ClassDef) and each.name.endswith("MyModel")
+        if isinstance(each, ast.ClassDef) and each.name.startswith(("MyModel", "Blocking"))
     }
     own = ["__init__", "state", "messages"]
     events = ["set_speed", "set_mode", "set_level", "set_note", "set_size", "set_image", "set_rate", "move", "lambda_"]
-    names = [*own, *events, "go_now", "go_now_", "_2d", "messages_", "state_", "session_"]
-    assert methods == {"MyModel": names, "BlockingMyModel": names}
+    events += ["go_now", "go_now_", "_2d", "messages_", "state_", "session_"]
+    assert methods == {
+        "MyModelNotify": ["__init__", *events],
+        "MyModel": [*own, *events],
+        "BlockingMyModel": [*own, *events],
+    }
 
 
 def test_types_are_those_of_the_schema() -> None:
