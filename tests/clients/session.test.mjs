@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
-const { connect, ConnectionLost, EventError } = await import(process.env.CLIENT);
+const { connect, ConnectionLost, EventError, UploadError } = await import(process.env.CLIENT);
 const url = process.env.SERVER;
 const signal = () => AbortSignal.timeout(20_000);
 
@@ -68,7 +68,7 @@ test("what cannot be sent rejects and ends nothing", () => during(async (session
   await assert.rejects(session.send("reactor.here"), { name: "TypeError", message: '"reactor.here" is no event of a model' });
   await assert.rejects(session.send(""), TypeError);
   const words = "ü".repeat(session.limits.max_text_bytes / 2);
-  await assert.rejects(session.send("say", { words }), { name: "RangeError", message: /say with \d+ bytes of data: at most 262144/ });
+  await assert.rejects(session.send("say", { words }), { name: "RangeError", message: /say is over 262144 bytes/ });
   assert.throws(() => session.notify("say", { words }), RangeError);
   await assert.rejects(session.publish("nothing", new Uint8Array([0xff, 0xd8])), /takes no track nothing; it takes camera, microphone/);
   const huge = new Uint8Array(session.limits.max_media_bytes).fill(0xff).fill(0xd8, 1, 2);
@@ -109,6 +109,16 @@ test("a file that is uploaded can be named in an event", () => during(async (ses
   const { message } = await session.send("measure", { file });
   assert.equal(message.data.words, "note.txt hello");
 }));
+
+test("a file that is not taken is an error with its status", async () => {
+  await during(async (session) => {
+    await during((viewer) => assert.rejects(viewer.upload(new Blob(["x"])), UploadError), { role: "viewer" });
+    await assert.rejects(session.upload(new Blob(["x"]), "x".repeat(300)), (error) => error instanceof UploadError && error.status === 400);
+  });
+  const nowhere = connect("127.0.0.1:9"); // where nobody listens
+  await assert.rejects(nowhere.upload(new Blob(["x"])), { name: "Error", status: 403 });
+  nowhere.close();
+});
 
 test("the second in line is told its place and has its turn", () => during(async (first) => {
   const second = connect(url);

@@ -41,6 +41,27 @@ def test_in_node(served: RunningServer, name: str) -> None:
     served.wait_for_health("ready")
 
 
+REFUSED = """
+const { connect } = await import(process.env.CLIENT);
+const session = connect(process.env.SERVER);
+const error = await session.ready().catch((error) => error);
+console.log(error.constructor.name, error.message, session.status.code, session.status.retryAt);
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("", "this server wants a token"), ("?token=wrong", "the token is wrong")],
+    ids=["none", "wrong"],
+)
+def test_who_is_not_let_in_is_told_why_and_does_not_try_again(tmp_path: Path, query: str, said: str) -> None:
+    with serving(write_project(tmp_path, MODEL), "--token", "correct-horse") as server:
+        address = f"http://127.0.0.1:{server.port}/{query}"
+        client = (CLIENT / "reactor.js").as_uri()
+        printed = node("--input-type=module", "-e", REFUSED, CLIENT=client, SERVER=address)
+    assert printed == f"ConnectionLost {said} 4401 0\n"
+
+
 def test_a_platform_without_websockets_is_told_what_to_do() -> None:
     script = f"import('{(CLIENT / 'reactor.js').as_uri()}').then(({{connect}}) => connect('http://127.0.0.1:9'))"
     with pytest.raises(AssertionError, match="there is no WebSocket here: give one as an option"):

@@ -9,7 +9,6 @@ const STEADY_MS = 2000; // a connection that lasted this long starts the backoff
 const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
-const MOST_UTF8_BYTES = 3; // for each unit of a string
 export const CLOSED_FULL = 1013;
 
 /** The server answered an event with an error; `fields` is a list of {path, message}. */
@@ -23,6 +22,9 @@ export class EventError extends Error {
 
 /** The connection went before the answer came; whether the event took effect is unknown. */
 export class ConnectionLost extends Error {}
+
+/** The server didn't take a file; `status` is HTTP's, 0 for no answer. */
+export class UploadError extends Error {}
 
 export class Connection extends EventTarget {
   rttMs = null;
@@ -73,11 +75,11 @@ export class Connection extends EventTarget {
   }
 
   /** Leave: the session ends, and nothing is tried again. */
-  close() {
+  close({ code = 1000, reason = "" } = {}) {
     this.#released = true;
     clearTimeout(this.#retryTimer);
-    if (this.#socket) this.#closed(1000, "", 1000);
-    else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0 });
+    if (this.#socket) this.#closed(code, reason, 1000);
+    else this.#emit("close", { code, reason, opened: false, retryAt: 0 });
   }
 
   /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
@@ -89,12 +91,13 @@ export class Connection extends EventTarget {
     });
   }
 
-  /** Send without asking for an answer; false when there is no connection. Throws RangeError for what would end the connection. */
+  /** Send without asking for an answer; false when there is no connection. Throws RangeError for what would end it. */
   notify(type, data, id) {
     const text = JSON.stringify({ type, data, id });
     const most = this.limits.max_text_bytes ?? Infinity;
-    const size = text.length * MOST_UTF8_BYTES > most ? new Blob([text]).size : 0;
-    if (size > most) throw new RangeError(`${type} with ${size} bytes of data: at most ${most}; a file goes through upload()`);
+    if (text.length * 3 > most && new Blob([text]).size > most) {
+      throw new RangeError(`${type} is over ${most} bytes; a file goes through upload()`);
+    }
     return this.sendBytes(text);
   }
 
@@ -160,6 +163,13 @@ export class Connection extends EventTarget {
     for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
     this.#pending.clear();
     this.#emit("close", { code, reason, opened, retryAt: this.#released ? 0 : performance.now() + waitMs });
+    if (!opened && !this.#released && !globalThis.location) this.#askWhy(); // pages aren't told
+  }
+
+  async #askWhy() {
+    const { refusal } = await import("./refusal.js");
+    const why = await refusal(this.#address);
+    if (why && !this.#released) this.close(why); // a token that is wrong stays wrong
   }
 
   #emit(name, detail) {

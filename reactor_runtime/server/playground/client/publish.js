@@ -57,6 +57,14 @@ export class Publisher {
     this.#connection = connection;
   }
 
+  /** Throws TypeError for what can't become a picture or a sound of the session's model. */
+  expect({ role, tracks }, track, source) {
+    const known = tracks.filter(({ direction }) => direction === "in").map(({ name }) => name);
+    if (role && !known.includes(track)) throw new TypeError(`the model takes no track ${track}; it takes ${known.join(", ") || "none"}`);
+    const isFile = source instanceof Blob || source instanceof ArrayBuffer || ArrayBuffer.isView(source);
+    if (!isFile && !globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
+  }
+
   /** Whether a picture would go out at once: who makes them only for this needn't make one while not. */
   get free() {
     return this.#connection.unsentBytes <= FREE_BYTES;

@@ -244,7 +244,7 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   ): Promise<{ stop(): void }>;
   /** What sends them, for programs that make pictures only when they go out at once: while it is `free`. */
   publisher(): Promise<{ readonly free: boolean; publish(track: string, bytes: ArrayBuffer | ArrayBufferView): boolean }>;
-  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with an Error with `status`, HTTP's. */
+  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
   /** Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by themselves. */
@@ -294,6 +294,12 @@ export class EventError extends Error {
 
 /** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */
 export class ConnectionLost extends Error {}
+
+/** The server didn't take a file. */
+export class UploadError extends Error {
+  /** HTTP's; 0 where there was no answer. */
+  status: number;
+}
 
 export class MediaError extends Error {}
 

@@ -103,7 +103,7 @@ export class Session extends EventTarget {
   }
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
-    checkEvent(type);
+    if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`); // most are never answered
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.delay.replied(reply.n, inputAt);
     return reply;
@@ -139,11 +139,10 @@ export class Session extends EventTarget {
   }
 
   async publish(track, source, options) {
-    this.#checkInput(track);
     const publisher = await this.publisher();
+    publisher.expect(this, track, source);
     if (source instanceof Blob) return publisher.publish(track, await source.arrayBuffer());
     if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return publisher.publish(track, source);
-    if (!globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
     const { capture } = await import("./capture.js");
     return capture(this, publisher, track, source, { ...options, closing: this.#closing.signal });
   }
@@ -171,12 +170,6 @@ export class Session extends EventTarget {
     this.#closing.abort();
     this.#connection.close();
     this.sound.close();
-  }
-
-  #checkInput(track) {
-    const known = this.tracks.filter(({ direction }) => direction === "in").map(({ name }) => name);
-    if (!this.role || known.includes(track)) return;
-    throw new TypeError(`the model takes no track ${track}; it takes ${known.join(", ") || "none"}`);
   }
 
   #began() {
@@ -245,9 +238,4 @@ export class Session extends EventTarget {
     const paused = this.#wish.paused || hidden;
     this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.sound.tracks } : { ...this.#wish, paused });
   }
-}
-
-/** Of the protocol's messages most have no answer: who waited for one would wait for ever. */
-function checkEvent(type) {
-  if (typeof type !== "string" || !type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`);
 }
