@@ -202,6 +202,16 @@ def test_a_click_carries_its_place(painter: Page, server: FakeServer) -> None:
     assert len(sent(server, "drop")) == 1
 
 
+def test_the_sheet_of_links_is_none_of_the_picture_below(painter: Page, server: FakeServer) -> None:
+    painter.get_by_role("button", name="Share").click()
+    address = painter.get_by_label("Link to watch", exact=True)
+    address.click()
+    painter.mouse.wheel(0, -100)
+    settled(painter, server)
+    assert [sent(server, event) for event in ("paint", "drop", "set_zoom")] == [[], [], []]
+    assert address.evaluate("field => getComputedStyle(field).userSelect") == "text"
+
+
 def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, server: FakeServer) -> None:
     slider(painter, "zoom").fill("1.2")
     wait_for(server, "set_zoom", 1.2)

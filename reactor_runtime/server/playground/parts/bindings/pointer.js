@@ -5,7 +5,7 @@ const FINGER_RADIANS = 0.006;
 const TAP_MS = 400;
 const TAP_PX = 12;
 const NOTCH = [100, 3, 1]; // of the wheel, in pixels, lines and pages
-const OTHERS = "button, .legend, .touch";
+const OTHERS = "button, .tools, .legend, .touch"; // what lies on the picture and is none of it
 
 export class Pointer {
   #stage;
