@@ -51,6 +51,37 @@ def test_a_recording_is_saved_when_it_is_stopped(page: Page, server: FakeServer,
     expect(record).to_have_attribute("aria-pressed", "false")
 
 
+FILMS = """window.films = [];
+window.MediaRecorder = class extends MediaRecorder {
+  start(...given) {
+    window.films.push(this);
+    this.tracks = this.stream.getTracks().map(({ kind, readyState }) => `${kind} ${readyState}`).sort();
+    super.start(...given);
+  }
+};"""
+
+
+def film(page: Page) -> list[str]:
+    """Record for a moment; gives what the film was made of."""
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_contain_text("0:01")
+    with page.expect_download():
+        record.click()
+    expect(record).to_have_attribute("aria-pressed", "false")
+    tracks: list[str] = page.evaluate("window.films.at(-1).tracks")
+    return tracks
+
+
+def test_each_recording_has_the_sound_that_is_on(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"voice": 16000}
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    page.get_by_role("switch", name="Sound").click()
+    expect(page.get_by_role("switch", name="Sound")).to_be_checked()
+    assert [film(page), film(page)] == [["audio live", "video live"]] * 2
+
+
 def test_a_link_brings_the_values_to_whoever_opens_it(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url + "?token=secret")
     slider = page.locator('[data-event="set_brightness"] input[type="range"]')

@@ -38,14 +38,14 @@ export class Mixer {
     this.#clocks.clear();
   }
 
-  /** A MediaStreamTrack with what is played of a track, however loud. */
+  /** A MediaStreamTrack with what is played of a track, however loud; each is its own, to be stopped by whoever asked. */
   copy(name) {
     if (!this.#copies.has(name)) {
       const copy = this.#context.createMediaStreamDestination();
       this.#copies.set(name, copy);
       this.#tracks.get(name)?.node.connect(copy);
     }
-    return this.#copies.get(name).stream.getAudioTracks()[0];
+    return this.#copies.get(name).stream.getAudioTracks()[0].clone();
   }
 
   /** A new session: nothing of the one before is heard, and tracks not among `names` are gone. */
