@@ -82,6 +82,15 @@ def test_each_recording_has_the_sound_that_is_on(page: Page, server: FakeServer)
     assert [film(page), film(page)] == [["audio live", "video live"]] * 2
 
 
+def test_pressed_twice_at_once_it_records_one_film(page: Page, server: FakeServer) -> None:
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    record = page.get_by_role("button", name="Record")
+    record.dblclick()
+    page.wait_for_function("() => window.films.length === 1 && window.films[0].state === 'inactive'")
+    expect(record).to_have_attribute("aria-pressed", "false")
+
+
 def test_a_link_brings_the_values_to_whoever_opens_it(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url + "?token=secret")
     slider = page.locator('[data-event="set_brightness"] input[type="range"]')

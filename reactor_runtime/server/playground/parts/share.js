@@ -17,7 +17,7 @@ const ICONS = {
 /** `controls` hold the values of links, `pictures()` gives the canvases, `failed(words, why)` tells the visitor. */
 export async function attach({ session, stage, controls, pictures, failed }) {
   await style("share.css");
-  let recording = null;
+  let recording = null; // promise of it
   const clock = el("span");
   const attempt = (words, action) => async () => {
     try {
@@ -42,13 +42,17 @@ export async function attach({ session, stage, controls, pictures, failed }) {
   stage.append(bar);
 
   async function toggle() {
-    if (recording) return recording.stop();
-    recording = await Recording.start(session);
+    if (recording) return (await recording).stop();
+    recording = Recording.start(session); // from the press on, or a second one would begin another
+    const { ended } = await recording.catch((error) => {
+      recording = null;
+      throw error;
+    });
     record.ariaPressed = "true";
     const began = performance.now();
     const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
     setText(clock, "0:00");
-    recording.ended.then(() => {
+    ended.then(() => {
       clearInterval(tick);
       setText(clock, "");
       record.ariaPressed = "false";
