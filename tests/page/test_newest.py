@@ -36,3 +36,19 @@ def test_while_one_is_under_way_the_others_become_one(
     page.goto(server.url)
     said: dict[str, Any] = page.evaluate(SENT, merging)
     assert said == {"before": [1], "busy": True, "sent": [1, second], "rests": True}
+
+
+HIDDEN = """async () => {
+  const { newestSender } = await import("/static/client/newest.js");
+  window.requestAnimationFrame = () => 0;
+  return new Promise((done) => {
+    const sender = newestSender(async (value) => value === "let go" && done(value));
+    sender.push("held");
+    sender.push("let go");
+  });
+}"""
+
+
+def test_what_is_let_go_as_the_page_is_hidden_needs_no_repaint(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    assert page.evaluate(HIDDEN) == "let go"

@@ -1,3 +1,5 @@
+const HIDDEN_MS = 100; // a hidden page is not repainted, and what was let go as it was hidden must go
+
 /**
  * Sends values one at a time and at most one per repaint; of those that wait only the newest goes, or what `merge(waiting, newer)`
  * makes of them. `send(value, inputAt)` returns a promise that never rejects.
@@ -11,7 +13,7 @@ export function newestSender(send, merge = (waiting, newer) => newer) {
     const { value, inputAt } = next;
     next = null;
     inFlight = cooling = true;
-    requestAnimationFrame(() => {
+    repainted().then(() => {
       cooling = false;
       pump();
     });
@@ -25,3 +27,8 @@ export function newestSender(send, merge = (waiting, newer) => newer) {
   };
   return { push, get busy() { return inFlight || next !== null; } };
 }
+
+const repainted = () => new Promise((done) => {
+  requestAnimationFrame(done);
+  setTimeout(done, HIDDEN_MS);
+});
