@@ -48,12 +48,27 @@ def test_a_browser_without_films_says_so(page: Page, server: FakeServer) -> None
     expect(page.locator("#log")).to_contain_text("this browser makes no films")
 
 
-def test_without_a_clipboard_the_link_is_selected_to_be_copied(page: Page, server: FakeServer) -> None:
+def test_without_the_clipboard_s_api_a_link_is_copied_all_the_same(page: Page, server: FakeServer) -> None:
     page.add_init_script("delete Navigator.prototype.clipboard")
     connected(page, server)
     page.get_by_role("button", name="Share").click()
     page.get_by_role("button", name="Copy: Link to watch").click()
+    expect(page.locator(".links")).to_contain_text("Copied")
+    page.keyboard.press("Escape")
+    prompt = page.locator("[data-event=set_prompt] textarea")
+    prompt.fill("")
+    prompt.press("Control+v")
+    expect(prompt).to_have_value(f"{server.url}?role=viewer")
+
+
+def test_a_link_that_can_t_be_copied_is_selected(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete Navigator.prototype.clipboard; document.execCommand = () => false;")
+    connected(page, server)
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Copy: Link to watch").click()
     expect(page.locator(".links")).to_contain_text("Press Ctrl+C")
+    address = page.get_by_label("Link to watch", exact=True)
+    assert address.evaluate("({ selectionStart, selectionEnd }) => selectionEnd - selectionStart") > 0
 
 
 def test_where_no_mouse_is_locked_the_picture_is_dragged(page: Page, server: FakeServer) -> None:

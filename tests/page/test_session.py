@@ -132,6 +132,17 @@ def test_a_flood_of_messages_keeps_the_log_bounded(page: Page, server: FakeServe
     assert page.locator("#log li").count() <= 200
 
 
+def test_the_log_is_copied_as_often_as_one_likes(page: Page, server: FakeServer) -> None:
+    page.add_init_script("delete Navigator.prototype.clipboard")
+    page.goto(server.url)
+    expect(page.locator("#log li")).to_have_count(1)
+    copy = page.locator("#log-copy")
+    copy.dblclick()
+    expect(copy).to_have_text("Copied")
+    expect(copy).to_have_text("Copy all")
+    expect(copy).to_be_focused()
+
+
 def test_the_size_says_which_quality_it_has_and_why(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect_phase(page, "connected")

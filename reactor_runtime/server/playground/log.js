@@ -1,6 +1,7 @@
 /** What the model and the server said, newest last; bounded, and written once per repaint. */
 
 import { el, setText } from "./dom.js";
+import { copyText } from "./parts/clipboard.js";
 
 const MOST = 200;
 
@@ -11,10 +12,10 @@ export class Log {
   #unwritten = 0;
   #total = 0;
 
-  constructor(list, { count, copy, clear }) {
+  constructor(list, { count, copyAll, clear }) {
     this.#list = list;
     this.#count = count;
-    copy.onclick = () => copyText(this.#entries.map(asLine).join("\n"), copy);
+    copyAll.onclick = () => copy(this.#entries.map(asLine).join("\n"), copyAll);
     clear.onclick = () => this.#clear();
   }
 
@@ -50,30 +51,18 @@ function row(entry) {
   const { at, kind, title, value } = entry;
   const head = [el("time", {}, asTime(at)), el("b", {}, title)];
   if (value === undefined) return el("li", { class: kind }, el("div", { class: "entry" }, ...head));
-  const copy = el("button", { type: "button", class: "quiet", onclick: () => copyText(asLine(entry), copy) }, "Copy");
+  const button = el("button", { type: "button", class: "quiet", onclick: () => copy(asLine(entry), button) }, "Copy");
   const pretty = el("pre");
   const ontoggle = () => setText(pretty, JSON.stringify(value, null, 2));
   const summary = el("summary", { class: "entry" }, ...head, el("code", {}, JSON.stringify(value).slice(0, 160)));
-  return el("li", { class: kind }, el("details", { ontoggle }, summary, pretty, copy));
+  return el("li", { class: kind }, el("details", { ontoggle }, summary, pretty, button));
 }
 
 const asTime = (at) => at.toTimeString().slice(0, 8) + at.toISOString().slice(19, 23);
 const asLine = ({ at, kind, title, value }) => `${at.toISOString()} ${kind} ${title} ${JSON.stringify(value) ?? ""}`;
 
-/** The clipboard API exists on https and localhost only; elsewhere the old command still works. */
-async function copyText(text, button) {
-  const copied = navigator.clipboard ? await navigator.clipboard.writeText(text).then(() => true, () => false) : copyBySelection(text);
-  const words = button.textContent;
-  button.textContent = copied ? "Copied" : "Not allowed";
-  setTimeout(() => (button.textContent = words), 1200);
-}
-
-function copyBySelection(text) {
-  const area = el("textarea");
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  const copied = document.execCommand("copy");
-  area.remove();
-  return copied;
+async function copy(text, button) {
+  button.dataset.words ??= button.textContent; // not what it says of the time before
+  button.textContent = (await copyText(text)) ? "Copied" : "Not allowed";
+  setTimeout(() => (button.textContent = button.dataset.words), 1200);
 }

@@ -12,7 +12,7 @@ import { Residents } from "./residents.js";
 
 export async function makePanels(session, tracks) {
   await Promise.all(["../controls.css", "../figures.css"].map(style));
-  const log = new Log(byId("log"), { count: byId("log-count"), copy: byId("log-copy"), clear: byId("log-clear") });
+  const log = new Log(byId("log"), { count: byId("log-count"), copyAll: byId("log-copy"), clear: byId("log-clear") });
   const journal = new Journal(session);
   const figures = new Figures(byId("figures"), session, journal);
   const send = async (type, data, inputAt) => {

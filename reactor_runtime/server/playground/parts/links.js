@@ -1,6 +1,7 @@
 /** Addresses to give away: with the values there are, to watch, to put into another page. */
 
-import { el, newId } from "../dom.js";
+import { el, newId, setText } from "../dom.js";
+import { copyText } from "./clipboard.js";
 import { addressWith } from "./values.js";
 
 /** Returns {root, opener}: the sheet, and `opener(title)` as a button that opens it. */
@@ -25,12 +26,13 @@ function row(label, text) {
   const input = el("input", { id, readonly: true, onfocus: () => input.select() });
   const said = el("span", { role: "status" });
   const copy = el("button", { type: "button", class: "button", "aria-label": `Copy: ${label}`, onclick: async () => {
+    const copied = await copyText(input.value);
     input.select();
-    said.textContent = await navigator.clipboard?.writeText(input.value).then(() => "Copied", () => "") || "Press Ctrl+C";
+    setText(said, copied ? "Copied" : "Press Ctrl+C");
   } }, "Copy");
   const fill = () => {
     input.value = text();
-    said.textContent = "";
+    setText(said, "");
   };
   return { root: el("div", {}, el("label", { for: id }, label), said, el("div", { class: "text-row" }, input, copy)), fill };
 }
