@@ -123,7 +123,7 @@ def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server:
     sent = newest(server)
     assert sent[20, 20].mean() > sent[20, -20].mean() + 50  # gray on the left, blue on the right
     choose(panel, "fake_device_0")
-    mirror = panel.get_by_role("switch", name="Mirrored here only")
+    mirror = panel.get_by_role("switch", name="Mirrored preview")
     expect(mirror).to_be_checked()
     expect(panel.locator(".input-preview")).to_have_css("scale", "-1 1")
     expect(panel.locator("video")).to_be_attached()
@@ -229,6 +229,7 @@ def test_a_camera_that_goes_is_said(panel: Locator, page: Page) -> None:
     page.evaluate(GONE)
     expect(panel).to_have_attribute("data-phase", "failed")
     expect(panel.get_by_role("status")).to_contain_text("unplugged")
+    expect(panel.get_by_role("status")).to_contain_text("Connect it or choose another, then press Start")
     start(panel)
 
 

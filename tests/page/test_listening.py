@@ -153,6 +153,7 @@ def test_an_origin_that_may_not_play_is_told_why(page: Page, server: FakeServer)
     page.goto(server.url)
     page.get_by_role("switch", name="Sound").click()
     expect(page.locator("#log")).to_contain_text("No sound: browsers allow it from https and from localhost only")
+    expect(page.locator("#log")).to_contain_text("--ssl-certfile")
     expect(page.get_by_role("switch", name="Sound")).to_contain_text("impossible")
 
 

@@ -17,7 +17,7 @@ export class Residents {
     const session = this.#session;
     const hasSound = session.sound.tracks.length > 0;
     const inputs = session.role === "controller" ? session.tracks.filter(({ direction }) => direction === "in") : [];
-    const failed = (error) => this.#log.add("error", `No sound: ${error.message}`);
+    const failed = (words) => this.#log.add("error", `No sound: ${words}`);
     if (hasSound) this.#bring("listen", async () => (await import("./parts/listen.js")).ListenButton.make(byId("listen"), session, failed));
     if (inputs.length) this.#bring("inputs", async () => (await import("./parts/camera.js")).attach({ session, stage: byId("side") }));
     (await this.#here.inputs)?.offer(inputs);

@@ -3,6 +3,7 @@
 import { setText } from "../dom.js";
 import { style } from "./style.js";
 import { Volume } from "./volume.js";
+import { secureWays } from "./words.js";
 
 const FALL_PER_PIECE = 0.8;
 
@@ -12,7 +13,7 @@ export class ListenButton {
   #volume;
   #level = 0;
 
-  /** `failed(error)` is told why there can be no sound. */
+  /** `failed(words)` is told why there can be no sound. */
   constructor(button, session, failed) {
     const { sound } = session;
     this.#button = button;
@@ -27,8 +28,9 @@ export class ListenButton {
         await (sound.on ? sound.stop() : sound.start());
         this.show();
       } catch (error) {
-        this.#say("impossible", error.message);
-        failed(error);
+        const words = window.isSecureContext ? error.message : `${error.message}. ${secureWays()}`;
+        this.#say("impossible", words);
+        failed(words);
       }
     };
     this.show();

@@ -5,12 +5,12 @@ import { exactly, follow } from "./devices.js";
 import { Lane } from "./lane.js";
 import { split } from "./source.js";
 import { makeWav } from "./wav.js";
-import { expectDevices, Unavailable } from "./words.js";
+import { expectDevices, gone, secureWays, Unavailable } from "./words.js";
 
 const PIECES_A_PING = 10;
 const MOST_PINGS = 5; // a second of sound: when that much is on its way, what comes is left out
 const TONE_HZ = 440;
-const WORDS = { gone: "The microphone was unplugged, or the browser took it away.", silent: "The microphone is muted by the system." };
+const WORDS = { gone: gone("microphone"), silent: "The system has muted the microphone: unmute it there, or at the microphone itself." };
 const nothing = () => {};
 
 export const microphone = {
@@ -30,7 +30,7 @@ export const microphone = {
 async function open({ source: choice, clean }, file) {
   const [kind, id] = split(choice);
   if (kind === "device") expectDevices("microphone");
-  if (!window.AudioWorkletNode) throw new Unavailable("Browsers let pages work with sound on https and on localhost only.");
+  if (!window.AudioWorkletNode) throw new Unavailable(`Browsers let pages work with sound on https and on localhost only. ${secureWays()}`);
   const context = new AudioContext();
   const source = { view: null, lost: nothing, paused: nothing, context, end: nothing };
   source.close = () => {

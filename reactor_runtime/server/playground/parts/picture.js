@@ -20,7 +20,7 @@ export const picture = {
     { name: "size", label: "Most pixels", options: SIZES.map((size) => [size, size]), initial: "640×480" },
     { name: "rate", label: "Pictures a second at most", options: RATES.map((rate) => [String(rate), `${rate} fps`]), initial: "30" },
   ],
-  toggle: { name: "mirror", label: "Mirrored here only", title: "What is sent is not mirrored", initial: true, isLocal: true },
+  toggle: { name: "mirror", label: "Mirrored preview", title: "What is sent is not mirrored", initial: true, isLocal: true },
   open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
 
   /** Send what `source` shows until end() of what this gives. */

@@ -7,13 +7,13 @@
 import { el } from "../dom.js";
 import { exactly, follow } from "./devices.js";
 import { drawPattern } from "./pattern.js";
-import { expectDevices, Unavailable } from "./words.js";
+import { expectDevices, gone, Unavailable } from "./words.js";
 
 const STILL_FPS = 2; // of a picture that never changes: models take it as any other
 const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
 const GONE = {
-  camera: { gone: "The camera was unplugged, or the browser took it away.", silent: "The camera gives no picture: it may be covered or switched off." },
-  screen: { gone: "Sharing was stopped.", silent: "What is shared is hidden, so there is no picture of it." },
+  camera: { gone: gone("camera"), silent: "The camera gives no picture: it may be covered or switched off." },
+  screen: { gone: "Sharing was stopped. Press Start to share again.", silent: "What is shared is hidden, so there is no picture of it." },
 };
 const nothing = () => {};
 

@@ -14,13 +14,18 @@ export function expectDevices(thing) {
   }
   if (thing === "screen" ? mediaDevices?.getDisplayMedia : mediaDevices?.getUserMedia) return;
   if (window.isSecureContext) throw new Unavailable(`This browser lets no page use the ${thing}.`);
-  const port = location.port ? `:${location.port}` : "";
-  throw new Unavailable(
-    `Browsers let pages use the ${thing} on https and on localhost only. On the machine of the server open ` +
-      `http://localhost${port}; from another one start it with --ssl-certfile and --ssl-keyfile, and open https. ` +
-      (thing === "microphone" ? "" : "A file and the test pattern work here."),
-  );
+  const meanwhile = thing === "microphone" ? "" : " A file and the test pattern work here.";
+  throw new Unavailable(`Browsers let pages use the ${thing} on https and on localhost only. ${secureWays()}${meanwhile}`);
 }
+
+/** What to do where the page's address is not trusted. */
+export function secureWays() {
+  const port = location.port ? `:${location.port}` : "";
+  return `On the machine of the server open http://localhost${port}; from another one start it with --ssl-certfile and --ssl-keyfile, and open https.`;
+}
+
+/** The words for a camera or microphone that ends by itself. */
+export const gone = (thing) => `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
 
 /** The words for what getUserMedia and getDisplayMedia reject with. */
 export async function explain(error, thing) {
