@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from .conftest import open_page
 from .fake_server import FakeServer
-from .states import STATES, walking
+from .states import STATES, connected, walking
 from .test_session import expect_phase
 
 PHONES = {
@@ -96,3 +96,19 @@ def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, ser
     assert side is not None
     assert stage["x"] + stage["width"] <= side["x"]
     assert stage["y"] + stage["height"] == 342
+
+
+def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: FakeServer) -> None:
+    connected(phone, server)
+    phone.set_viewport_size({"width": 844, "height": 342})
+    phone.get_by_role("button", name="Graph").tap()
+    expect(phone.locator(".graph")).to_be_visible()
+    expect(phone.locator(".stage")).to_be_in_viewport(ratio=0.98)
+    figures, controls = (phone.locator(part).bounding_box() for part in ("#figures", ".controls"))
+    assert figures is not None
+    assert controls is not None
+    assert figures["x"] == pytest.approx(controls["x"], abs=2)
+    assert figures["y"] > controls["y"] + controls["height"]
+    assert phone.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    phone.get_by_role("button", name="Trace").tap()
+    expect(phone.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)

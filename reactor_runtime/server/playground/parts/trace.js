@@ -40,7 +40,7 @@ export async function openTrace(recent, model) {
   });
   dialog.showModal();
   resized.observe(canvas);
-  canvas.focus();
+  canvas.focus({ preventScroll: true }); // the buttons above it stay in sight
 }
 
 function summary(lanes) {
