@@ -49,6 +49,25 @@ class LoopThread:
         finally:
             future.cancel()
 
+    def each(self, make: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
+        """Yield what an iterator there yields."""
+        items = make()
+
+        async def step() -> list[T]:
+            async for item in items:
+                return [item]
+            return []
+
+        try:
+            while found := self.wait(step()):
+                yield found[0]
+        except SessionEnded as ended:
+            if ended.reason != "closed":
+                raise
+        finally:
+            with contextlib.suppress(SessionEnded):  # the thread has ended, and the iterator with it
+                self.wait(items.aclose())
+
     def call(self, function: Callable[[], T]) -> T:
         """Return what a function returns there."""
 
@@ -110,23 +129,27 @@ class BlockingSession(Known):
 
     def messages(self) -> Iterator[Message]:
         """Yield the model's messages."""
-        return self._each(self._session.messages)
+        return self._thread.each(self._session.messages)
 
     def statuses(self) -> Iterator[Status]:
         """Yield the status and its changes."""
-        return self._each(self._session.statuses)
+        return self._thread.each(self._session.statuses)
 
     def frames(self, track: str | None = None, *, decode: bool = True) -> Iterator[Frame]:
         """Yield the newest picture, whenever there is a new one."""
-        return self._each(lambda: self._session.frames(track, decode=decode))
+        return self._thread.each(lambda: self._session.frames(track, decode=decode))
 
     def latest(self, track: str | None = None) -> Frame | None:
         """Return the newest picture there is."""
         return self._thread.call(lambda: self._session.latest(track))
 
+    def frame(self, track: str | None = None, *, after: Reply | None = None) -> Frame:
+        """Return the newest picture as soon as there is one; with `after`, one that was made with that event."""
+        return self._thread.wait(self._session.frame(track, after=after))
+
     def sound(self, track: str | None = None) -> Iterator[Sound]:
         """Yield the pieces of a track of sound."""
-        return self._each(lambda: self._session.sound(track))
+        return self._thread.each(lambda: self._session.sound(track))
 
     def publish(self, track: str, content: object) -> None:
         """Send a picture or a piece of sound to the model."""
@@ -154,21 +177,3 @@ class BlockingSession(Known):
         """Leave: the session ends. Does nothing the second time."""
         with contextlib.suppress(SessionEnded):  # the block is over already
             self._thread.wait(self._session.aclose())
-
-    def _each(self, make: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
-        items = make()
-
-        async def step() -> list[T]:
-            async for item in items:
-                return [item]
-            return []
-
-        try:
-            while found := self._thread.wait(step()):
-                yield found[0]
-        except SessionEnded as ended:
-            if ended.reason != "closed":
-                raise
-        finally:
-            with contextlib.suppress(SessionEnded):  # the thread has ended, and the iterator with it
-                self._thread.wait(items.aclose())

@@ -30,6 +30,7 @@ class Exchange:
         self.outgoing = Bell()
         self._polled: set[str] = set()
         self._view: str | None = None
+        self._session: str | None = None
 
     @property
     def away(self) -> bool:
@@ -43,6 +44,7 @@ class Exchange:
                 self._file(item, now, wall_s)
             else:
                 self.conversation.hear(Message.read(item), now, wall_s)
+                self._begin()
         except (WireError, LookupError, ValueError, TypeError) as error:
             logger.warning("the server sent what can't be understood: %s: %s", type(error).__name__, error)
         self.changed.ring()
@@ -86,6 +88,14 @@ class Exchange:
         self.conversation.end(error)
         self.outbox.clear()
         self.changed.ring()
+
+    def _begin(self) -> None:
+        """Forget the pictures of the session before, when another has begun: numbers start anew, events' as well."""
+        session = self.conversation.status.session
+        if session not in (None, self._session):
+            self._session = session
+            self.pictures.clear()
+            self.outbox.forget_shown()
 
     def _file(self, data: bytes, now: float, wall_s: float) -> None:
         header = read_header(data)

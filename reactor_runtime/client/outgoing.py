@@ -62,6 +62,11 @@ class Outbox:
         if self._said_shown.get(track) != seq:
             self._shown[track] = self._said_shown[track] = seq
 
+    def forget_shown(self) -> None:
+        """Begin anew, as the numbers of the frames do with another session."""
+        self._shown.clear()
+        self._said_shown.clear()
+
     def put(self, track: Track, content: object, at_s: float, *, most_bytes: int = MAX_MEDIA_BYTES) -> None:
         """Take a picture or a piece of sound: an array, a tensor, or the bytes of a JPEG or WAV file.
 
@@ -94,8 +99,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget what waits, as meant for a connection that is gone."""
         self._texts.clear()
-        self._shown.clear()
-        self._said_shown.clear()
+        self.forget_shown()
         self._pictures.clear()
         self._sounds.clear()
 

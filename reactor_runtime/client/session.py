@@ -120,6 +120,17 @@ class Session(Known):
             return None
         return self._exchange.poll(self._exchange.conversation.welcome.track(track, "video", "out").name)
 
+    async def frame(self, track: str | None = None, *, after: Reply | None = None) -> Frame:
+        """Return the newest picture there is as soon as there is one; with `after`, one that was made with that event.
+
+        Acknowledges as `latest` does. Raises what puts an end to the session before.
+        """
+        await self.ready()
+        while (frame := self.latest(track)) is None or (after is not None and frame.applied < after.n):
+            self._exchange.conversation.check()
+            await self._exchange.changed.wait()
+        return frame
+
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
         """Yield the pieces of a track of sound in order; over 5 s that nobody took, the oldest go."""
         conversation = await self._begun()

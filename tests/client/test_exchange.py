@@ -87,6 +87,23 @@ def test_a_polled_track_is_acknowledged_as_its_frames_come() -> None:
     assert json.loads(said)["data"] == {"track": "main", "seq": 2}
 
 
+def test_nothing_is_left_of_the_pictures_of_another_session() -> None:
+    exchange = Exchange("viewer")
+    file = attach(MediaHeader("main", 0, 0, 0), jpeg.encode(gray(9)))
+    for session in ("first", "second"):
+        started = {"type": "reactor.session", "data": {"phase": "started", "session": session}}
+        exchange.receive(json.dumps(started), 1.0, 1000.0)
+        assert exchange.pictures.newest("main") is None
+        exchange.receive(file, 1.0, 1000.0)
+        frame = exchange.poll("main")
+        assert frame is not None
+        exchange.acknowledge(frame)
+        said = exchange.outbox.next()
+        assert isinstance(said, str), "a number that was acknowledged in the session before"
+        exchange.receive(json.dumps({"type": "reactor.stats", "data": {}}), 1.0, 1000.0)
+        assert exchange.pictures.newest("main") is frame
+
+
 def test_what_a_client_wants_to_see_is_said_again_after_a_break() -> None:
     exchange = Exchange("viewer")
     exchange.view("view")

@@ -16,6 +16,7 @@ from reactor_runtime.client import (
     EventError,
     Phase,
     Refused,
+    Reply,
     Session,
     SessionEnded,
     UploadError,
@@ -121,9 +122,8 @@ async def test_an_event_is_on_the_picture_that_says_so(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         reply = await session.send("set_level", level=np.int64(200))
         assert (reply.n, reply.message) == (1, None)
-        async for frame in session.frames():
-            if frame.applied >= reply.n:
-                break
+        frame = await session.frame(after=reply)
+        assert frame.applied == reply.n
         assert frame.array.shape == (32, 48, 3)
         assert frame.array.mean() == pytest.approx(200, abs=3)
         assert frame.jpeg[:2] == b"\xff\xd8"
@@ -190,13 +190,25 @@ async def _arrival(session: Session) -> None:
 
 async def test_the_latest_is_the_newest_whenever_it_is_asked_for(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
-        while (first := session.latest()) is None:
-            await _arrival(session)
+        first = await session.frame()
         while session.connection.exchange.pictures.arrived["main_video"] < first.seq + 20:
             await _arrival(session)
         latest = session.latest("main_video")
         assert latest is not None
         assert latest.seq >= first.seq + 19
+
+
+async def test_who_waits_for_a_picture_is_told_when_the_session_ends_before(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        await session.frame()
+        assert session.latest() is not None
+        never = asyncio.create_task(session.frame(after=Reply(1000)))
+        await _arrival(session)
+        await session.aclose()
+        with pytest.raises(SessionEnded):
+            await never
+        with pytest.raises(SessionEnded):
+            await session.frame()
 
 
 async def test_sound_comes_whole_and_in_order(url: str) -> None:
@@ -268,10 +280,8 @@ async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -
 
 async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
     async with connect(url) as controller, connect(f"{url}/?role=viewer") as viewer, asyncio.timeout(TIMEOUT_S):
-        await controller.send("set_level", level=180)
-        async for frame in viewer.frames():
-            if frame.applied:
-                break
+        reply = await controller.send("set_level", level=180)
+        assert (await viewer.frame(after=reply)).array.mean() == pytest.approx(180, abs=3)
         with pytest.raises(EventError) as refusal:
             await viewer.send("set_level", level=1)
         assert refusal.value.code == "not_controller"
@@ -323,7 +333,7 @@ def test_without_a_loop_the_verbs_are_the_same(url: str, tmp_path: Path) -> None
         for frame in session.frames():
             if frame.array.mean() > 215:
                 break
-        assert session.latest() is not None
+        assert session.frame("main_video", after=reply).applied == reply.n
         assert next(session.messages()).data == {"step": -1}
         assert next(session.sound()).sample_rate == 48_000
         assert next(session.statuses()).phase is Phase.CONNECTED
