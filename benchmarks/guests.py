@@ -1,24 +1,31 @@
-"""Clients of every sort, well-behaved and not, each for as long as chance has it."""
+"""Clients of every sort, well-behaved and not, each for as long as chance has it.
+
+Who means well uses our client, over a cable that is cut where it vanishes; bare sockets are for those that misbehave.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
+import functools
 import json
 import random
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
-from PIL import Image
-from websockets.asyncio.client import ClientConnection, connect
+import numpy as np
+from websockets.asyncio.client import connect as bare
 from websockets.exceptions import WebSocketException
+
+from benchmarks.serving import address
+from reactor_runtime.client import ClientError, Session, connect
+from tests.client.cable import Cable
 
 HOST = "127.0.0.1"
 PATIENCE_S = 20.0
-GONE = (WebSocketException, OSError, EOFError, TimeoutError, asyncio.IncompleteReadError)
+GONE = (ClientError, WebSocketException, OSError, EOFError, TimeoutError, asyncio.IncompleteReadError)
+PICTURE = np.linspace(0, 255, 48 * 64 * 3).astype(np.uint8).reshape(48, 64, 3)
 
 Guest = Callable[["Guests"], Awaitable[None]]
 
@@ -38,7 +45,10 @@ class Guests:
         self.frames = 0
         self.doom: dict[int, str] = {}
         self.played: list[str] = []
-        self._camera = _picture()
+
+    @property
+    def url(self) -> str:
+        return address(self.port)
 
     async def come(self, sorts: dict[Guest, int], until: float) -> None:
         """Send one guest after the other until the time is over, and see the last one out."""
@@ -54,12 +64,6 @@ class Guests:
             await asyncio.sleep(self.random.uniform(0, 0.3))
 
     @contextlib.asynccontextmanager
-    async def socket(self, query: str) -> AsyncIterator[ClientConnection]:
-        url = f"ws://{HOST}:{self.port}/ws?{query}"
-        async with connect(url, compression=None, max_size=None, close_timeout=2, ping_interval=None) as socket:
-            yield socket
-
-    @contextlib.asynccontextmanager
     async def asked(self, request: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """Connect and say a line of HTTP, with little room for what is not read."""
         sock = socket.socket()
@@ -73,54 +77,41 @@ class Guests:
         finally:
             writer.transport.abort()
 
-    async def watch(self, socket: ClientConnection, seconds: float, *, acknowledge: bool) -> None:
-        """Read what comes for a while."""
+    async def watch(self, session: Session, seconds: float, *, acknowledge: bool = True) -> None:
+        """Read what comes for a while; who takes no picture acknowledges none."""
+        before = sum(session.arrived.values())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                async for message in socket:
-                    if isinstance(message, bytes) and message[:2] == b"\xff\xd8":
-                        self.frames += 1
-                        if acknowledge:
-                            data = {"track": "main_video", "seq": int.from_bytes(message[16:20], "big")}
-                            await socket.send(json.dumps({"type": "reactor.ack", "data": data}))
+                async for _ in session.frames(decode=False) if acknowledge else session.sound():
+                    pass
+        self.frames += sum(session.arrived.values()) - before
 
-    async def welcomed(self, socket: ClientConnection) -> dict[str, Any]:
-        """Wait until a session of one's own has begun; one that watches meanwhile hears of those of others."""
-        welcome: dict[str, Any] = {}
-        async with asyncio.timeout(PATIENCE_S):
-            async for message in socket:
-                if isinstance(message, str):
-                    said = json.loads(message)
-                    welcome = said["data"] if said["type"] == "reactor.welcome" else welcome
-                    begun = said["type"] == "reactor.session" and said["data"]["phase"] in ("started", "resumed")
-                    if begun and welcome["role"] == "controller":
-                        return welcome
-        raise EOFError("the socket was closed")
-
-    async def play(self, socket: ClientConnection, welcome: dict[str, Any]) -> None:
+    async def play(self, session: Session) -> None:
         """Do what controllers do."""
-        self.played.append(welcome["session"])
+        assert session.status.session is not None, "whoever is let in has a session"
+        name = session.status.session
+        self.played.append(name)
         try:
-            if self.doom and (how := self.doom.pop(await self._engine_of(welcome["session"]), "")):
-                await socket.send(json.dumps({"type": "crash", "data": {"how": how}}))
-                await self.watch(socket, PATIENCE_S, acknowledge=True)
-            await self._use(socket, welcome)
+            if self.doom and (how := self.doom.pop(await self._engine_of(name), "")):
+                await session.send("crash", how=how)
+                await self.watch(session, PATIENCE_S)
+            await self._use(session)
         finally:
-            self.played.remove(welcome["session"])
+            self.played.remove(name)
 
     @property
     def seen(self) -> str:
         """What to say in a query to see one of the sessions, which may be over by then."""
         return f"session={self.random.choice(self.played)}" if self.played else ""
 
-    async def _use(self, socket: ClientConnection, welcome: dict[str, Any]) -> None:
+    async def _use(self, session: Session) -> None:
         for step in range(self.random.randint(1, 12)):
-            await socket.send(json.dumps({"type": "set_level", "data": {"level": step * 20}, "id": step}))
-            await socket.send(self._camera)
+            await session.send("set_level", level=step * 20)
+            session.publish("camera", PICTURE)
             if self.random.random() < 0.2:
-                upload = await self.upload(welcome["upload_key"], self.random.choice((100, 300_000, 3_000_000)))
-                await socket.send(json.dumps({"type": "take", "data": {"file": {"upload": upload}}}))
-            await self.watch(socket, self.random.uniform(0.05, 0.3), acknowledge=True)
+                file = await session.upload(bytes(self.random.choice((100, 300_000, 3_000_000))))
+                await session.send("take", file=file)
+            await self.watch(session, self.random.uniform(0.05, 0.3))
 
     async def _engine_of(self, session: str) -> int:
         async with self.asked(f"GET /health HTTP/1.1\nHost: {HOST}\nConnection: close\n\n") as (reader, _):
@@ -128,48 +119,41 @@ class Guests:
         engines = json.loads(answer.partition(b"\r\n\r\n")[2])["engines"]
         return next((number for number, engine in enumerate(engines) if engine["session"] == session), -1)
 
-    async def upload(self, key: str, size: int, *, complete: bool = True) -> str:
-        request = f"POST /uploads?key={key}&name=a.bin HTTP/1.1\nHost: {HOST}\nContent-Length: {size}\n\n"
-        async with self.asked(request) as (reader, writer):
-            writer.write(bytes(size if complete else size // 2))
-            await asyncio.wait_for(writer.drain(), PATIENCE_S)
-            if not complete:
-                return ""
-            answer = await asyncio.wait_for(reader.readuntil(b"}"), PATIENCE_S)
-        return str(json.loads(answer.partition(b"\r\n\r\n")[2])["upload"])
-
 
 async def controller(guests: Guests) -> None:
-    async with guests.socket("role=controller") as socket:
-        await guests.play(socket, await guests.welcomed(socket))
+    async with connect(guests.url) as session:
+        await guests.play(session)
 
 
 async def vanishing_controller(guests: Guests) -> None:
-    async with guests.socket("role=controller&watch=1") as socket:
-        welcome = await guests.welcomed(socket)
-        await guests.play(socket, welcome)
-        await guests.upload(welcome["upload_key"], 2_000_000, complete=False)
-        socket.transport.abort()
+    cable = Cable(guests.port)
+    async with cable.laid() as url, connect(url, reconnect=False) as session:
+        await guests.play(session)
+        asyncio.get_running_loop().call_later(
+            guests.random.uniform(0, 0.1), functools.partial(cable.cut, for_good=True)
+        )
+        with contextlib.suppress(ClientError):
+            await session.upload(bytes(20_000_000))
 
 
 async def impatient_controller(guests: Guests) -> None:
-    async with guests.socket("role=controller") as socket:
-        await guests.watch(socket, guests.random.uniform(0, 1), acknowledge=False)
+    async with connect(guests.url, wait=False):
+        await asyncio.sleep(guests.random.uniform(0, 1))
 
 
 async def returning_controller(guests: Guests) -> None:
-    async with guests.socket("role=controller") as socket:
-        welcome = await guests.welcomed(socket)
-        await guests.play(socket, welcome)
-        socket.transport.abort()
-    await asyncio.sleep(guests.random.uniform(0, 1))
-    async with guests.socket(f"role=controller&resume={welcome['resume']}") as socket:
-        await guests.play(socket, await guests.welcomed(socket))
+    cable = Cable(guests.port)
+    async with cable.laid() as url, connect(url) as session:
+        await guests.play(session)
+        cable.cut(for_good=True)
+        await asyncio.sleep(guests.random.uniform(0, 1))
+        cable.whole = True
+        await guests.play(session)
 
 
 async def viewer(guests: Guests) -> None:
-    async with guests.socket(f"role=viewer&{guests.seen}") as socket:
-        await guests.watch(socket, guests.random.uniform(0, 5), acknowledge=guests.random.random() < 0.7)
+    async with connect(f"{guests.url}?{guests.seen}", role="viewer") as session:
+        await guests.watch(session, guests.random.uniform(0, 5), acknowledge=guests.random.random() < 0.7)
 
 
 async def never_reading_viewer(guests: Guests) -> None:
@@ -207,10 +191,12 @@ async def babbler(guests: Guests) -> None:
 
 
 async def nonsense_viewer(guests: Guests) -> None:
-    async with guests.socket(f"role=viewer&{guests.seen}") as socket:
+    async with bare(
+        f"ws://{HOST}:{guests.port}/ws?role=viewer&{guests.seen}", compression=None, ping_interval=None
+    ) as socket:
         for _ in range(20):
             await socket.send(guests.random.choice(("{", "[]", "null", '{"type":"x"}', b"\xff\xd8", b"RIFF")))
-        await guests.watch(socket, 0.5, acknowledge=False)
+        await asyncio.sleep(0.5)
         socket.transport.abort()
 
 
@@ -228,9 +214,3 @@ OTHERS: dict[Guest, int] = {
     babbler: 3,
     nonsense_viewer: 3,
 }
-
-
-def _picture() -> bytes:
-    buffer = io.BytesIO()
-    Image.linear_gradient("L").convert("RGB").resize((64, 48)).save(buffer, "JPEG")
-    return buffer.getvalue()

@@ -2,7 +2,7 @@
 
 Half of them come from controllers, one for each session, half from viewers while a controller watches each stream.
 Prints what came of them; fails when one with an id isn't answered, a frame is missing or late, something has grown, or
-a traceback is logged. Run it on an otherwise idle machine.
+a traceback is logged. Our client says nothing hostile, so bare sockets do. Run it on an otherwise idle machine.
 """
 
 from __future__ import annotations

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
-from websockets.asyncio.client import ClientConnection
 
 from benchmarks.photos import photo_like
-from benchmarks.serving import client, cpu_s, run, serving
+from benchmarks.serving import address, cpu_s, run, serving
+from reactor_runtime.client import Session, connect
 
 Row = tuple[str, str, str]
 
@@ -107,43 +106,34 @@ class Trip:
     cpu_s: float = 0.0
 
 
-async def _costs(port: int) -> dict[str, float]:
-    async with client(port) as socket:
-        await _started(socket)
-        await socket.send(json.dumps({"type": "measure", "data": {"count": 120}, "id": 1}))
-        async for message in socket:
-            if isinstance(message, str) and (text := json.loads(message))["type"] == "reactor.reply":
-                costs: dict[str, float] = text["data"]["message"]["data"]
-                return costs
-    raise ConnectionError("no reply")
-
-
-async def _started(socket: ClientConnection) -> None:
-    async for message in socket:
-        if isinstance(message, str) and json.loads(message)["data"].get("phase") == "started":
-            return
+async def _costs(port: int) -> Mapping[str, float]:
+    async with connect(address(port)) as session:
+        reply = await session.send("measure", count=120)
+        assert reply.message is not None, "its handler returns what it has measured"
+        return reply.message.data
 
 
 async def _there_and_back(port: int, pictures: Pictures) -> Trip:
     trip = Trip(time.monotonic())
     sent: dict[int, float] = {}
-    async with client(port) as socket:
-        await _started(socket)
-        filming = asyncio.create_task(_film(socket, pictures, sent, trip))
-        async for message in socket:
-            at = time.monotonic()
-            if filming.done():
-                break
-            if isinstance(message, bytes):
-                trip.frames += 1
-                sent_at = sent.get(number_of(message))
-                if sent_at is not None:
-                    trip.delays.append((sent_at, at - sent_at))
-        await filming
+    async with connect(address(port)) as session, asyncio.TaskGroup() as tasks:
+        tasks.create_task(_look(session, sent, trip))
+        await _film(session, pictures, sent, trip)
+        await session.aclose()
     return trip
 
 
-async def _film(socket: ClientConnection, pictures: Pictures, sent: dict[int, float], trip: Trip) -> None:
+async def _look(session: Session, sent: dict[int, float], trip: Trip) -> None:
+    """Take what comes back, until the session is closed."""
+    async for frame in session.frames(decode=False):
+        at = time.monotonic()
+        trip.frames += 1
+        sent_at = sent.get(number_of(frame.jpeg))
+        if sent_at is not None:
+            trip.delays.append((sent_at, at - sent_at))
+
+
+async def _film(session: Session, pictures: Pictures, sent: dict[int, float], trip: Trip) -> None:
     """Send pictures on a grid; count what is received, and what it costs, once everything has settled."""
     trip.began = due = time.monotonic()
     used_s = 0.0
@@ -156,7 +146,7 @@ async def _film(socket: ClientConnection, pictures: Pictures, sent: dict[int, fl
             return
         name = number % len(pictures.files)
         sent[name] = time.monotonic()
-        await socket.send(pictures.files[name])
+        session.publish("camera", pictures.files[name])
         due += 1 / CAMERA_FPS
 
 

@@ -1,9 +1,11 @@
-"""What is measured, one function a question; each returns rows of (what, figure, floor or bound)."""
+"""What is measured, one function a question; each returns rows of (what, figure, floor or bound).
+
+What somebody waits for is measured with our client; rates, gaps and delays of a whole stream with the bare receiver.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import statistics
@@ -21,11 +23,13 @@ import simplejpeg
 from benchmarks import crowd, loops, namespaces, networks, tensors
 from benchmarks.bare import sending
 from benchmarks.photos import photo_like
-from benchmarks.receiver import receive
-from benchmarks.serving import MODEL, Received, acknowledge, client, cpu_s, frames, run, serving
+from benchmarks.receiver import Received, receive
+from benchmarks.serving import MODEL, address, age_s, cpu_s, run, serving
+from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
 RUNS = 5
+SETTLED_S = 2.0
 
 
 def free_running() -> Iterator[Row]:
@@ -37,7 +41,7 @@ def free_running() -> Iterator[Row]:
         for _ in range(RUNS):
             floor = 1 / encode_s(1280, 720)
             with serving(fps=2000) as port:
-                rates.append(run(_rate(port, 4.0)))
+                rates.append(_rate(receive(port, 4.0)))
             ratios.append(rates[-1] / floor)
     finally:
         os.sched_setaffinity(0, set(cores))
@@ -58,7 +62,7 @@ def paced() -> Iterator[Row]:
             stages = next(text["data"] for text in reversed(texts) if text["type"] == "reactor.stats")
             gaps = np.diff([frame.at for frame in received])
             deviations.append(1e3 * float(np.std(gaps)))
-            delay_ms = 1e3 * statistics.median(f.wall - f.header.wall_us / 1e6 for f in received)
+            delay_ms = 1e3 * statistics.median(frame.age_s for frame in received)
             delays.append(delay_ms)
             beyond.append(delay_ms - stages["encode_ms"])
         burn = f", {burn_ms} ms of Python a step" if burn_ms else ""
@@ -78,7 +82,7 @@ def input_to_picture() -> Iterator[Row]:
     """Time from an event to the first frame that shows it, 640x480 at 30 fps."""
     for batch, bounds in ((1, ("at most 45 ms", "at most 70 ms")), (4, ("at most 167 ms", ""))):
         with serving(width=640, height=480, fps=30, batch=batch) as port:
-            delays = sorted(1e3 * delay for delay in run(_answers(port, 120)))
+            delays = sorted(run(_answers_ms(port, 120)))
         name = "one frame a step" if batch == 1 else f"{batch} frames a step"
         yield f"input to picture, {name}, p50", f"{statistics.median(delays):.1f} ms", bounds[0]
         yield "  p99", f"{delays[int(len(delays) * 0.99) - 1]:.1f} ms", bounds[1]
@@ -132,18 +136,7 @@ def encode_s(width: int, height: int) -> float:
     return statistics.median(times)
 
 
-async def _collect(port: int, seconds: float) -> list[Received]:
-    received: list[Received] = []
-    async with client(port) as socket:
-        async for frame in frames(socket):
-            received.append(frame)
-            if frame.at - received[0].at > seconds:
-                return received
-    return received
-
-
-async def _rate(port: int, seconds: float) -> float:
-    received = await _collect(port, seconds)
+def _rate(received: list[Received]) -> float:
     settled = [frame.at for frame in received if frame.at - received[0].at > 1.0]
     return (len(settled) - 1) / (settled[-1] - settled[0])
 
@@ -155,55 +148,37 @@ def _bare_delay_ms(like: list[Received], fps: int) -> float:
     for _ in range(RUNS):
         with sending(size, fps) as port:
             received = receive(port, 2.0)[fps // 2 :]
-        delays.append(1e3 * statistics.median(frame.wall - frame.header.wall_us / 1e6 for frame in received))
+        delays.append(1e3 * statistics.median(frame.age_s for frame in received))
     return statistics.median(delays)
 
 
-async def _answers(port: int, count: int) -> list[float]:
-    """Send events at random moments; the first frame that has applied one ends its wait."""
+async def _answers_ms(port: int, count: int) -> list[float]:
+    """Send events at random moments; the first frame that was made with one ends its wait."""
     delays: list[float] = []
-    texts: list[dict[str, Any]] = []
     source = random.Random(11)
-    async with client(port) as socket:
-        sent_at, next_at, shown = 0.0, time.monotonic() + 2, 0
-        async for frame in frames(socket, texts):
-            await acknowledge(socket, frame)
-            if sent_at and frame.header.applied > shown:
-                delays.append(frame.at - sent_at)
-                shown, sent_at = frame.header.applied, 0.0
-                next_at = frame.at + source.uniform(0.05, 0.25)
-                if len(delays) == count:
-                    return delays
-            if not sent_at and frame.at >= next_at:
-                await asyncio.sleep(source.uniform(0, 0.04))
-                sent_at = time.monotonic()
-                await socket.send(json.dumps({"type": "set_level", "data": {"level": len(delays)}}))
+    async with connect(address(port)) as session:
+        await session.frame()
+        await asyncio.sleep(SETTLED_S)
+        for level in range(count):
+            await asyncio.sleep(source.uniform(0.05, 0.29))
+            await session.frame(after=await session.send("set_level", level=level))
+            assert session.input_delay_ms is not None, "its picture is here"
+            delays.append(session.input_delay_ms)
     return delays
 
 
 async def _paint(port: int, fps: int, seconds: float) -> list[float]:
     """Receive all the time, paint the newest frame on a grid of its own, acknowledge it, note how old it was."""
     ages: list[float] = []
-    newest: Received | None = None
-
-    async with client(port) as socket:
-
-        async def receive() -> None:
-            nonlocal newest
-            async for frame in frames(socket):
-                newest = frame
-
-        receiver = asyncio.create_task(receive())
+    async with connect(address(port)) as session:
+        frames = session.frames(decode=False)
         began = due = time.monotonic()
         while due - began < seconds:
             due += 1 / fps
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            if newest is not None:
-                if due - began > 2:
-                    ages.append(time.time() - newest.header.wall_us / 1e6)
-                await acknowledge(socket, newest)
-        receiver.cancel()
-        await asyncio.gather(receiver, return_exceptions=True)
+            frame = await anext(frames)
+            if due - began > SETTLED_S:
+                ages.append(age_s(frame))
     return ages
 
 

@@ -1,4 +1,7 @@
-"""What a client behind a bad network sees, next to a loop that sends every frame."""
+"""What a client behind a bad network sees, next to a loop that sends every frame.
+
+That loop speaks nothing but frames: the client for it is the bare one.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import asyncio
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.bare import sending
 from benchmarks.link import Link, linked
-from benchmarks.serving import Received, acknowledge, client, frames, run, serving
+from benchmarks.receiver import receive
+from benchmarks.serving import address, age_s, run, serving
+from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
 
@@ -37,13 +42,28 @@ LINKS = {
 
 @dataclass
 class Seen:
-    """What a client painted, and what it was told of its quality."""
+    """What a client painted once all had settled, and what it was told of its quality."""
 
+    seconds: float
     ages_ms: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    fps: float = 0.0
     qualities: Counter[str] = field(default_factory=Counter)
     history: list[str] = field(default_factory=list)
+
+    def paint(self, after_s: float, age_s: float, size_bytes: int) -> None:
+        if after_s > SETTLED_S:
+            self.ages_ms.append(1e3 * age_s)
+            self.sizes.append(size_bytes)
+
+    def hear(self, stats: Mapping[str, Any]) -> None:
+        name = f"{stats['quality']}" + (f"·{scale:g}" if (scale := stats.get("scale", 1)) < 1 else "")
+        self.qualities[name] += 1
+        if self.history[-1:] != [name]:
+            self.history.append(name)
+
+    @property
+    def fps(self) -> float:
+        return len(self.sizes) / (self.seconds - SETTLED_S)
 
     def age_ms(self, share: float) -> float:
         return sorted(self.ages_ms)[int(len(self.ages_ms) * share)]
@@ -67,31 +87,28 @@ def networks() -> Iterator[Row]:
         yield name, seen.words, f"p99 under {bound_ms:.0f} ms"
         yield "  qualities, one after the other", " ".join(seen.history), ""
         with sending(TOP_BYTES, FPS) as port, linked(port, link) as through:
-            yield "  plain send_bytes", run(watch(through, PLAIN_S)).words, ""
+            yield "  plain send_bytes", _plain(through).words, ""
+
+
+def _plain(port: int) -> Seen:
+    seen, began = Seen(PLAIN_S), time.monotonic()
+    for frame in receive(port, PLAIN_S):
+        seen.paint(frame.at - began, frame.age_s, frame.size_bytes)
+    return seen
 
 
 async def watch(port: int, seconds: float, host: str = "127.0.0.1") -> Seen:
     """Paint and acknowledge every frame as it comes; what the first seconds bring isn't counted."""
-    seen = Seen()
-    texts: list[dict[str, Any]] = []
+    seen = Seen(seconds)
     began = time.monotonic()
-    async with client(port, host) as socket:
-        painted: list[Received] = []
+    async with connect(address(port, host)) as session:
+        stats = session.stats
         try:
             async with asyncio.timeout(seconds):
-                async for frame in frames(socket, texts):
-                    await acknowledge(socket, frame)
-                    painted.append(frame)
+                async for frame in session.frames(decode=False):
+                    seen.paint(time.monotonic() - began, age_s(frame), len(frame.jpeg))
+                    if session.stats is not stats:
+                        seen.hear(stats := session.stats)
         except TimeoutError:
-            painted = [frame for frame in painted if frame.at - began > SETTLED_S]
-        socket.transport.abort()  # a farewell would wait behind what the link still holds
-    seen.ages_ms = [1e3 * (frame.wall - frame.header.wall_us / 1e6) for frame in painted]
-    seen.sizes = [frame.size_bytes for frame in painted]
-    seen.fps = len(painted) / (seconds - SETTLED_S)
-    for text in texts:
-        if text["type"] == "reactor.stats":
-            name = f"{text['data']['quality']}" + (f"·{scale:g}" if (scale := text["data"].get("scale", 1)) < 1 else "")
-            seen.qualities[name] += 1
-            if seen.history[-1:] != [name]:
-                seen.history.append(name)
-    return seen
+            return seen
+    raise ConnectionError("the server closed the session")

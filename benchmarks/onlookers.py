@@ -1,6 +1,7 @@
 """One process of clients: `python -m benchmarks.onlookers PORT '{...}'` with the fields of `Part`.
 
-It says `ready` when all have their first picture, measures when told to, and prints what each has seen as JSON.
+It says `ready` when all have their first picture, measures when told to, and prints what each has seen as JSON. They
+are lean ones, since a hundred of any other would measure themselves.
 """
 
 from __future__ import annotations

@@ -8,13 +8,27 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.lean import ask
-from benchmarks.serving import Received
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.media_header import MediaHeader, detach
 
 LARGEST = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A frame at the client: when it was there, what its header says, how large it was."""
+
+    at: float
+    wall: float
+    header: MediaHeader
+    size_bytes: int
+
+    @property
+    def age_s(self) -> float:
+        return self.wall - self.header.wall_us / 1e6
 
 
 def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:

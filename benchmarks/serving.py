@@ -1,37 +1,24 @@
-"""A server of ours in a process of its own, and what a bare client of it sees."""
+"""A server of ours in a process of its own: where it is, what it costs, how old its pictures are."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-
-from reactor_runtime.wire.media_header import MediaHeader, detach
+from reactor_runtime.client import Frame
+from reactor_runtime.client.media import read_header
 
 MODEL = Path(__file__).parent / "model"
 STARTUP_S = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A frame at the client: when it was there, what its header says, how large it was."""
-
-    at: float
-    wall: float
-    header: MediaHeader
-    size_bytes: int
 
 
 @contextlib.contextmanager
@@ -56,29 +43,14 @@ def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> 
         process.stdout.close()
 
 
-@contextlib.asynccontextmanager
-async def client(port: int, host: str = "127.0.0.1") -> AsyncIterator[ClientConnection]:
-    """Connect as controller with a client that isn't ours."""
-    async with connect(f"ws://{host}:{port}/ws", compression=None, max_size=None, max_queue=64) as socket:
-        yield socket
+def address(port: int, host: str = "127.0.0.1") -> str:
+    """Say where a client finds it."""
+    return f"http://{host}:{port}"
 
 
-async def frames(socket: ClientConnection, texts: list[dict[str, Any]] | None = None) -> AsyncIterator[Received]:
-    """Yield every frame; text messages go into `texts`."""
-    async for message in socket:
-        at, wall = time.monotonic(), time.time()
-        if isinstance(message, bytes):
-            header, _ = detach(message)
-            assert header is not None, "every frame of the server's carries a header"
-            yield Received(at, wall, header, len(message))
-        elif texts is not None:
-            texts.append(json.loads(message))
-
-
-async def acknowledge(socket: ClientConnection, frame: Received) -> None:
-    """Tell the server that the frame was shown."""
-    data = {"track": frame.header.track, "seq": frame.header.seq}
-    await socket.send(json.dumps({"type": "reactor.ack", "data": data}))
+def age_s(frame: Frame) -> float:
+    """Say how long ago the model handed a frame over; both ends have one clock here, so nothing is estimated."""
+    return time.time() - read_header(frame.jpeg).wall_us / 1e6
 
 
 def cpu_s() -> float:
