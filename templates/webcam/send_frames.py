@@ -9,8 +9,6 @@ It has the controls while it runs: start it before the page, and watch at http:/
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import sys
 import time
@@ -19,37 +17,29 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-import simplejpeg
-import websockets
+import numpy as np
 import yaml
+from reactor_runtime.client import ClientError, Phase, connect
 
 from card import draw_card
 
-URL = "ws://127.0.0.1:8080/ws"
+URL = "http://127.0.0.1:8080"
 
 
-async def main(words: list[str]) -> None:
-    url = next((word for word in words if word.startswith("ws://")), URL)
-    async with websockets.connect(url, max_size=None) as socket, asyncio.TaskGroup() as tasks:
-        async for message in socket:
-            if isinstance(message, bytes):  # a picture: a JPEG file as it is
-                Path("out.jpg").write_bytes(message)
-                continue
-            said = json.loads(message)
-            if said["type"] == "reactor.session" and said["data"]["phase"] == "started":
-                tasks.create_task(send(socket, words))
-            elif said["type"] in ("camera_on", "reactor.error", "reactor.queue"):
-                print(message)
-
-
-async def send(socket: websockets.ClientConnection, words: list[str]) -> None:
-    pictures = piped(sys.stdin.fileno()) if "-" in words else drawn()
-    with suppress(websockets.ConnectionClosed):
-        for name, value in (word.split("=") for word in words if "=" in word):
-            await socket.send(json.dumps({"type": f"set_{name}", "data": {name: yaml.safe_load(value)}}))
-        while jpeg := await asyncio.to_thread(next, pictures, None):
-            await socket.send(jpeg)  # the same the other way: a JPEG in a binary message, and nothing else
-    await socket.close()
+def main(words: list[str]) -> None:
+    url = next((word for word in words if "://" in word), URL)
+    values = dict(word.split("=", 1) for word in words if "=" in word and word != url)
+    with connect(url, wait=False) as session:
+        for status in session.statuses():
+            print(status)  # who comes second waits in line
+            if status.phase is Phase.CONNECTED:
+                break
+        for name, value in values.items():
+            session.send(f"set_{name}", {name: yaml.safe_load(value)})
+        for picture in piped(sys.stdin.fileno()) if "-" in words else drawn():
+            session.publish("camera", picture)
+            if frame := session.latest():
+                Path("out.jpg").write_bytes(frame.jpeg)
 
 
 def piped(pipe: int) -> Iterator[bytes]:
@@ -60,16 +50,20 @@ def piped(pipe: int) -> Iterator[bytes]:
         while (end := kept.find(b"\xff\xd9\xff\xd8")) >= 0:
             yield kept[: end + 2]
             kept = kept[end + 2 :]
-    yield kept
+    if kept:
+        yield kept
 
 
-def drawn() -> Iterator[bytes]:
+def drawn() -> Iterator[np.ndarray]:
     """Draw thirty pictures a second."""
     for idx in count():
-        yield simplejpeg.encode_jpeg(draw_card(640, 480, idx / 30))
+        yield draw_card(640, 480, idx / 30)
         time.sleep(1 / 30)
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        asyncio.run(main(sys.argv[1:]))
+    try:
+        with suppress(KeyboardInterrupt):
+            main(sys.argv[1:])
+    except (ClientError, ValueError) as error:
+        sys.exit(str(error))

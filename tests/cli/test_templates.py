@@ -6,6 +6,8 @@ import asyncio
 import importlib.util
 import json
 import re
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from jsonschema import Draft202012Validator
 
 from reactor_cli.scaffold import find, templates, write
 from reactor_runtime.client import Session, connect
-from tests.cli.command import ROOT, python, reactor
+from reactor_runtime.media import jpeg
+from tests.cli.command import ROOT, environment, python, reactor
 from tests.cli.values import value
 from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
@@ -114,3 +117,23 @@ async def receive_all(session: Session, project: Path) -> None:
             sound = await anext(session.sound(track.name))
             assert sound.sample_rate == track.sample_rate
             assert sound.array.shape[1] > 0
+
+
+async def test_the_sender_of_the_webcam_sends_what_it_is_piped_and_keeps_what_comes_back(tmp_path: Path) -> None:
+    write(find("webcam"), tmp_path / "camera", "camera")
+    white = jpeg.encode(np.full((48, 64, 3), 250, np.uint8))
+    with serving(tmp_path / "camera") as server:
+        command = [sys.executable, "-W", "error", "send_frames.py", server.url, "-", "filter=plain"]
+        async with asyncio.timeout(TIMEOUT_S), connect(server.url, role="viewer") as viewer:
+            sender = await asyncio.create_subprocess_exec(
+                *command, cwd=tmp_path / "camera", env=environment(), stdin=PIPE, stdout=PIPE
+            )
+            assert sender.stdin is not None, "a pipe was asked for"
+            async for frame in viewer.frames():
+                sender.stdin.write(white)
+                if frame.array.mean() > 200:
+                    break
+            sender.stdin.close()
+            said, _ = await sender.communicate()
+    assert (sender.returncode, said) == (0, b"connecting\nconnected\n")
+    assert jpeg.decode((tmp_path / "camera" / "out.jpg").read_bytes()).shape == frame.array.shape

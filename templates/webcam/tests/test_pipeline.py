@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import simplejpeg
 from reactor_runtime import PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -95,8 +94,8 @@ def test_words_are_set_where_there_is_room(size):
     assert picture.shape == (size[1], size[0], 3)
 
 
-def test_the_sender_makes_jpegs():
-    assert simplejpeg.decode_jpeg(next(drawn())).shape == (480, 640, 3)
+def test_the_sender_draws_pictures():
+    assert next(drawn()).shape == (480, 640, 3)
 
 
 def test_the_sender_cuts_what_ffmpeg_writes(tmp_path):
@@ -104,6 +103,7 @@ def test_the_sender_cuts_what_ffmpeg_writes(tmp_path):
     (tmp_path / "pipe").write_bytes(b"".join(sent))
     with (tmp_path / "pipe").open("rb") as pipe:
         assert list(piped(pipe.fileno())) == sent
+        assert list(piped(pipe.fileno())) == []
 
 
 @pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
