@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-import io
 import sys
-import wave
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_cli.scaffold import find, write
-from tests.server.client import Client, controlling, parse_frame, parse_sound
 from tests.server.running import serving
+from tests.server.visitor import several, visiting
 
 PIECES = 45  # one and a half seconds: several notes of the tune, and the first echo
 
@@ -47,33 +46,17 @@ def played(synth: ModuleType) -> NDArray[np.int16]:
     return rounded
 
 
-async def received(visitor: Client) -> tuple[NDArray[np.int16], list[int], dict[int, int]]:
-    """Collect so many pieces of sound, their numbers, and the time of each frame less that of its sound."""
-    pieces: list[NDArray[np.int16]] = []
-    seqs: list[int] = []
-    times: dict[tuple[str, int], int] = {}
-    while len(pieces) < PIECES:
-        media = await visitor.next()
-        if not isinstance(media, bytes):
-            continue
-        if media[:4] == b"RIFF":
-            header = parse_sound(media).header
-            with wave.open(io.BytesIO(media)) as file:
-                pieces.append(np.frombuffer(file.readframes(file.getnframes()), np.int16).reshape(-1, 2).T)
-            seqs.append(header.seq)
-        else:
-            header = parse_frame(media).header
-        times[header.track, header.seq] = header.pts_us
-    apart = {seq: times["main_video", seq] - times["main_audio", seq] for seq in seqs if ("main_video", seq) in times}
-    return np.concatenate(pieces, axis=1), seqs, apart
-
-
 async def test_what_is_heard_is_what_was_played_without_a_seam(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(project) as server:
-        async with controlling(server.url) as visitor:
-            sound, seqs, apart = await received(visitor)
-    assert seqs == list(range(PIECES))
+        async with visiting(server.url) as session:
+            pieces, frames = await asyncio.gather(
+                several(session.sound(), PIECES), several(session.frames(decode=False), PIECES - 10)
+            )
+    sound = np.concatenate([piece.array for piece in pieces], axis=1)
+    assert [piece.seq for piece in pieces] == list(range(PIECES))
     assert sound.shape == (2, PIECES * 1600)
     assert np.abs(sound - played(synth_of(project, monkeypatch)).astype(int)).max() <= 1
+    played_at = {piece.seq: piece.pts_s for piece in pieces}
+    apart = [frame.pts_s - played_at[frame.seq] for frame in frames if frame.seq in played_at]
     assert len(apart) > PIECES // 2
-    assert set(apart.values()) == {0}
+    assert set(apart) == {0}

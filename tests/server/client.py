@@ -57,6 +57,13 @@ def parse_frame(data: bytes) -> Frame:
         return Frame(parse_header(data[14 : 4 + length]), image.size, float(pixel[0]), data)
 
 
+def picture(level: int) -> bytes:
+    """Make a JPEG that is gray."""
+    file = io.BytesIO()
+    Image.new("RGB", (48, 32), (level, level, level)).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
 @dataclass(frozen=True, slots=True)
 class Sound:
     """A piece of sound as it came; `pcm` holds its samples, those of the channels in turn."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.client import controlling
 from tests.server.running import listening, started, write_project
+from tests.server.visitor import visiting
 
 MODEL = """
 class MyState(InputState):
@@ -57,8 +57,8 @@ def test_each_engine_sees_its_gpu_before_anything_is_imported(
 async def test_a_gpu_that_is_broken_leaves_the_others_to_serve(tmp_path: Path) -> None:
     with listening(write_project(tmp_path, MODEL), "--gpus", "0,1", "--set", "broken='0'") as server:
         server.wait_for("ready 1 of 2 in .* GPU 1$")
-        async with controlling(server.url) as controller:
-            await controller.frame()
+        async with visiting(server.url) as session:
+            await session.frame()
         assert "GPU 0 has fallen off the bus" in server.log
         assert re.search("engine 1: the model can't be served here, the others go on", server.log)
         server.wait_for_health("ready")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.client import SessionEnded
 from tests.processes import gone
-from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
+from tests.server.visitor import is_served, several, until_over, visiting
 
 TIMEOUT = "1"
 HANGS = """
@@ -137,26 +138,20 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
-async def is_served(server: RunningServer) -> None:
-    async with controlling(server.url) as controller:
-        assert abs((await controller.frame()).level - 100) < 3
-
-
 @pytest.mark.parametrize("how", ["sleeps", "computes", "holds the lock", "is stopped"])
 async def test_a_step_that_hangs_ends_its_session_and_the_model_comes_back(server: RunningServer, how: str) -> None:
     before = len(server.log)
-    async with controlling(server.url) as controller:
-        await controller.frame()
+    answers = how in ("sleeps", "computes")
+    what = "one step took longer than 1 s" if answers else "nothing in it has answered for 1 s"
+    async with visiting(server.url) as session:
+        await session.frame()
         engine = server.engine
-        await controller.send("in_step", {"how": how})
-        ended = await controller.data("reactor.session", phase="ended")
-        assert ended["reason"] == "model_died"
-        answers = how in ("sleeps", "computes")
-        what = "one step took longer than 1 s" if answers else "nothing in it has answered for 1 s"
-        assert f"hung: {what}" in ended["message"]
-        assert (await controller.closed())[0] == 1011
+        session.notify("in_step", how=how)
+        with pytest.raises(SessionEnded, match=f"hung: {what}") as ended:
+            await until_over(session)
+        assert ended.value.reason == "model_died"
     gone(engine)
-    await is_served(server)
+    await is_served(server.url)
     line = {
         "sleeps": "time.sleep(600)",
         "computes": "while True:",
@@ -167,63 +162,63 @@ async def test_a_step_that_hangs_ends_its_session_and_the_model_comes_back(serve
 
 
 async def test_a_handler_that_hangs_is_found_too(server: RunningServer) -> None:
-    async with controlling(server.url) as controller:
-        await controller.frame()
-        await controller.send("in_handler")
-        assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
-    await is_served(server)
+    async with visiting(server.url) as session:
+        await session.frame()
+        with pytest.raises(SessionEnded) as ended:
+            await session.send("in_handler")
+        assert ended.value.reason == "model_died"
+    await is_served(server.url)
     assert "in in_handler" in server.log
 
 
 async def test_the_stack_in_the_log_is_the_author_s(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
-        async with controlling(server.url) as controller:
-            await controller.frame()
+        async with visiting(server.url) as session:
+            await session.frame()
             (tmp_path / "hang-in-connected").touch()
-        async with client(server.url) as controller:
-            assert (await controller.data("reactor.session", phase="ended"))["reason"] == "model_died"
+        async with visiting(server.url) as session:
+            with pytest.raises(SessionEnded) as ended:
+                await until_over(session)
+            assert ended.value.reason == "model_died"
         log = server.log[server.log.index("hung: one step") :]
         first, second = [line.strip() for line in log.splitlines() if line.strip().startswith("File ")][:2]
         assert first.endswith("in hello")
         assert second.endswith("in hang")
         assert "reactor_runtime" not in log.partition("it is started again")[0]
-        await is_served(server)
-        async with controlling(server.url) as controller:
-            await controller.ask("at_the_end")
-        await is_served(server)
+        await is_served(server.url)
+        async with visiting(server.url) as session:
+            await session.send("at_the_end")
+        await is_served(server.url)
         assert server.log.count("hung: one step took longer than 1 s. It is here") == 2
 
 
 async def test_a_model_that_is_slow_is_left_alone(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
-        async with controlling(server.url) as controller:
-            await controller.send("slow")
-            first = await controller.frame(applied=1)
-            for _ in range(5):
-                last = await controller.frame()
-            assert last.header.pts_us - first.header.pts_us > 2_000_000
+        async with visiting(server.url) as session:
+            first = await session.frame(after=await session.send("slow"))
+            *_, last = await several(session.frames(), 6)
+            assert last.pts_s - first.pts_s > 2
         assert "hung" not in server.log
 
 
 async def test_a_server_and_a_model_that_were_both_stopped_go_on(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, PIPELINE), "--step-timeout", TIMEOUT) as server:
-        async with controlling(server.url) as controller:
-            await controller.frame()
+        async with visiting(server.url) as session:
+            await session.frame()
             os.killpg(server.process.pid, signal.SIGSTOP)
             await asyncio.sleep(2.5)  # as long as somebody leaves it: more than the timeout
             os.killpg(server.process.pid, signal.SIGCONT)
-            for _ in range(30):
-                await controller.frame()
-            assert (await controller.ask("slow"))["type"] == "reactor.reply"
+            await several(session.frames(), 30)
+            await session.send("slow")
         assert "hung" not in server.log
 
 
 async def test_without_a_timeout_nothing_is_ended(tmp_path: Path) -> None:
     with started(write_project(tmp_path, PIPELINE)) as server:
         server.wait_for("ready in")
-        async with controlling(server.url) as controller:
-            await controller.send("in_step", {"how": "sleeps"})
-            server.wait_for("hanging")
+        async with visiting(server.url) as session:
+            session.notify("in_step", how="sleeps")
+            await asyncio.to_thread(server.wait_for, "hanging")
             engine = server.engine
         server.wait_for_health("stopping")
         assert server.engine == engine

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
-from PIL import Image
 
 from reactor_runtime.wire.media_header import MediaHeader, attach
-from tests.server.client import Client, Frame, client, controlling
+from tests.server.client import Client, Frame, client, controlling, picture
 from tests.server.running import RunningServer, serving, write_project
 
 # The video-to-video program of the reference page, with a filter of NumPy instead of weights.
@@ -79,10 +77,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
-def picture(level: int, track: str | None = None) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (48, 32), (level, level, level)).save(file, "JPEG")
-    return file.getvalue() if track is None else attach(MediaHeader(track, 0, 0, 0), file.getvalue())
+def named(track: str, level: int) -> bytes:
+    return attach(MediaHeader(track, 0, 0, 0), picture(level))
 
 
 async def shown(visitor: Client, level: int) -> Frame:
@@ -99,7 +95,7 @@ async def test_a_picture_sent_comes_back_as_the_model_makes_it(server: RunningSe
         await visitor.send("set_style", {"style": "invert"})
         frame = None
         while frame is None or frame.header.applied == 0:  # a pipeline that waits takes the event after a picture
-            await visitor.socket.send(picture(200, "camera"))
+            await visitor.socket.send(named("camera", 200))
             frame = await visitor.frame()
         assert abs(frame.level - 55) < 8
 
@@ -127,7 +123,7 @@ async def test_nobody_sees_the_frames_of_the_client_before(server: RunningServer
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (picture(1, "microphone"), "unknown_track"),
+        (named("microphone", 1), "unknown_track"),
         (b"RIFF", "bad_media"),
         (b"\xff\xd8nothing", "bad_media"),
         (picture(1)[:400], "bad_media"),

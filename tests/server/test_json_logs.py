@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from reactor_runtime.client import EventError, SessionEnded
 from tests.cli.command import reactor
-from tests.server.client import controlling
 from tests.server.running import RunningServer, serving, write_project
+from tests.server.visitor import visiting
 
 MODEL = """
     import logging, subprocess, warnings
@@ -68,19 +71,20 @@ def ids(line: Line) -> tuple[str | None, str | None]:
 
 async def test_every_line_is_an_object_and_says_whose_it_is(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), "--log-format", "json") as server:
-        async with controlling(server.url) as controller:
-            welcome = next(text["data"] for text in controller.texts if text["type"] == "reactor.welcome")
-            for event in ("talk", "fail"):
-                await controller.ask(event)
+        async with visiting(server.url) as session:
+            id = session.id
+            await session.send("talk")
+            with pytest.raises(EventError):
+                await session.send("fail")
         server.wait_for("client gone")
         server.wait_for("session ended")
-        async with controlling(server.url) as controller:
-            await controller.send("crash")
-            await controller.closed()
+        async with visiting(server.url) as session:
+            with pytest.raises(SessionEnded):
+                await session.send("crash")
         server.wait_for("(?s)ready in.*ready in")
     found = lines(server)
     (started, crashed) = [line for line in found if line["message"].startswith("session started")]
-    assert started["session"] == welcome["session"]
+    assert started["session"] == id
     wanted = ['{"time": "printed"}', "to stderr", "from a child", "x" * 100_000, "bye", "session ended", "client gone"]
     for text in [*wanted, "from below \ufffd", "%d (can't be formatted", "the handler of event fail failed"]:
         line = next(line for line in found if text in line["message"])

@@ -14,11 +14,10 @@ import pytest
 
 from reactor_runtime.server.encoder import MOST_THREADS
 from tests.processes import PROC, children, descriptors, threads
-from tests.server.client import Client, client
+from tests.server.client import Client, client, picture
 from tests.server.moments import STYLES, finds_everything_fresh, stop_at, vanish, write_moments
 from tests.server.running import RunningServer, serving, started
 from tests.server.test_run import Serving
-from tests.server.test_three_clients import picture
 from tests.timeouts import TIMEOUT_S
 
 SESSIONS = 10
@@ -35,7 +34,7 @@ async def session(url: str, ending: str) -> None:
     async with client(url) as visitor, client(url, role="viewer") as viewer, client(url) as waiting:
         await finds_everything_fresh(visitor)
         for _ in range(5):
-            await visitor.socket.send(picture())
+            await visitor.socket.send(picture(250))
         await viewer.frame()
         await waiting.data("reactor.queue")
         for each in (waiting, viewer, visitor):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
-from PIL import Image
 
-from tests.server.client import Client, client
+from tests.server.client import Client, client, picture
 from tests.server.moments import STYLES, finds_everything_fresh, write_moments
 from tests.server.running import RunningServer, serving
 
@@ -19,17 +17,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
-def picture() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (48, 32), (250, 250, 250)).save(file, "JPEG")
-    return file.getvalue()
-
-
 async def leave_traces(visitor: Client) -> None:
     """Change what can be changed, and leave pictures nobody has read and events nobody has handled."""
     await finds_everything_fresh(visitor)
     for _ in range(20):
-        await visitor.socket.send(picture())
+        await visitor.socket.send(picture(250))
         await visitor.send("set_level", {"level": 250})
 
 

@@ -15,8 +15,8 @@ from reactor_runtime.server.encoded import Encoded, EncodedFrame, Work
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.trace_events import MOST_LANES, Names, Stages
 from tests.cli.command import reactor
-from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
+from tests.server.visitor import several, visiting
 
 MODEL = """
     class MyState(InputState):
@@ -84,11 +84,11 @@ def cut_off(path: Path) -> list[Event]:
 
 
 async def play(server: RunningServer) -> None:
-    async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
+    async with visiting(server.url) as controller, visiting(server.url, "viewer") as viewer:
         for level in (1, 2, 3):
-            await controller.ask("set_level", {"level": level})
-            await controller.frame(applied=level)
-        await viewer.frame(applied=3)
+            reply = await controller.send("set_level", level=level)
+            await controller.frame(after=reply)
+        await viewer.frame(after=reply)
 
 
 async def test_every_stage_of_a_frame_and_of_an_event_is_there(tmp_path: Path) -> None:
@@ -127,9 +127,8 @@ async def test_the_lanes_hold_one_thing_after_the_other(tmp_path: Path) -> None:
 
 async def test_blocks_are_in_the_lane_of_their_thread(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, BLOCKS), "--trace", str(tmp_path / "trace.json")) as server:
-        async with controlling(server.url) as controller:
-            for _ in range(12):
-                await controller.frame()
+        async with visiting(server.url) as session:
+            await several(session.frames(), 12)
     events = closed(tmp_path / "trace.json")
     block = next(event for name, event, _ in spans(events) if name == "block")
     assert lanes(events)[block["pid"], block["tid"]] == "session"
