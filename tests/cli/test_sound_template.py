@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reactor_cli.scaffold import find, write
-from tests.server.running import serving
+from tests.server.running import scaffolded, serving
 from tests.server.visitor import several, visiting
 
 PIECES = 45  # one and a half seconds: several notes of the tune, and the first echo
@@ -21,8 +20,7 @@ PIECES = 45  # one and a half seconds: several notes of the tune, and the first 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write(find("sound"), tmp_path / "instrument", "instrument")
-    return tmp_path / "instrument"
+    return scaffolded(tmp_path, "sound")
 
 
 def synth_of(project: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

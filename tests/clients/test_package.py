@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import reactor
 from tests.clients.node import PACKAGE, ROOT, node, pack, run
 from tests.docs.snippets import Snippet, one, snippets
-from tests.server.running import RunningServer, serving
+from tests.server.running import RunningServer, scaffolded, serving
 
 CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
 COMPILED = (
@@ -35,9 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("served")
-    assert reactor("init", "my-model", cwd=directory).code == 0
-    with serving(directory / "my-model", "--set", "width=96", "--set", "height=64") as server:
+    with serving(scaffolded(tmp_path_factory.mktemp("served")), "--set", "width=96", "--set", "height=64") as server:
         yield server
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer, scaffolded, serving, write_project
 
 from .conftest import launched, open_page
 
@@ -59,10 +57,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def webcam(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("webcam")
-    command = [sys.executable, "-m", "reactor_cli", "init", "demo", "-t", "webcam"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    with serving(folder / "demo") as server:
+    with serving(scaffolded(tmp_path_factory.mktemp("webcam"), "webcam")) as server:
         yield server
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.cli.command import reactor
 from tests.clients.node import PACKAGE, node, pack
 from tests.docs.snippets import one
-from tests.server.running import RunningServer, serving
+from tests.server.running import RunningServer, scaffolded, serving
 
 from .conftest import open_page
 from .elsewhere import elsewhere
@@ -57,9 +56,7 @@ def origin(files: dict[str, bytes]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def served(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("demo")
-    assert reactor("init", "demo", cwd=directory).code == 0
-    with serving(directory / "demo", "--allow-origin", origin) as server:
+    with serving(scaffolded(tmp_path_factory.mktemp("scaffold")), "--allow-origin", origin) as server:
         yield server
 
 

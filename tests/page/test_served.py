@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.server.running import RunningServer, serving
+from tests.server.running import RunningServer, scaffolded, serving
 
 from .conftest import open_page
 
@@ -21,11 +19,8 @@ PIXELS = """canvas => { const {data} = canvas.getContext("2d").getImageData(0, 0
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("scaffold")
-    subprocess.run(
-        [sys.executable, "-m", "reactor_cli", "init", "demo"], cwd=directory, check=True, capture_output=True
-    )
-    with serving(directory / "demo", "--set", "width=160", "--set", "height=120") as server:
+    project = scaffolded(tmp_path_factory.mktemp("scaffold"))
+    with serving(project, "--set", "width=160", "--set", "height=120") as server:
         yield server
 
 

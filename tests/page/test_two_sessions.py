@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.server.running import RunningServer, listening
+from tests.server.running import RunningServer, listening, scaffolded
 
 from .conftest import open_page
 from .test_served import PIXELS
@@ -17,11 +15,8 @@ from .test_served import PIXELS
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("scaffold")
-    subprocess.run(
-        [sys.executable, "-m", "reactor_cli", "init", "demo"], cwd=directory, check=True, capture_output=True
-    )
-    with listening(directory / "demo", "--sessions", "2", "--set", "width=160", "--set", "height=120") as server:
+    project = scaffolded(tmp_path_factory.mktemp("scaffold"))
+    with listening(project, "--sessions", "2", "--set", "width=160", "--set", "height=120") as server:
         server.wait_for("ready 2 of 2 in")
         yield server
         server.stop()

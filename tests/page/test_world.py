@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from reactor_cli.scaffold import find, write
-from tests.server.running import RunningServer, serving
+from tests.server.running import RunningServer, scaffolded, serving
 
 from .conftest import open_page
 
@@ -33,9 +32,9 @@ CHANGE = """async (canvas) => {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("world") / "world"
-    write(find("world"), directory, "world")
-    with serving(directory, "--set", "width=160", "--set", "height=90") as server:
+    with serving(
+        scaffolded(tmp_path_factory.mktemp("world"), "world"), "--set", "width=160", "--set", "height=90"
+    ) as server:
         yield server
 
 

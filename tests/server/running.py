@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reactor_cli.scaffold import find, write
 from tests.processes import alive, children, gone
 from tests.timeouts import TIMEOUT_S
 
@@ -50,6 +51,13 @@ def write_project(directory: Path, model: str, **files: str) -> Path:
     for name, text in files.items():
         (directory / name.replace("_yml", ".yml").replace("_yaml", ".yaml")).write_text(text)
     return directory
+
+
+def scaffolded(directory: Path, template: str = "pipeline") -> Path:
+    """Make the project that `reactor init demo` does."""
+    project = directory / "demo"
+    write(find(template), project, project.name)
+    return project
 
 
 @dataclass
