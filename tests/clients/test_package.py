@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import reactor
 from tests.clients.node import PACKAGE, ROOT, node, pack, run
 from tests.docs.snippets import Snippet, one, snippets
 from tests.server.running import RunningServer, scaffolded, serving
