@@ -35,7 +35,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(scaffolded(tmp_path_factory.mktemp("served")), "--set", "width=96", "--set", "height=64") as server:
+    project = scaffolded(tmp_path_factory.mktemp("served"), name="my-model")
+    with serving(project, "--set", "width=96", "--set", "height=64") as server:
         yield server
 
 

@@ -53,9 +53,9 @@ def write_project(directory: Path, model: str, **files: str) -> Path:
     return directory
 
 
-def scaffolded(directory: Path, template: str = "pipeline") -> Path:
-    """Make the project that `reactor init demo` does."""
-    project = directory / "demo"
+def scaffolded(directory: Path, template: str = "pipeline", name: str = "demo") -> Path:
+    """Make the project that `reactor init` does."""
+    project = directory / name
     write(find(template), project, project.name)
     return project
 
