@@ -16,16 +16,20 @@ _EXAMPLE = "as in http://127.0.0.1:8080"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: `place` is host and port, `root` the path a proxy serves it under, without the slash at its end."""
+    """A server: `place` is host and port, `root` the path a proxy serves it under, without the slash at its end.
+
+    `session` is the one to watch where there are several, empty for the one that has run longest.
+    """
 
     secure: bool
     place: str
     root: str = ""
     token: str = field(default="", repr=False)
     role: Role = "controller"
+    session: str = ""
 
     @classmethod
-    def parse(cls, url: str, *, token: str | None = None, role: Role | None = None) -> Self:
+    def parse(cls, url: str, *, token: str | None = None, role: Role | None = None, session: str | None = None) -> Self:
         """Read a page's, a socket's or a bare host's address; what is given beside it wins over its query.
 
         Raises `UsageError` for anything that can't be an address of a server.
@@ -40,11 +44,14 @@ class Address:
         asked = dict(parse_qsl(parts.query))
         root = parts.path.rstrip("/").removesuffix("/ws")
         token = asked.get("token", "") if token is None else token
-        return cls(_SCHEMES[parts.scheme], parts.netloc, root, token, _role(role or asked.get("role") or "controller"))
+        session = asked.get("session", "") if session is None else session
+        given = _role(role or asked.get("role") or "controller")
+        return cls(_SCHEMES[parts.scheme], parts.netloc, root, token, given, session)
 
     def socket(self, *, resume: str | None = None) -> str:
         """Return the WebSocket's address; the token is left to the headers, which nobody logs."""
-        query = {"role": self.role} | ({"resume": resume} if resume else {})
+        said = {"role": self.role, "session": self.session, "resume": resume}
+        query = {name: value for name, value in said.items() if value}
         return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}/ws?{urlencode(query)}"
 
     @property

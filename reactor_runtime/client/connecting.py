@@ -18,19 +18,22 @@ def connect(
     *,
     token: str | None = None,
     role: Role | None = None,
+    session: str | None = None,
     wait: bool = True,
     reconnect: bool = True,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
     """Connect to a server: `async with connect(url) as session`, or `with connect(url) as session` without a loop.
 
-    `url` is that of its page or its socket; a `?token=` and a `?role=` in it count where none is given. Without `wait`
-    the session is given at once, also in the line; `status` tells of it and `ready()` waits for the turn. A connection
-    that breaks is restored where the server keeps the session (`--resume-grace`), unless `reconnect` is false.
+    `url` is that of its page or its socket; a `?token=`, a `?role=` and a `?session=` in it count where none is given.
+    A viewer sees the `session` it names, or the one that has run longest. Without `wait` the session is given at once,
+    also in the line; `status` tells of it and `ready()` waits for the turn. A connection that breaks is restored where
+    the server keeps the session (`--resume-grace`), unless `reconnect` is false.
 
     Raises `UsageError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
     """
-    return Connecting(Address.parse(url, token=token, role=role), tls=tls, wait=wait, reconnects=reconnect)
+    address = Address.parse(url, token=token, role=role, session=session)
+    return Connecting(address, tls=tls, wait=wait, reconnects=reconnect)
 
 
 class Connecting:

@@ -17,6 +17,7 @@ from reactor_runtime.errors import UsageError
         ("wss://host/models/a/ws", "wss://host/models/a/ws?role=controller", ""),
         ("https://host/models/a/", "wss://host/models/a/ws?role=controller", ""),
         ("https://host/?token=a%26b&role=viewer#x", "wss://host/ws?role=viewer", "a&b"),
+        ("http://h?role=viewer&session=s-1", "ws://h/ws?role=viewer&session=s-1", ""),
         ("http://[::1]:8080", "ws://[::1]:8080/ws?role=controller", ""),
     ],
 )
@@ -26,7 +27,7 @@ def test_any_address_of_a_server_leads_to_its_socket(url: str, socket: str, toke
 
 
 def test_what_is_given_wins_over_the_address() -> None:
-    address = Address.parse("http://h?token=a&role=viewer", token="b", role="controller")
+    address = Address.parse("http://h?token=a&role=viewer&session=s", token="b", role="controller", session="")
     assert (address.role, address.token) == ("controller", "b")
     assert address.socket(resume="s e") == "ws://h/ws?role=controller&resume=s+e"
 

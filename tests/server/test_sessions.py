@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.client import connect
 from tests.processes import children, gone
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
@@ -93,6 +94,8 @@ async def test_a_viewer_watches_the_session_it_names_and_then_the_other(server: 
         session = (await second.message("reactor.welcome"))["data"]["session"]
         await second.ask("set_level", {"level": 200})
         await second.frame(applied=1)
+        async with connect(f"{server.url}?session={session}", role="viewer") as watching:
+            assert watching.id == session
         async with client(server.url, role="viewer", session=session) as viewer:
             assert abs((await viewer.frame(applied=1)).level - 200) < 3
             status, _ = await asyncio.to_thread(server.get, f"/snapshot/main_video.jpg?session={session}x")
