@@ -23,6 +23,11 @@ AudioNode.prototype.connect = function (target, ...rest) {
   connect.call(this, tap);
   return connect.call(this, target, ...rest);
 };"""
+SLOW_TO_SUSPEND = """() => { const suspend = AudioContext.prototype.suspend;
+AudioContext.prototype.suspend = async function () {
+  await new Promise((done) => (window.suspendAtLast = done));
+  return suspend.call(this);
+}; }"""
 HIDE = """Object.defineProperty(document, "hidden", {value: true, configurable: true});
 document.dispatchEvent(new Event("visibilitychange"));"""
 
@@ -130,6 +135,21 @@ def test_turning_it_off_is_silent_and_on_again_plays_what_comes(listening: Page,
     expect(button).to_be_checked()
     listening.wait_for_function("() => level() < 0.001")
     server.send_raw(tone(seq=1, start_s=2.0, seconds=1.0, amplitude=16000))
+    listening.wait_for_function("() => level() > 0.4")
+
+
+def test_what_comes_while_it_is_being_turned_off_delays_nothing_later(listening: Page, server: FakeServer) -> None:
+    listening.evaluate(SLOW_TO_SUSPEND)
+    button = listening.get_by_role("switch", name="Sound")
+    button.click()
+    listening.wait_for_function("() => window.suspendAtLast")
+    server.send_raw(tone(seq=1, start_s=2.0, seconds=0.1, amplitude=100))
+    expect(listening.locator("#listen")).to_have_attribute("style", "--level: 0.56;")  # it has come
+    listening.evaluate("suspendAtLast()")
+    expect(button).not_to_be_checked()
+    button.click()
+    expect(button).to_be_checked()
+    server.send_raw(tone(seq=2, start_s=62.0, seconds=1.0, amplitude=16000))  # the audio clock stood still for a minute
     listening.wait_for_function("() => level() > 0.4")
 
 

@@ -53,7 +53,6 @@ export class Sound {
       throw error;
     });
     await resumed;
-    this.mixer.forgetClocks();
   }
 
   async stop() {
@@ -63,6 +62,12 @@ export class Sound {
 
   close() {
     this.#context?.close();
+  }
+
+  /** The context's clock stood still: what came before says nothing of when things come. */
+  #goOn() {
+    this.mixer.restart();
+    this.mixer.forgetClocks();
   }
 
   /** Play what readMedia gave for a WAV; while off it is dropped. */
@@ -77,6 +82,9 @@ export class Sound {
     const { Mixer } = await import("./mixer.js");
     await Promise.all([resumed, context.audioWorklet.addModule(new URL("worklet.js", import.meta.url))]);
     this.mixer = new Mixer(context, this.#volume);
-    context.onstatechange = this.#changed;
+    context.onstatechange = () => {
+      if (this.on) this.#goOn();
+      this.#changed();
+    };
   }
 }
