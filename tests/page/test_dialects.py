@@ -84,6 +84,31 @@ def test_sound_keeps_to_the_picture_without_the_time_of_the_loudspeaker(page: Pa
     expect(page.locator("[data-figure=sound]")).to_have_text(re.compile(r"[+−]\d+ ms"))
 
 
+HEARD_NOW = """async ([currentTime, latency, pair]) => {
+  const { clockDifference } = await import("/static/client/mixer.js");
+  const context = { currentTime, baseLatency: latency, outputLatency: latency, getOutputTimestamp: () => pair };
+  return 10 + clockDifference(context, 10000); // what is heard at 10 s on the page's clock
+}"""
+
+
+@pytest.mark.parametrize(
+    ("pair", "heard"),
+    [
+        ({"contextTime": 3.95, "performanceTime": 9990}, 3.96),
+        ({"contextTime": 3.96, "performanceTime": 9960}, 3.96),
+        ({"contextTime": 3.96, "performanceTime": 14000}, 3.96),
+        ({"contextTime": 0.46, "performanceTime": 10460}, 3.96),
+        ({"contextTime": 0, "performanceTime": 0}, 3.96),
+    ],
+    ids=["Chromium", "Firefox", "WebKit for Linux", "that, at the start", "before anything came out"],
+)
+def test_what_the_loudspeaker_plays_is_known_from_any_browser_s_times(
+    page: Page, server: FakeServer, pair: dict[str, float], heard: float
+) -> None:
+    page.goto(server.url)
+    assert page.evaluate(HEARD_NOW, [4.0, 0.04, pair]) == pytest.approx(heard, abs=0.001)
+
+
 def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, server: FakeServer) -> None:
     page.add_init_script("""Object.defineProperty(AudioContext.prototype, "state", { value: "suspended" });
                             AudioContext.prototype.resume = () => new Promise(() => {});""")

@@ -9,6 +9,8 @@ import { Median } from "./median.js";
 const MAY_LAG_S = 0.02;
 const MOST_HOLD_MS = 60;
 const AIM_EVERY_MS = 100;
+const NONE_S = 0.003; // clocks of pages are rounded to a millisecond, and no loudspeaker is that quick
+const AHEAD_S = 0.05;
 const FADE_S = 0.01; // a step of the volume would be heard as a click
 
 export class Mixer {
@@ -136,10 +138,16 @@ export class Mixer {
   }
 }
 
-/** What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. */
-function clockDifference(context, now) {
+/**
+ * What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. The browser's own pair of times is 0 before
+ * anything has come out, and old after a pause. WebKit for Linux puts the pair into the future; Firefox gives the right sample with
+ * a time that is earlier by the latency, so that there seems to be none.
+ */
+export function clockDifference(context, now) {
   const { contextTime, performanceTime } = context.getOutputTimestamp?.() ?? {};
-  const isFresh = Math.abs(now - performanceTime) < 1000; // it is 0 before anything has come out, and old after a pause
-  if (isFresh) return contextTime - performanceTime / 1000;
-  return context.currentTime - (context.outputLatency || context.baseLatency) - now / 1000;
+  const { currentTime, baseLatency, outputLatency } = context;
+  const agoS = (now - performanceTime) / 1000;
+  if (Math.abs(currentTime - contextTime - agoS) < NONE_S) return contextTime - now / 1000;
+  if (agoS > -AHEAD_S && agoS < 1) return contextTime - performanceTime / 1000;
+  return currentTime - (outputLatency || baseLatency) - now / 1000;
 }
