@@ -109,6 +109,19 @@ def test_what_the_loudspeaker_plays_is_known_from_any_browser_s_times(
     assert page.evaluate(HEARD_NOW, [4.0, 0.04, pair]) == pytest.approx(heard, abs=0.001)
 
 
+ENTER = """(area, keyCode) => {
+  const press = new KeyboardEvent("keydown", { key: "Enter", keyCode, cancelable: true });
+  return area.dispatchEvent(press); // false where the page has taken it
+}"""
+
+
+def test_the_enter_that_ends_a_composition_sends_nothing(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    area = page.locator("textarea").first
+    assert area.evaluate(ENTER, 229)
+    assert not area.evaluate(ENTER, 13)
+
+
 def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, server: FakeServer) -> None:
     page.add_init_script("""Object.defineProperty(AudioContext.prototype, "state", { value: "suspended" });
                             AudioContext.prototype.resume = () => new Promise(() => {});""")

@@ -6,6 +6,8 @@
 
 import { el } from "./dom.js";
 
+const COMPOSED = 229; // Safari tells of the key that ends a composition after the composition
+
 export function makeWidget(spec, given) {
   const options = { edited() {}, commit() {}, ...given };
   const make = { range, number, choice, text, switch: toggle, json, file }[spec.kind];
@@ -83,7 +85,7 @@ function file(spec, options, attributes) {
 }
 
 function text(spec, options, attributes) {
-  const sends = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
+  const sends = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== COMPOSED;
   const [main, area] = textArea(options, attributes, sends, "Enter; Shift+Enter starts a new line");
   return { main, read: () => area.value, write: (value) => (area.value = value ?? "") };
 }
