@@ -27,7 +27,7 @@ export async function makePanels(session, tracks) {
   const controls = new Controls(byId("controls"), byId("reset-all"), send);
   const stage = byId("tracks").parentElement;
   const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
-  const failed = (words, why) => log.add("error", words, why);
+  const failed = (words, why) => log.add("error", why ? `${words}: ${why}` : words);
   openers(byId("figures"), { session, figures, journal, failed });
   const share = import("./parts/share.js")
     .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))

@@ -29,7 +29,7 @@ export class Residents {
   #bring(name, load) {
     this.#here[name] ??= load().catch(({ message }) => {
       delete this.#here[name];
-      this.#log.add("error", "A part of the page can't be loaded", message);
+      this.#log.add("error", `A part of the page can't be loaded: ${message}`);
     });
   }
 }
