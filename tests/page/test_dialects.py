@@ -122,6 +122,24 @@ def test_the_enter_that_ends_a_composition_sends_nothing(page: Page, server: Fak
     assert not area.evaluate(ENTER, 13)
 
 
+NO_ENCODER = """window.MediaRecorder = class {
+  static isTypeSupported() { return true; }
+  start() { this.state = "recording"; }
+  stop() { this.state = "inactive"; this.ondataavailable({ data: new Blob() }); this.onstop(); }
+};"""
+
+
+def test_a_browser_that_makes_an_empty_film_says_so(page: Page, server: FakeServer) -> None:
+    page.add_init_script(NO_ENCODER)
+    connected(page, server)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_contain_text("0:0")
+    record.click()
+    expect(page.get_by_text("Recording isn't possible: the browser has made an empty film")).to_be_visible()
+    expect(record).to_have_attribute("aria-pressed", "false")
+
+
 def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, server: FakeServer) -> None:
     page.add_init_script("""Object.defineProperty(AudioContext.prototype, "state", { value: "suspended" });
                             AudioContext.prototype.resume = () => new Promise(() => {});""")

@@ -29,16 +29,22 @@ export class Recording {
       this.#recorder.onstop = () => {
         for (const track of stream.getTracks()) track.stop();
         const type = mimeType.split(";")[0];
-        if (this.#pieces.some(({ size }) => size)) save(new Blob(this.#pieces, { type }), `${model}-${stamp()}.${type.split("/")[1]}`);
+        if (!this.#isEmpty) save(new Blob(this.#pieces, { type }), `${model}-${stamp()}.${type.split("/")[1]}`);
         resolve();
       };
     });
     this.#recorder.start(1000);
   }
 
-  stop() {
+  /** Rejects where there was nothing to save. */
+  async stop() {
     if (this.#recorder.state !== "inactive") this.#recorder.stop();
-    return this.ended;
+    await this.ended;
+    if (this.#isEmpty) throw new Error("the browser has made an empty film");
+  }
+
+  get #isEmpty() {
+    return !this.#pieces.some(({ size }) => size);
   }
 }
 
