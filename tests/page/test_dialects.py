@@ -140,6 +140,35 @@ def test_a_browser_that_makes_an_empty_film_says_so(page: Page, server: FakeServ
     expect(record).to_have_attribute("aria-pressed", "false")
 
 
+IN_THE_CLICK_ALONE = """window.asked = [];
+HTMLVideoElement.prototype.requestPictureInPicture = function () {
+  asked.push(window.event?.type === "click");
+  return asked.at(-1) ? Promise.resolve() : Promise.reject(new DOMException("", "NotAllowedError"));
+};"""
+
+
+def test_the_window_of_the_picture_is_asked_for_in_the_click_itself(page: Page, server: FakeServer) -> None:
+    page.add_init_script(IN_THE_CLICK_ALONE)
+    connected(page, server)
+    page.get_by_role("button", name="Picture in picture").hover()
+    page.mouse.down()
+    page.wait_for_function("() => document.querySelector('.floating')?.currentTime > 0")
+    page.mouse.up()
+    assert page.evaluate("asked") == [True]
+
+
+def test_where_the_click_was_over_before_the_window_s_picture_was_ready_another_is_asked_for(
+    page: Page, server: FakeServer
+) -> None:
+    page.add_init_script(IN_THE_CLICK_ALONE)
+    connected(page, server)
+    button = page.get_by_role("button", name="Picture in picture")
+    button.press("Enter")
+    expect(page.get_by_text("Picture in picture isn't possible: press once more")).to_be_visible()
+    button.press("Enter")
+    assert page.evaluate("asked") == [False, True]
+
+
 def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, server: FakeServer) -> None:
     page.add_init_script("""Object.defineProperty(AudioContext.prototype, "state", { value: "suspended" });
                             AudioContext.prototype.resume = () => new Promise(() => {});""")

@@ -1,6 +1,7 @@
 /** What to do with the picture: keep it, record it, enlarge it, show it to others. A bar on the stage. */
 
 import { el, setText } from "../dom.js";
+import { Floating } from "./floating.js";
 import { makeLinks } from "./links.js";
 import { Recording, savePicture } from "./record.js";
 import { style } from "./style.js";
@@ -31,7 +32,9 @@ export async function attach({ session, stage, controls, pictures, failed }) {
   const snap = button("snapshot", "Save the picture", attempt("The picture can't be saved", () => savePictures(session, pictures())));
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
   const { root: links, opener } = makeLinks(session, controls, (title) => button("link", title));
-  const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floated(session)));
+  const floating = new Floating(session, stage);
+  const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floating.toggle()));
+  float.addEventListener("pointerdown", () => floating.prepare());
   const full = button("full", "Full screen", attempt("Full screen isn't possible", () => toggleFull(stage)));
   record.ariaPressed = "false";
   opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
@@ -111,12 +114,3 @@ const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000
 const savePictures = (session, canvases) => Promise.all(canvases.map((canvas) => savePicture(session.model, canvas)));
 
 const toggleFull = (stage) => (document.fullscreenElement ? document.exitFullscreen() : stage.requestFullscreen());
-
-async function floated(session) {
-  if (document.pictureInPictureElement) return document.exitPictureInPicture();
-  const [first] = session.tracks.filter(({ kind, direction }) => kind === "video" && direction === "out");
-  const video = Object.assign(document.createElement("video"), { muted: true, srcObject: await session.stream(first.name) });
-  await video.play();
-  video.onleavepictureinpicture = () => video.srcObject.getTracks().forEach((track) => track.stop());
-  await video.requestPictureInPicture();
-}
