@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 
@@ -74,7 +75,7 @@ def test_a_machine_without_devices_says_so_too(browser: Browser, server: FakeSer
     ("error", "words"),
     [
         ("NotReadableError", "another program may be using it"),
-        ("OverconstrainedError", "not there any more"),
+        ("OverconstrainedError", "No camera was found"),
         ("AbortError", "could not be started"),
         ("TypeError", "can't be used: because"),
     ],
@@ -82,6 +83,13 @@ def test_a_machine_without_devices_says_so_too(browser: Browser, server: FakeSer
 def test_every_other_reason_has_its_words(page: Page, server: FakeServer, error: str, words: str) -> None:
     page.add_init_script(REJECT % ("because", error))
     expect(tried(page, server)).to_contain_text(words)
+
+
+def test_a_chosen_camera_that_is_gone_is_said_to_be(page: Page, server: FakeServer) -> None:
+    page.add_init_script(REJECT % ("", "OverconstrainedError"))
+    chosen = json.dumps({"source": "device:1", "label": "Studio"})
+    page.add_init_script(f"localStorage.setItem('reactor.input.camera', {json.dumps(chosen)})")
+    expect(tried(page, server)).to_contain_text("not there any more")
 
 
 def test_a_system_that_withholds_the_camera_is_named(page: Page, server: FakeServer) -> None:
@@ -105,7 +113,12 @@ def test_a_page_that_is_not_trusted_can_send_the_test_pattern(page: Page, server
     server.wait_for_media("camera", 3)
 
 
-def test_a_page_in_a_frame_says_what_the_frame_lacks(page: Page, server: FakeServer) -> None:
+UNTOLD = f"delete Document.prototype.featurePolicy; {REJECT % ('', 'NotAllowedError')}"
+
+
+@pytest.mark.parametrize("without", ["", UNTOLD], ids=["told", "not told"])
+def test_a_page_in_a_frame_says_what_the_frame_lacks(page: Page, server: FakeServer, without: str) -> None:
+    page.add_init_script(without)
     server.script.inputs = {"camera": None}
     page.goto(f"{server.url}?role=viewer")
     page.evaluate(FRAME, server.url)

@@ -76,7 +76,7 @@ export class Input {
       if (epoch === this.#epoch) this.#opened(source, choices);
       else source.close();
     } catch (error) {
-      const words = await explain(error, choices.source === "screen" ? "screen" : this.#kind.thing);
+      const words = await explain(error, choices.source === "screen" ? "screen" : this.#kind.thing, choices.source !== "device:");
       if (epoch === this.#epoch) this.#stop(words, "failed");
     }
   }

@@ -3,14 +3,17 @@
 /** An error whose message is for people. */
 export class Unavailable extends Error {}
 
+const NEEDED = 'its iframe needs allow="camera; microphone; display-capture".';
+const isFramed = window.top !== window;
+const policy = () => document.permissionsPolicy ?? document.featurePolicy; // Firefox and Safari don't tell
+
 /** Throws Unavailable where no page, or not this one, may ask for devices. `thing` is camera | microphone | screen. */
 export function expectDevices(thing) {
   const { mediaDevices } = navigator;
-  const { permissionsPolicy, featurePolicy = permissionsPolicy } = document;
-  if (featurePolicy?.allowsFeature(thing === "screen" ? "display-capture" : thing) === false) {
-    const framed = `The page around this one withholds the ${thing}: its iframe needs allow="camera; microphone; display-capture".`;
+  if (policy()?.allowsFeature(thing === "screen" ? "display-capture" : thing) === false) {
+    const framed = `The page around this one withholds the ${thing}: ${NEEDED}`;
     const served = `A Permissions-Policy header, of a proxy before the server, withholds the ${thing} from this page.`;
-    throw new Unavailable(window.top === window ? served : framed);
+    throw new Unavailable(isFramed ? framed : served);
   }
   if (thing === "screen" ? mediaDevices?.getDisplayMedia : mediaDevices?.getUserMedia) return;
   if (window.isSecureContext) throw new Unavailable(`This browser lets no page use the ${thing}.`);
@@ -28,15 +31,17 @@ export function secureWays() {
 export const gone = (thing) => `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
 
 /** The words for what getUserMedia and getDisplayMedia reject with. */
-export async function explain(error, thing) {
+export async function explain(error, thing, isChosen = false) {
   if (error instanceof Unavailable) return error.message;
   if (thing === "screen") return screenWords(error);
   const instead = thing === "microphone" ? "a file or the test tone" : "a file or the test pattern";
+  const absent = () => `No ${thing} was found. Connect one and press Start, or take ${instead}.`;
+  const left = () => `This ${thing} is not there any more. Choose another, or connect it and press Start.`;
   const reasons = {
     NotAllowedError: () => refused(error, thing),
     SecurityError: () => refused(error, thing),
-    NotFoundError: () => `No ${thing} was found. Connect one and press Start, or take ${instead}.`,
-    OverconstrainedError: () => `This ${thing} is not there any more. Choose another, or connect it and press Start.`,
+    NotFoundError: absent,
+    OverconstrainedError: isChosen ? left : absent, // WebKit says so where there is no device at all
     NotReadableError: () => `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
     AbortError: () => `The ${thing} could not be started. Connect it again, then press Start.`,
   };
@@ -51,6 +56,8 @@ function screenWords({ name, message }) {
 
 async function refused(error, thing) {
   if (/system/i.test(error.message)) return `The system withholds the ${thing} from this browser. Allow it in the privacy settings, then press Start.`;
+  const either = `The browser refuses the ${thing}, or the page around this one withholds it`;
+  if (isFramed && !policy()) return `${either}: allow it in the site settings beside the address; ${NEEDED}`;
   const asked = await navigator.permissions?.query({ name: thing }).catch(() => null);
   if (asked?.state === "prompt") return `The question was closed without an answer. Press Start, and allow the ${thing}.`;
   return `The browser refuses the ${thing}: this page isn't allowed to use it. Allow it in the site settings beside the address, then press Start.`;
