@@ -237,6 +237,18 @@ def test_the_line_stays_a_line_with_sound_and_a_lower_rung(page: Page, server: F
     assert width == 360
 
 
+@pytest.mark.parametrize("width", [700, 860, 1240, 1241])
+def test_no_figure_is_cut_off(page: Page, server: FakeServer, width: int) -> None:
+    server.script.tracks, server.script.sounds = ("main_video", "depth"), {"main_audio": 48000}
+    page.set_viewport_size({"width": width, "height": 620})
+    page.goto(server.url)
+    expect(page.locator("[data-figure=age]")).to_contain_text("ms")
+    server.broadcast("reactor.stats", rung=4, quality=60, scale=0.5, why="network")
+    expect(page.locator("[data-figure=size]")).to_have_text("640×480 q60 network")
+    cut = "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.textContent)"
+    assert page.locator("#figures dd, #figures dt:not(.openers dt), #figures > div").evaluate_all(cut) == []
+
+
 def test_t_opens_the_trace_and_escape_closes_it(connected: Page, server: FakeServer, tmp_path: Path) -> None:
     brighten(connected, server, "0.5")
     expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")

@@ -13,7 +13,7 @@ const CELLS = {
   age: ["Age", "From the model's hand-over to paint, by the server's clock: the median of half a second"],
   delay: ["Input to picture", "From an input to the first frame that shows it, painted: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
-  size: ["Size", "In pixels; JPEG quality below the best, and why"],
+  size: ["Size", "In pixels, each on its picture where they differ; JPEG quality below the best, and why"],
   sound: ["Sound", "How long after its picture sound is heard; minus is before"],
   bits: ["Mbit/s", "Of pictures and sound"],
 };
@@ -111,8 +111,9 @@ export class Figures {
     });
     show("fps", span(each.map(({ fps }) => fps)));
     const { rung, quality, why } = stats;
-    const sizes = [...new Set(each.map(({ size }) => size))].filter(Boolean).join(" · ") || "–";
-    show("size", rung ? `${sizes} q${quality} ${why}` : sizes);
+    const sizes = [...new Set(each.map(({ size }) => size))].filter(Boolean);
+    const size = sizes.length > 1 ? `${sizes.length} sizes` : sizes[0] ?? "–"; // each stands on its picture
+    show("size", rung ? `${size} q${quality} ${why}` : size);
     show("skipped", `${this.#skipped}`);
     show("delay", medianMs === null ? "–" : `${medianMs.toFixed()} ms · last ${lastMs.toFixed()}`);
     show("rtt", rttMs === null ? "–" : inMs(rttMs));
@@ -129,5 +130,5 @@ const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed()
 function span(values) {
   const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(1));
   if (!values.length) return "–";
-  return most - least < 1 ? most : `${least} – ${most}`;
+  return most - least < 1 ? most : `${Math.round(least)}–${Math.round(most)}`;
 }
