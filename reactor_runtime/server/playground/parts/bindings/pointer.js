@@ -49,7 +49,7 @@ export class Pointer {
     on(stage, "pointermove", (event) => this.#moved(event));
     on(stage, "pointerup", (event) => this.#up(event));
     on(stage, "pointercancel", () => this.letGo());
-    on(stage, "pointerleave", () => this.#active || this.letGo());
+    on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.letGo()); // what is captured doesn't leave
     on(document, "pointerlockchange", () => {
       this.#wasLocked ||= this.locked;
       this.#noticed();
