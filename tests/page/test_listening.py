@@ -71,6 +71,20 @@ def test_the_keyboard_turns_sound_on_and_off(page: Page, server: FakeServer) -> 
     expect(button).not_to_be_checked()
 
 
+def test_in_a_frame_the_button_is_on_the_picture(page: Page, server: FakeServer) -> None:
+    server.script.sounds = {"music": 44100}
+    page.goto(server.url + "?embed&role=viewer")
+    button = page.get_by_role("switch", name="Sound")
+    expect(page.locator("canvas[data-seq]")).to_be_visible()
+    expect(button).to_have_css("opacity", "1")
+    button.click()
+    expect(button).to_be_checked()
+    page.mouse.move(-1, -1)
+    button.blur()
+    expect(button).to_have_css("opacity", "0")
+    expect(page.locator("#headline")).to_be_hidden()
+
+
 def test_the_volume_is_heard_and_remembered(listening: Page) -> None:
     slider = listening.get_by_role("slider", name="Volume")
     slider.fill("50")
