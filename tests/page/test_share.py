@@ -91,6 +91,17 @@ def test_pressed_twice_at_once_it_records_one_film(page: Page, server: FakeServe
     expect(record).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_refused_window_is_said_and_decodes_nothing(page: Page, server: FakeServer) -> None:
+    page.add_init_script("""HTMLVideoElement.prototype.requestPictureInPicture = async function () {
+      window.refused = this;
+      throw new Error("not in this frame");
+    };""")
+    open_connected(page, server.url)
+    page.get_by_role("button", name="Picture in picture").click()
+    expect(page.locator("#log")).to_contain_text("Picture in picture isn't possible")
+    assert page.evaluate("window.refused.srcObject.getTracks().map(({ readyState }) => readyState)") == ["ended"]
+
+
 def test_a_link_brings_the_values_to_whoever_opens_it(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url + "?token=secret")
     slider = page.locator('[data-event="set_brightness"] input[type="range"]')

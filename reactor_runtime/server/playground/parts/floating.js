@@ -32,7 +32,9 @@ export class Floating {
       await this.#making;
     }
     await this.#video.requestPictureInPicture().catch((error) => {
-      throw error.name === "NotAllowedError" ? new Error("press once more", { cause: error }) : error;
+      if (error.name === "NotAllowedError") throw new Error("press once more", { cause: error });
+      this.#end(); // or every frame would be decoded for nobody
+      throw error;
     });
     clearTimeout(this.#timer);
   }
