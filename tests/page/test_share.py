@@ -91,6 +91,36 @@ def test_pressed_twice_at_once_it_records_one_film(page: Page, server: FakeServe
     expect(record).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_recording_that_breaks_is_saved_and_said(page: Page, server: FakeServer) -> None:
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_contain_text("0:01")
+    with page.expect_download():
+        page.evaluate("""() => {
+          const [film] = window.films;
+          film.dispatchEvent(new ErrorEvent("error", { error: new Error("the encoder has gone") }));
+          film.stop();
+        }""")
+    expect(page.locator("#log .error")).to_contain_text("The recording ended by itself")
+    expect(record).to_have_attribute("aria-pressed", "false")
+
+
+def test_whoever_leaves_a_recording_is_asked(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    leaving = "dispatchEvent(new Event('beforeunload', { cancelable: true }))"  # false where it is held up
+    assert page.evaluate(leaving)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_contain_text("0:01")
+    assert not page.evaluate(leaving)
+    with page.expect_download():
+        record.click()
+    expect(record).to_have_attribute("aria-pressed", "false")
+    assert page.evaluate(leaving)
+
+
 def test_a_refused_window_is_said_and_decodes_nothing(page: Page, server: FakeServer) -> None:
     page.add_init_script("""HTMLVideoElement.prototype.requestPictureInPicture = async function () {
       window.refused = this;

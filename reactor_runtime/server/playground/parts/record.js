@@ -10,10 +10,12 @@ export async function savePicture(model, canvas) {
 }
 
 export class Recording {
+  /** Promise: when the file has been given to the visitor, of null or of the error that ended it. */
+  ended;
   #recorder;
   #pieces = [];
 
-  /** Begin with all pictures and, if it is on, sound; rejects where the browser can't. */
+  /** Begin with the first picture and, if it is on, the first sound; rejects where the browser can't. */
   static async start(session) {
     const type = FILMS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
     if (!type) throw new Error("this browser makes no films");
@@ -25,12 +27,14 @@ export class Recording {
   constructor(stream, mimeType, model) {
     this.#recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_S });
     this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    let fault = null;
+    this.#recorder.onerror = ({ error }) => (fault = error);
     this.ended = new Promise((resolve) => {
       this.#recorder.onstop = () => {
         for (const track of stream.getTracks()) track.stop();
         const type = mimeType.split(";")[0];
         if (!this.#isEmpty) save(new Blob(this.#pieces, { type }), `${model}-${stamp()}.${type.split("/")[1]}`);
-        resolve();
+        resolve(fault);
       };
     });
     this.#recorder.start(1000);

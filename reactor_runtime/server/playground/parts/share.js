@@ -55,7 +55,10 @@ export async function attach({ session, stage, controls, pictures, failed }) {
     const began = performance.now();
     const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
     setText(clock, "0:00");
-    ended.then(() => {
+    window.addEventListener("beforeunload", ask);
+    ended.then((fault) => {
+      if (fault) failed("The recording ended by itself; what there was is saved", fault.message);
+      window.removeEventListener("beforeunload", ask);
       clearInterval(tick);
       setText(clock, "");
       record.ariaPressed = "false";
@@ -108,6 +111,9 @@ function drawn(icon) {
   svg.append(path);
   return svg;
 }
+
+/** The browser asks whoever leaves whether to lose what isn't saved. */
+const ask = (event) => event.preventDefault();
 
 const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
 
