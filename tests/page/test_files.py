@@ -78,6 +78,15 @@ def test_a_picked_file_is_the_value_of_the_field(page: Page, tmp_path: Path) -> 
     expect(control.get_by_label("none")).to_be_checked()
 
 
+def test_a_link_leaves_out_files_that_only_this_session_knows(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "level").write_bytes(bytes([200]))
+    page.locator('[data-event="set_picture"] [type=file]').set_input_files(tmp_path / "level")
+    page.wait_for_function(SHOWS_ON_CANVAS, arg=200)
+    expect(page.locator("html[data-live]")).to_be_attached()
+    page.get_by_role("button", name="Share").click()
+    expect(page.get_by_label("Link with these values", exact=True)).to_have_value(page.url)
+
+
 def test_a_form_sends_its_file_and_shows_what_is_said_of_it(page: Page, tmp_path: Path) -> None:
     form = page.locator('[data-event="take"]')
     form.get_by_role("button", name="Take").click()

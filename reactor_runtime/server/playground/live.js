@@ -45,8 +45,9 @@ export class LiveControl {
     }
   }
 
-  /** What the model has; undefined while that is the default. */
+  /** What the model has; undefined while that is the default, and for a file, which is known in this session alone. */
   get changed() {
+    if (this.#spec.kind === "file") return undefined;
     return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default) ? undefined : this.#known;
   }
 
