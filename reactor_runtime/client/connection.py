@@ -47,11 +47,12 @@ class Connection:
         self._retry = Retry()
         self._silent_pings = 0
         self._task: asyncio.Task[None] | None = None
+        self.socket: ClientConnection | None = None
 
     async def open(self) -> None:
         """Connect, and go on in a task. Raises what `dial` does."""
-        socket = await dial(self.address, tls=self.tls)
-        self._task = asyncio.create_task(self._run(socket))
+        self.socket = await dial(self.address, tls=self.tls)
+        self._task = asyncio.create_task(self._run(self.socket))
 
     async def aclose(self) -> None:
         """Say goodbye: the session ends. Does nothing the second time."""
@@ -60,6 +61,8 @@ class Connection:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        if self.socket is not None:
+            await self.socket.close(GOODBYE)  # a task that is cancelled before it has begun closes nothing
 
     async def _run(self, socket: ClientConnection | None) -> None:
         try:
@@ -68,7 +71,7 @@ class Connection:
                     await self._talk(socket)
                 finally:
                     await socket.close(GOODBYE)
-                socket = await self._come_back(socket.close_code or BROKEN, socket.close_reason or "")
+                socket = self.socket = await self._come_back(socket.close_code or BROKEN, socket.close_reason or "")
         except Exception as error:
             logger.exception("the connection failed")
             self.exchange.end(ConnectionLost(f"the connection failed: {error}"))

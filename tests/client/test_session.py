@@ -283,6 +283,14 @@ async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
             await viewer.upload(b"x")
 
 
+async def test_a_session_that_is_left_at_once_says_goodbye(url: str, server: RunningServer) -> None:
+    async with connect(url, wait=False) as session:
+        socket = session.connection.socket
+    assert socket is not None
+    assert socket.close_code == 1000
+    server.wait_for_health("ready")
+
+
 async def test_iterators_end_with_the_session(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         frames = session.frames()
