@@ -17,7 +17,8 @@ export async function use(camera: MediaStreamTrack): Promise<boolean> {
     same.bitmap?.close();
     if (frame.applied >= n) break;
   }
-  const capture = await session.publish("camera", camera, { fps: 30 });
+  const capture = await session.publish("camera", camera, { fps: 30, width: 640, height: 480 });
+  capture.addEventListener("ended", ({ detail }) => detail.error?.message.length);
   capture.stop();
   const error: unknown = message;
   if (error instanceof EventError) error.fields[0]?.path.length;

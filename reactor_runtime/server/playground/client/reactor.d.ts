@@ -113,10 +113,37 @@ export interface Piece {
 export interface CaptureOptions {
   /** The most pictures a second; 30. */
   fps?: number;
-  /** The longer side of a picture at most, in pixels. */
-  size?: number;
+  /** The most pixels; a larger picture is scaled down into them, in its own shape. 4096 each. */
+  width?: number;
+  height?: number;
   /** Of the JPEG, from 0 to 1; 0.85. */
   quality?: number;
+}
+
+/** The `detail` of each event of a Capture. */
+export interface CaptureEvents {
+  /** A picture went out, or a piece of sound; `level` is its loudest sample, from 0 to 1. */
+  sent: { bytes: number; width: number; height: number } | { bytes: number; sampleRate: number; level: number };
+  /** A picture or a piece of sound was left out: the way to the model holds no more. */
+  skipped: Record<string, never>;
+  /** There is no session of this client's to send to; it goes on with the next one. Comes again and again. */
+  nobody: Record<string, never>;
+  /** It is over, `error` says why where it failed. */
+  ended: { error: Error | null };
+}
+
+/** What is being published. */
+export interface Capture extends EventTarget {
+  /** Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand its frames to workers. */
+  readonly background: boolean;
+  /** Let go of the source, which goes on itself: a camera is turned off by its track's stop(). */
+  stop(): void;
+  addEventListener<Name extends keyof CaptureEvents>(
+    name: Name,
+    listener: Listener<CaptureEvents[Name]>,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
 }
 
 /** The `detail` of each event of a Session. */
@@ -204,18 +231,20 @@ export class Session extends EventTarget {
   stream(...tracks: string[]): Promise<MediaStream>;
 
   /**
-   * Send a JPEG or a WAV; resolves to whether it is on its way. Of pictures the newest: one that the connection can't take yet waits
-   * and is replaced by the next.
+   * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has taken its place,
+   * more than a second of sound is on its way, or there is no session of this client's. Pictures go out as fast as the server takes
+   * them, so a program that awaits each makes no more than that. Rejects with TypeError for a track that doesn't take it.
    */
   publish(track: string, source: ArrayBuffer | ArrayBufferView | Blob): Promise<boolean>;
-  /** Send what a camera, a microphone, a video or a canvas gives, until stop(). */
+  /**
+   * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the source's end or close().
+   * A picture is encoded in a worker when there is room for it, the newest at that moment. Rejects where it can't be read.
+   */
   publish(
     track: string,
-    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas,
+    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas | AudioNode,
     options?: CaptureOptions,
-  ): Promise<{ stop(): void }>;
-  /** What sends them, for programs that make pictures only when they go out at once: while it is `free`. */
-  publisher(): Promise<{ readonly free: boolean; publish(track: string, bytes: ArrayBuffer | ArrayBufferView): boolean }>;
+  ): Promise<Capture>;
   /** Send a file; what it resolves to stands for the file in an event's data. Rejects with an Error with `status`, HTTP's. */
   upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 

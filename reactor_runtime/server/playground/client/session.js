@@ -24,7 +24,7 @@ export class Session extends EventTarget {
     emit: this.#emit,
     paintAt: (header, now) => this.sound.mixer?.paintAt(header.pts, now) ?? now,
   });
-  #publishing = null; // promise of the Publisher, once something was published
+  #publisher = null; // once something was published
   #page = null; // the document of the canvases
   #wish = {};
   #closing = new AbortController();
@@ -133,16 +133,10 @@ export class Session extends EventTarget {
     return streamOf(this, tracks);
   }
 
-  publisher() {
-    return (this.#publishing ??= import("./publish.js").then(({ Publisher }) => new Publisher(this.#connection)));
-  }
-
   async publish(track, source, options) {
-    const publisher = await this.publisher();
-    if (source instanceof Blob) return publisher.publish(track, await source.arrayBuffer());
-    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return publisher.publish(track, source);
-    const { capture } = await import("./capture.js");
-    return capture(this, publisher, track, source, { ...options, closing: this.#closing.signal });
+    const { Publisher } = await import("./publish.js");
+    this.#publisher ??= new Publisher({ session: this, connection: this.#connection, closing: this.#closing.signal });
+    return this.#publisher.publish(track, source, options);
   }
 
   async upload(file, name = file.name) {
@@ -181,7 +175,6 @@ export class Session extends EventTarget {
   #left() {
     this.sound.mixer?.restart();
     this.delay.forgetWaiting();
-    this.#publishing?.then((publisher) => publisher.clear());
   }
 
   #received(bytes) {

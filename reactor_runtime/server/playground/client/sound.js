@@ -75,7 +75,7 @@ export class Sound {
     const context = (this.#context = new AudioContext());
     const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
-    await Promise.all([resumed, context.audioWorklet.addModule(new URL("worklet.js", import.meta.url))]);
+    await Promise.all([resumed, context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url))]);
     this.mixer = new Mixer(context, this.#volume);
     context.onstatechange = this.#changed;
   }
