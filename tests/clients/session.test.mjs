@@ -45,15 +45,15 @@ test("a session tells what the model has", () => during(async (session) => {
 test("an event resolves when it was applied and the frames say so", () => during(async (session) => {
   const changed = once(session, "state");
   const { n } = await session.send("set_level", { level: 7 });
-  for await (const { applied, data, bitmap, track } of session.frames()) {
+  for await (const { applied, jpeg, bitmap, track } of session.frames()) {
     assert.equal(track, "main_video");
-    assert.deepEqual([...data.subarray(0, 2)], [0xff, 0xd8]);
+    assert.deepEqual([...jpeg.subarray(0, 2)], [0xff, 0xd8]);
     assert.equal(bitmap, null);
     if (applied >= n) break;
   }
   assert.deepEqual(await changed, { level: 7 });
   assert.equal(session.state.level, 7);
-  assert.ok(session.delay.lastMs > 0);
+  assert.ok(session.inputDelayMs > 0);
 }));
 
 test("a wrong value rejects with the fields at fault", () => during(async (session) => {

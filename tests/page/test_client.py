@@ -96,7 +96,7 @@ def test_a_track_as_a_stream_plays_in_a_video(page: Page, given: str) -> None:
 
 def test_sound_as_a_stream_can_be_heard_however_loud(page: Page) -> None:
     run(page, """
-        session.sound.volume = 0;
+        session.speaker.volume = 0;
         const stream = await session.stream("tone");
         const context = new AudioContext();
         window.tap = context.createAnalyser();
@@ -179,11 +179,11 @@ def test_sound_that_waits_for_a_gesture_starts_with_the_next(
         page.goto("/")
         page.evaluate(BEGIN, [f"http://127.0.0.1:{served.port}", SECRET])
         run(page, """
-            session.sound.start();
-            document.querySelector("button").onclick = () => session.sound.start();""")  # fmt: skip
-        assert page.evaluate("session.sound.on") is False
+            session.speaker.start();
+            document.querySelector("button").onclick = () => session.speaker.start();""")  # fmt: skip
+        assert page.evaluate("session.speaker.on") is False
         page.get_by_role("button").click()
-        page.wait_for_function("session.sound.on")
+        page.wait_for_function("session.speaker.on")
         page.evaluate("session.close()")
     served.wait_for_health("ready")
 

@@ -29,7 +29,7 @@ PUBLISH = """async (url) => {
   hum.start();
   await session.publish("camera", drawing);
   await session.publish("microphone", hum);
-  await session.sound.start();
+  await session.speaker.start();
 }"""
 
 
@@ -57,6 +57,6 @@ def test_its_worker_and_its_worklets_need_no_other_file(browser: Browser, served
         page.evaluate(PUBLISH, f"http://127.0.0.1:{served.port}")
         page.wait_for_function("said.some((words) => /^camera (5[7-9]|6[0-3])$/.test(words))")
         page.wait_for_function("said.includes('microphone (1, 960)')")
-        page.wait_for_function("session.sound.on")
+        page.wait_for_function("session.speaker.on")
         page.evaluate("session.close()")
     served.wait_for_health("ready")

@@ -24,7 +24,7 @@ async ([pictures, sound]) => {
   const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const session = Object.assign(new EventTarget(), { role: "controller" });
   session.tracks = [["camera", "video"], ["depth", "video"], ["voice", "audio"]].map(
-    ([name, kind]) => ({ name, kind, direction: "in", sample_rate: 16000 }));
+    ([name, kind]) => ({ name, kind, direction: "in", sampleRate: 16000 }));
   const tell = (name, detail) => session.dispatchEvent(new CustomEvent(name, { detail }));
   const connection = {
     unsentBytes: 0,

@@ -28,7 +28,7 @@ on("session", (welcome) => {
   tracks.restart();
   log("note", "Connected", { session: id, role });
   withPanels(({ controls, figures, guests, residents, share }) => {
-    const hasSound = session.sound.tracks.length > 0;
+    const hasSound = session.speaker.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     residents.restart();

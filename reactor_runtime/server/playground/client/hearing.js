@@ -4,7 +4,7 @@ import { SoundLane } from "./soundlane.js";
 import { makeWav } from "./wav.js";
 
 /** `link` is as Way wants it; `capture` is told of what becomes of the sound. */
-export async function hear(link, { name, sample_rate: sampleRate }, source, capture) {
+export async function hear(link, { name, sampleRate }, source, capture) {
   const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
   const { context } = node;
   await Promise.all([context.audioWorklet.addModule(new URL("./ear.js", import.meta.url)), context.resume()]);

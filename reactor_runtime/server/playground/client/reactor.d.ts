@@ -26,7 +26,8 @@ export interface Track {
   kind: "video" | "audio";
   /** "out": from the model to the client; "in": what the model takes. */
   direction: "in" | "out";
-  sample_rate?: number;
+  /** Of sound. */
+  sampleRate?: number;
 }
 
 export interface EventSchema {
@@ -68,7 +69,7 @@ export interface Reply {
   message?: Message;
 }
 
-export interface FieldFault {
+export interface FieldError {
   /** `event.parameter`, and deeper: `set_pose.pose.x`. */
   path: string;
   message: string;
@@ -79,7 +80,7 @@ export interface FrameHeader {
   /** Per track, from 0 in each session; gaps are frames this client was spared. */
   seq: number;
   /** Presentation time, in seconds since the session's start. */
-  pts: number;
+  ptsS: number;
   /** When the model handed the frame over, by the server's wall clock: microseconds since the epoch. */
   wallUs: number;
   /** Number of the last event applied before this frame was made. */
@@ -96,15 +97,13 @@ export interface FrameHeader {
 
 export interface Frame extends FrameHeader {
   /** The JPEG file as it came. */
-  data: Uint8Array;
+  jpeg: Uint8Array;
   /** Decoded, where the platform can: null in Node. `close()` it when it isn't needed any more. */
   bitmap: ImageBitmap | null;
 }
 
 /** A piece of sound as it came; `samples` are interleaved. */
-export interface Piece {
-  kind: "wav";
-  header: FrameHeader;
+export interface Sound extends FrameHeader {
   sampleRate: number;
   channels: number;
   samples: Int16Array;
@@ -157,7 +156,7 @@ export interface SessionEvents {
   /** A message of the model. */
   message: Message;
   /** Any error the server sends, those included that a send() rejects with. */
-  error: { code: string; message: string; fields?: FieldFault[]; event?: string };
+  error: { code: string; message: string; fields?: FieldError[]; event?: string };
   /** Once a second; see docs/wire.md. */
   stats: Record<string, unknown>;
   /** The answer to a ping. */
@@ -165,7 +164,7 @@ export interface SessionEvents {
   /** A frame is on a canvas that was attached; `skipped` were left out before it. */
   painted: FrameHeader & { canvas: HTMLCanvasElement | OffscreenCanvas; skipped: number; at: number };
   /** A piece of sound came, heard or not. */
-  sound: Piece;
+  sound: Sound;
   /** Sound went on or off. */
   listening: boolean;
   /** A frame came; its times are filled in as it is decoded and shown, or never, when a newer one overtakes it. */
@@ -199,9 +198,10 @@ export class Session extends EventTarget {
   readonly limits: Record<string, number | null>;
   /** The model's public values, whoever set them; another object after each change. */
   readonly state: Readonly<Record<string, unknown>>;
-  readonly sound: Sound;
-  /** From an input to the first picture that shows it; null before the first. */
-  readonly delay: { readonly medianMs: number | null; readonly lastMs: number | null };
+  readonly speaker: Speaker;
+  /** From the last input that is seen to the first picture that shows it, and in the median of nine; null before the first. */
+  readonly inputDelayMs: number | null;
+  readonly medianInputDelayMs: number | null;
   /** The newest of the server's figures; see docs/wire.md. */
   readonly stats: Record<string, unknown>;
   /** To the server and back; null before it is known. */
@@ -215,7 +215,7 @@ export class Session extends EventTarget {
 
   /**
    * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
-   * before the answer came. `inputAt` is when the user did it, on performance.now()'s clock, for `delay`.
+   * before the answer came. `inputAt` is when the user did it, on performance.now()'s clock, for `inputDelayMs`.
    */
   send(type: string, data?: Record<string, unknown>, options?: { inputAt?: number }): Promise<Reply>;
   /** Send an event without asking for an answer; false when there is no connection. */
@@ -227,7 +227,7 @@ export class Session extends EventTarget {
   frames(track?: string | null): AsyncIterableIterator<Frame>;
   /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
   attach(track: string | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
-  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `sound` is started. */
+  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
   stream(...tracks: string[]): Promise<MediaStream>;
 
   /**
@@ -271,7 +271,8 @@ export class Session extends EventTarget {
   removeEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | EventListenerOptions): void;
 }
 
-export interface Sound {
+/** What the session's sound is heard with. */
+export interface Speaker {
   readonly on: boolean;
   /** Names of the session's audio tracks. */
   readonly tracks: string[];
@@ -286,11 +287,11 @@ export interface Sound {
 
 /** The server answered an event with an error. */
 export class EventError extends Error {
-  constructor(error: { code?: string; message?: string; fields?: FieldFault[] });
+  constructor(error: { code?: string; message?: string; fields?: FieldError[] });
   /** See docs/wire.md, or the model's own. */
   code: string;
   /** The parameters at fault. */
-  fields: FieldFault[];
+  fields: FieldError[];
 }
 
 /** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */
@@ -299,4 +300,6 @@ export class ConnectionLost extends Error {}
 export class MediaError extends Error {}
 
 /** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
-export function readMedia(message: ArrayBuffer): { kind: "jpeg"; header: FrameHeader | null } | Piece;
+export function readMedia(message: ArrayBuffer): 
+  | { kind: "jpeg"; header: FrameHeader | null }
+  | { kind: "wav"; header: FrameHeader; sampleRate: number; channels: number; samples: Int16Array };

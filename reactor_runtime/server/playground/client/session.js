@@ -5,14 +5,14 @@ import { InputDelay } from "./delay.js";
 import { Feed } from "./feed.js";
 import { MediaError, readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
-import { Sound } from "./sound.js";
+import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
-  delay = new InputDelay();
-  sound = new Sound(() => this.#emit("listening", this.sound.on));
+  speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
+  #inputDelay = new InputDelay();
   #address;
   #options;
   #connection;
@@ -22,7 +22,7 @@ export class Session extends EventTarget {
     acknowledge: (track, seq) => this.#connection.notify("reactor.ack", { track, seq }),
     shown: (header, at) => this.#shown(header, at),
     emit: this.#emit,
-    paintAt: (header, now) => this.sound.mixer?.paintAt(header.pts, now) ?? now,
+    paintAt: (header, now) => this.speaker.mixer?.paintAt(header.ptsS, now) ?? now,
   });
   #publisher = null; // once something was published
   #page = null; // the document of the canvases
@@ -81,6 +81,14 @@ export class Session extends EventTarget {
     return this.#standing.welcome.limits;
   }
 
+  get inputDelayMs() {
+    return this.#inputDelay.lastMs;
+  }
+
+  get medianInputDelayMs() {
+    return this.#inputDelay.medianMs;
+  }
+
   get rttMs() {
     return this.#connection.rttMs;
   }
@@ -104,7 +112,7 @@ export class Session extends EventTarget {
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     const reply = await this.#connection.send(type, data);
-    if (typeof reply.n === "number") this.delay.replied(reply.n, inputAt);
+    if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
   }
 
@@ -161,20 +169,20 @@ export class Session extends EventTarget {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
     this.#connection.close();
-    this.sound.close();
+    this.speaker.close();
   }
 
   #began() {
     const names = (kind) => this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
     this.#outputs.restart(names("video"));
-    this.sound.tracks = names("audio");
-    this.delay.restart();
+    this.speaker.tracks = names("audio");
+    this.#inputDelay.restart();
     if (this.#page?.hidden || Object.keys(this.#wish).length) this.#view();
   }
 
   #left() {
-    this.sound.mixer?.restart();
-    this.delay.forgetWaiting();
+    this.speaker.mixer?.restart();
+    this.#inputDelay.forgetWaiting();
   }
 
   #received(bytes) {
@@ -193,19 +201,20 @@ export class Session extends EventTarget {
     if (header) header.receivedAt = performance.now();
     this.#outputs.show(header, bytes);
     if (header) this.#emit("arrived", header);
-    if (header?.afterFlush) this.sound.mixer?.cut(header.pts);
+    if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
   }
 
   #hear(media) {
     const { track } = media.header;
-    if (!this.sound.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
-    if (this.role) this.sound.play(media);
-    this.#emit("sound", media);
+    if (!this.speaker.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
+    if (this.role) this.speaker.play(media);
+    const { header, sampleRate, channels, samples } = media;
+    this.#emit("sound", { ...header, sampleRate, channels, samples });
   }
 
   #shown(header, at) {
-    this.sound.mixer?.painted(header, at);
-    this.delay.painted(header.applied, at);
+    this.speaker.mixer?.painted(header, at);
+    this.#inputDelay.painted(header.applied, at);
   }
 
   /** A hidden page paints nothing, and is heard if it was. */
@@ -214,8 +223,8 @@ export class Session extends EventTarget {
     this.#page = page;
     const changed = () => {
       this.#outputs.skipGap();
-      this.delay.forgetWaiting();
-      this.sound.mixer?.forgetPictures();
+      this.#inputDelay.forgetWaiting();
+      this.speaker.mixer?.forgetPictures();
       this.#view();
       if (!page.hidden) this.#connection.wake();
     };
@@ -225,8 +234,8 @@ export class Session extends EventTarget {
   #view() {
     if (!this.role) return;
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
-    const heard = this.sound.on && this.sound.tracks.length > 0;
+    const heard = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#wish.paused || hidden;
-    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.sound.tracks } : { ...this.#wish, paused });
+    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wish, paused });
   }
 }

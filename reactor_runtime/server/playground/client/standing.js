@@ -35,7 +35,7 @@ export class Standing {
   }
 
   #understood = {
-    "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome }),
+    "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome, tracks: welcome.tracks.map(trackOf) }),
     "reactor.queue": (place) => {
       this.#place = place;
       if (this.role) this.#report({ phase: "waiting", ...place });
@@ -84,3 +84,5 @@ export class Standing {
     this.#tell.emit("status", this.status);
   }
 }
+
+const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);

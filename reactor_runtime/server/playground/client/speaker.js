@@ -1,6 +1,6 @@
 /** Whether a session is heard, and how loud. What plays it is loaded when sound is turned on. */
 
-export class Sound {
+export class Speaker {
   /** What plays, once sound was on: a Mixer. */
   mixer = null;
   #tracks = [];
