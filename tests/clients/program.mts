@@ -5,7 +5,8 @@ import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/r
 
 const session = connect("http://127.0.0.1:8080", { token: "secret", role: "viewer" });
 session.addEventListener("status", ({ detail }) => {
-  if (detail.phase === "closed") detail.retryAt.toFixed();
+  if (detail.phase === "reconnecting") detail.retryAt.toFixed();
+  if (detail.phase === "ended") detail.reason.length + detail.detail.length;
   if (detail.phase === "connected") detail.role.length;
 });
 

@@ -52,10 +52,13 @@ export type Status =
   | { phase: "connected"; role: Role }
   /** The server asks whether somebody is there: here(), any event or media keeps the turn. */
   | { phase: "idle"; role: Role; seconds: number }
-  | { phase: "ended"; role: null; reason: string; message: string }
-  | { phase: "failed"; role: null; message: string }
-  /** `retryAt` is on performance.now()'s clock, 0 for never; `opened` is false for an attempt that failed. */
-  | { phase: "closed"; role: null; code: number; reason: string; opened: boolean; retryAt: number };
+  /** The connection broke, or an attempt failed, where `opened` is false; `retryAt` is on performance.now()'s clock. */
+  | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
+  /**
+   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …), `closed` when this
+   * client closed it, `failed` when the model can't be served; `detail` is a line for people.
+   */
+  | { phase: "ended"; role: null; reason: string; detail: string };
 
 export interface Message {
   type: string;
@@ -209,7 +212,7 @@ export class Session extends EventTarget {
 
   /**
    * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the signal's reason,
-   * with ConnectionLost when the session was closed or its turn is over, and with Error when the model can't be served.
+   * and with SessionEnded when the session was closed, its turn is over or the model can't be served.
    */
   ready(options?: { signal?: AbortSignal }): Promise<this>;
 
@@ -245,7 +248,7 @@ export class Session extends EventTarget {
     source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas | AudioNode,
     options?: CaptureOptions,
   ): Promise<Capture>;
-  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with an Error with `status`, HTTP's. */
+  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
   /** Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by themselves. */
@@ -287,11 +290,27 @@ export interface Speaker {
 
 /** The server answered an event with an error. */
 export class EventError extends Error {
-  constructor(error: { code?: string; message?: string; fields?: FieldError[] });
+  constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
   /** See docs/wire.md, or the model's own. */
   code: string;
   /** The parameters at fault. */
   fields: FieldError[];
+  /** The event's name. */
+  event: string;
+}
+
+/** The session is over, and no other follows by itself. */
+export class SessionEnded extends Error {
+  constructor(reason: string, detail: string);
+  /** That of the status. */
+  reason: string;
+}
+
+/** The server did not take a file. */
+export class UploadError extends Error {
+  constructor(status: number, message: string);
+  /** HTTP's. */
+  status: number;
 }
 
 /** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */

@@ -1,13 +1,15 @@
 /** A client and its model, from the first connection to close(): reactor.d.ts explains what is public, and lists the events. */
 
-import { Connection, ConnectionLost } from "./connection.js";
+import { Connection } from "./connection.js";
 import { InputDelay } from "./delay.js";
+import { SessionEnded } from "./errors.js";
 import { Feed } from "./feed.js";
 import { MediaError, readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
 import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
+const FINAL = { controller: /closed|failed|turn_over|idle/, viewer: /closed|failed/ }; // no session follows these by itself
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
@@ -98,11 +100,10 @@ export class Session extends EventTarget {
       const over = new AbortController();
       const settle = (how, value) => (over.abort(), how(value));
       const look = () => {
-        const { phase, message, reason, retryAt } = this.status;
+        const { phase, reason, detail } = this.status;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (this.role === this.#options.role) settle(resolve, this);
-        else if (phase === "failed") settle(reject, new Error(message));
-        else if (phase === "closed" && !retryAt) settle(reject, new ConnectionLost(reason || "the session is over"));
+        else if (phase === "ended" && FINAL[this.#options.role]?.test(reason)) settle(reject, new SessionEnded(reason, detail));
       };
       this.addEventListener("status", look, { signal: over.signal });
       signal?.addEventListener("abort", look, { signal: over.signal });
@@ -208,8 +209,8 @@ export class Session extends EventTarget {
     const { track } = media.header;
     if (!this.speaker.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
     if (this.role) this.speaker.play(media);
-    const { header, sampleRate, channels, samples } = media;
-    this.#emit("sound", { ...header, sampleRate, channels, samples });
+    const { header, kind, ...sound } = media;
+    this.#emit("sound", { ...header, ...sound });
   }
 
   #shown(header, at) {

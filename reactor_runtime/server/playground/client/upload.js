@@ -1,12 +1,6 @@
 /** Files for events: POST /uploads. */
 
-/** The server didn't take the file; `status` is HTTP's. */
-export class UploadError extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
+import { UploadError } from "./errors.js";
 
 /** `socketAddress` is the session's; resolves to {upload: id}. */
 export async function upload(socketAddress, { key, token, name }, file) {

@@ -17,7 +17,7 @@ export class Way {
     this.#track = track;
     const { signal } = this.#leave;
     session.addEventListener("pong", ({ detail }) => answered(detail.t, performance.now()), { signal });
-    session.addEventListener("status", ({ detail }) => detail.phase === "closed" && lost(), { signal });
+    session.addEventListener("status", ({ detail }) => /reconnecting|ended/.test(detail.phase) && lost(), { signal });
   }
 
   /** Whether what is sent now leaves this machine's program at once. */
