@@ -91,6 +91,10 @@ test("a picture that is published reaches the model", () => during(async (sessio
   assert.match(value.data.words, /^camera (1[89]|20|21|22)$/);
 }));
 
+test("what is no file can not be published outside of pages", () => during(async (session) => {
+  await assert.rejects(session.publish("camera", "camera"), { name: "TypeError", message: /JPEG and WAV, as bytes or Blob/ });
+}));
+
 test("a file that is uploaded can be named in an event", () => during(async (session) => {
   const file = await session.upload(new Blob(["hello"]), "note.txt");
   const { message } = await session.send("measure", { file });

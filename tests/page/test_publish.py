@@ -23,6 +23,7 @@ async ([pictures, sound]) => {
   const text = (file) => btoa(Array.from(file, (byte) => String.fromCharCode(byte)).join(""));
   const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const session = Object.assign(new EventTarget(), { role: "controller" });
+  session.limits = {};
   session.tracks = [["camera", "video"], ["depth", "video"], ["voice", "audio"]].map(
     ([name, kind]) => ({ name, kind, direction: "in", sampleRate: 16000 }));
   const tell = (name, detail) => session.dispatchEvent(new CustomEvent(name, { detail }));
@@ -70,10 +71,21 @@ def test_what_is_no_picture_and_no_sound_is_refused(rig: Page) -> None:
 
 
 def test_a_track_that_does_not_take_it_is_told_which_do(rig: Page) -> None:
-    known = "it takes pictures as camera, pictures as depth, sound as voice"
-    for track in ("kamera", "voice"):
-        with pytest.raises(Exception, match=f"TypeError: the model takes no pictures as {track}; {known}"):
+    words = {
+        "kamera": "the model takes no track kamera; it takes camera, depth, voice",
+        "voice": "voice takes sound, no pictures",
+    }
+    for track, why in words.items():
+        with pytest.raises(Exception, match=f"TypeError: {why}"):
             play(rig, f"await offer({track!r}, pictures[0]);", JPEG)
+
+
+def test_what_is_larger_than_the_server_takes_is_refused(rig: Page) -> None:
+    most = len(JPEG) + 512
+    script = f"session.limits = {{ max_media_bytes: {most} }}; return await offer('camera', pictures[0]);"
+    assert play(rig, script, JPEG) is True
+    with pytest.raises(Exception, match=f"RangeError: camera: {len(JPEG) + 1} bytes are too many; at most {most}"):
+        play(rig, script, JPEG + b"\0")
 
 
 def test_what_is_no_source_is_refused(rig: Page) -> None:

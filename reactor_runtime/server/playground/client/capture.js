@@ -49,6 +49,7 @@ export async function capture(link, track, source, options) {
 
 /** "video" or "audio". */
 export function kindOfSource(source) {
+  if (!globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
   const isA = (name) => globalThis[name] && source instanceof globalThis[name];
   if (isA("MediaStreamTrack")) return source.kind;
   if (isA("AudioNode")) return "audio";

@@ -5,6 +5,9 @@ import { Lane } from "./lane.js";
 import { readMedia } from "./media.js";
 import { SoundLane } from "./soundlane.js";
 
+const HEADER_BYTES = 512; // at most
+const WORDS = { video: "pictures", audio: "sound" };
+
 export class Publisher {
   #link;
   #pictures = new Map(); // track → Slot
@@ -31,7 +34,10 @@ export class Publisher {
   #file(track, file) {
     const kind = kindOf(file);
     if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
-    if (this.#link.session.role === "controller") find(this.#link.session, track, kind);
+    const { session } = this.#link;
+    const { max_media_bytes: most = Infinity } = session.limits;
+    if (file.length > most - HEADER_BYTES) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
+    if (session.role === "controller") find(session, track, kind);
     if (kind === "audio") return this.#piece(track, file);
     return slotOf(this.#pictures, track, () => new Slot(new Lane(this.#link, track))).put(file);
   }
@@ -89,9 +95,8 @@ const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteO
 /** The description of an input track. */
 function find({ tracks }, name, kind) {
   const known = tracks.filter(({ direction }) => direction === "in");
-  const track = known.find((each) => each.name === name && each.kind === kind);
-  if (track) return track;
-  const words = { video: "pictures", audio: "sound" };
-  const there = known.map((each) => `${words[each.kind]} as ${each.name}`).join(", ") || "nothing";
-  throw new TypeError(`the model takes no ${words[kind]} as ${name}; it takes ${there}`);
+  const track = known.find((each) => each.name === name);
+  if (!track) throw new TypeError(`the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`);
+  if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, no ${WORDS[kind]}`);
+  return track;
 }

@@ -236,7 +236,8 @@ export class Session extends EventTarget {
   /**
    * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has taken its place,
    * more than a second of sound is on its way, or there is no session of this client's. Pictures go out as fast as the server takes
-   * them, so a program that awaits each makes no more than that. Rejects with TypeError for a track that doesn't take it.
+   * them, so a program that awaits each makes no more than that. Rejects with TypeError for a track that doesn't take it,
+   * and with RangeError for more than the server's limit.
    */
   publish(track: string, source: ArrayBuffer | ArrayBufferView | Blob): Promise<boolean>;
   /**
