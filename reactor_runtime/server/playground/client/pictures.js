@@ -16,6 +16,7 @@ export class Pictures {
   #capture;
   #worker = null;
   #asked = false; // for the next picture, until it has come
+  #timer = 0;
   #copied = false; // and it is being encoded, where the pictures are copies
 
   /** `link` is as Way wants it; `capture` is told of what becomes of the pictures. */
@@ -27,19 +28,25 @@ export class Pictures {
   }
 
   async start(source) {
-    const stream = streamed(source);
-    const view = stream ? null : await visible(source, this.#capture.signal);
+    const { signal } = this.#capture;
+    const track = streamable(source);
+    const view = track ? null : await visible(source, signal);
     if (view) expectReadable(view);
     const worker = await openEncoder();
     this.#worker = worker;
-    if (this.#capture.signal.aborted) return worker.terminate();
+    if (signal.aborted) return this.#end();
     worker.postMessage({ settings: this.#settings });
     worker.onmessage = ({ data }) => this.#told(data);
     worker.onerror = ({ message }) => this.#capture.end(new Error(message));
-    if (stream) worker.postMessage({ frames: stream }, [stream]);
+    if (track) this.#stream(track);
     else this.#follow(view);
-    this.#capture.background = Boolean(stream);
     this.#ask();
+  }
+
+  #stream(track) {
+    const frames = new MediaStreamTrackProcessor({ track }).readable;
+    this.#worker.postMessage({ frames }, [frames]);
+    this.#capture.background = true;
   }
 
   async #ask() {
@@ -81,8 +88,7 @@ export class Pictures {
   }
 
   #waitForSomebody() {
-    const timer = setTimeout(() => this.#ask(), NOBODY_MS);
-    this.#capture.signal.addEventListener("abort", () => clearTimeout(timer));
+    this.#timer = setTimeout(() => this.#ask(), NOBODY_MS);
     this.#capture.tell("nobody");
   }
 
@@ -92,15 +98,16 @@ export class Pictures {
   }
 
   #end() {
+    clearTimeout(this.#timer);
     this.#lane.end();
     this.#worker?.terminate();
   }
 }
 
-/** A stream of VideoFrame that can be given to a worker, or null: not every browser has it, and none from plain http. */
-function streamed(source) {
+/** The track whose frames can be given to a worker as a stream, or null: not every browser does it, and none from plain http. */
+function streamable(source) {
   const track = source instanceof MediaStreamTrack ? source : source.srcObject?.getVideoTracks()[0];
-  return track && "MediaStreamTrackProcessor" in globalThis ? new MediaStreamTrackProcessor({ track }).readable : null;
+  return (globalThis.MediaStreamTrackProcessor && track) || null;
 }
 
 /** What can be drawn: a track is played in an element of its own. */
