@@ -5,7 +5,8 @@ import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/r
 
 const session = connect("http://127.0.0.1:8080", { token: "secret", role: "viewer" });
 session.addEventListener("status", ({ detail }) => {
-  if (detail.phase === "closed") detail.retryAt.toFixed();
+  if (detail.phase === "reconnecting") detail.retryAt.toFixed();
+  if (detail.phase === "ended") detail.reason.length + detail.detail.length;
   if (detail.phase === "connected") detail.role.length;
 });
 
@@ -17,7 +18,8 @@ export async function use(camera: MediaStreamTrack): Promise<boolean> {
     same.bitmap?.close();
     if (frame.applied >= n) break;
   }
-  const capture = await session.publish("camera", camera, { fps: 30 });
+  const capture = await session.publish("camera", camera, { fps: 30, width: 640, height: 480 });
+  capture.addEventListener("ended", ({ detail }) => detail.error?.message.length);
   capture.stop();
   const error: unknown = message;
   if (error instanceof EventError) error.fields[0]?.path.length;

@@ -16,6 +16,7 @@ from tests.docs.snippets import Snippet, one, snippets
 from tests.server.running import RunningServer, scaffolded, serving
 
 CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
+LOADED_BY_ADDRESS = {"ear.js", "encoder.js", "worklet.js"}
 COMPILED = (
     "--noEmit",
     "--strict",
@@ -42,10 +43,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 def test_the_package_has_the_client_of_the_server_and_nothing_is_left_of_it_here(installed: Path) -> None:
     packed = {path.name: path.read_bytes() for path in (installed / "client").iterdir()}
-    assert packed == {path.name: path.read_bytes() for path in CLIENT.iterdir()}
+    source = {path.name: path.read_bytes() for path in CLIENT.iterdir()}
+    assert {name for name, text in packed.items() if text != source[name]} == LOADED_BY_ADDRESS
+    assert packed.keys() == source.keys()
     others = {path.name for path in installed.iterdir()}
     assert others == {"client", "LICENSE", "README.md", "package.json", "react.js", "react.d.ts"}
     assert not (PACKAGE / "client").exists()
+
+
+def test_what_is_loaded_by_its_address_needs_no_other_file(installed: Path) -> None:
+    texts = {path.name: path.read_text() for path in (installed / "client").glob("*.js")}
+    named = re.findall(r'new URL\("\./(.+?)", import\.meta\.url\)', "".join(texts.values()))
+    assert set(named) == LOADED_BY_ADDRESS
+    for name in LOADED_BY_ADDRESS:
+        assert "import" not in texts[name]
+        node("--check", str(installed / "client" / name))
 
 
 def test_its_version_is_that_of_the_server() -> None:

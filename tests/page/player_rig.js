@@ -5,7 +5,7 @@ async ({ sampleRate = 48000, outputRate = 48000, seconds = 5, piece = 1 / 25, pp
   const player = new Player(sampleRate, outputRate);
   const speed = 1 + ppm / 1e6;
   const count = Math.round(piece * sampleRate);
-  const heard = []; // {pts, error}: when each click was heard, against when its picture was shown
+  const heard = []; // {ptsS, error}: when each click was heard, against when its picture was shown
   const silent = []; // server times of the quanta in which the steady channel was silent
   const needs = [];
   const wave = [];
@@ -21,7 +21,7 @@ async ({ sampleRate = 48000, outputRate = 48000, seconds = 5, piece = 1 / 25, pp
       samples[2 * i] = tone ? 16384 * Math.sin((2 * Math.PI * tone * number) / sampleRate) : number % sampleRate < 8 ? 30000 : 0;
       samples[2 * i + 1] = 16384;
     }
-    return { pts: startOf(n), channels: 2, samples };
+    return { ptsS: startOf(n), channels: 2, samples };
   };
   const quantum = 128 / outputRate;
   const sides = [new Float32Array(128), new Float32Array(128)];

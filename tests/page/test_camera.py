@@ -74,7 +74,13 @@ def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     expect(page.locator("[data-input]")).to_have_count(0)
-    assert not [url for url in asked if re.search(r"/parts/(camera|capture|microphone|listen|upload)", url)]
+    assert not [
+        url
+        for url in asked
+        if re.search(
+            r"/parts/(camera|microphone|listen|upload)|/client/(publish|capture|pictures|hearing|ear|encoder)", url
+        )
+    ]
 
 
 def test_a_viewer_has_no_panel(page: Page, server: FakeServer) -> None:
@@ -224,6 +230,55 @@ def test_a_slow_server_is_sent_less_and_never_a_queue(panel: Locator, server: Fa
     assert len(server.published) - arrived <= 3
 
 
+PUBLISH = """async () => {
+  const { connect } = await import("/static/client/reactor.js");
+  const session = connect(location.origin);
+  await session.ready();
+  const [light] = (await navigator.mediaDevices.getUserMedia({ video: true })).getVideoTracks();
+  const capture = await session.publish("camera", light, { width: 320, height: 240 });
+  const counts = { sent: 0, skipped: 0, ended: 0 };
+  for (const name in counts) capture.addEventListener(name, () => (counts[name] += 1));
+  Object.assign(window, { light, capture, counts });
+}"""
+
+
+def test_a_program_publishes_as_the_page_does(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    server.script.media_delay_s = 0.2
+    page.goto(f"{server.url}?role=viewer")
+    page.evaluate(PUBLISH)
+    server.wait_for_media("camera", 8)
+    counts, arrived = page.evaluate("counts"), len(server.published)
+    assert counts["sent"] - arrived <= 3
+    assert counts["skipped"] > counts["sent"]
+    assert is_green(newest(server))
+    assert newest(server).shape == (240, 320, 3)
+    page.evaluate("light.stop()")
+    page.wait_for_function("counts.ended === 1")
+
+
+def test_what_is_stopped_ends_once_and_leaves_the_source_alone(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    page.goto(f"{server.url}?role=viewer")
+    page.evaluate(PUBLISH)
+    server.wait_for_media("camera")
+    ends = page.evaluate("() => (capture.stop(), capture.stop(), [counts.ended, light.readyState])")
+    assert ends == [1, "live"]
+
+
+def test_an_encoder_that_can_not_be_loaded_is_said(browser: Browser, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    page = browser.new_page()  # the browser itself complains of what is missing
+    page.route("**/client/encoder.js", lambda route: route.abort())
+    page.goto(server.url)
+    panel = page.locator("[data-input=camera]")
+    choose(panel, "Test pattern")
+    panel.get_by_role("button", name="Start").click()
+    expect(panel.get_by_role("status")).to_contain_text("the encoder can't be loaded")
+    expect(panel).to_have_attribute("data-phase", "failed")
+    page.close()
+
+
 def test_a_camera_that_goes_is_said(panel: Locator, page: Page) -> None:
     start(panel)
     page.evaluate(GONE)
@@ -331,7 +386,7 @@ def test_the_keyboard_is_enough(panel: Locator) -> None:
 
 
 SIMULATE = """async ([roundTripMs, linkMs]) => {
-  const { Pace } = await import("/static/parts/pace.js");
+  const { Pace } = await import("/static/client/pace.js");
   const pace = new Pace();
   const arrivals = []; // of what is on its way, and when its answer is back
   let freeAt = 0, sent = 0, mostBehind = 0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -106,3 +107,56 @@ def test_the_model_hears_the_microphone(browser: Browser, ears: RunningServer, s
         panel.get_by_role("button", name="Start").click()
         expect(page.locator("#log")).to_contain_text('heard{"rate":48000,"loud":true}')
         expect(panel.locator(".input-figures")).to_contain_text("48 kHz mono")
+
+
+SLOW = """
+class Eyes(Input):
+    camera: Video
+
+
+class Saw(ModelMessage):
+    level: int
+
+
+class MyModel(ReactorPipeline):
+    state: InputState
+    input: Eyes
+    output: MyOutput
+
+    async def inference(self):
+        while True:
+            [picture] = await self.input.camera.read()
+            await self.send(Saw(int(picture.mean())))
+            await asyncio.sleep(0.5)
+            yield gray(100)
+"""
+LATE_S = """async () => {
+  const { connect } = await import("/reactor.js");
+  const session = connect(location.origin);
+  await session.ready();
+  const drawing = document.body.appendChild(document.createElement("canvas"));
+  const context = drawing.getContext("2d");
+  const start = performance.now();
+  const seconds = () => (performance.now() - start) / 1000;
+  setInterval(() => {
+    context.fillStyle = `rgb(${Array(3).fill(Math.round(10 * seconds())).join(" ")})`;
+    context.fillRect(0, 0, 300, 150);
+  }, 20);
+  const capture = await session.publish("camera", drawing.captureStream().getVideoTracks()[0]);
+  const lates = [];
+  for await (const { data } of session.messages()) {
+    lates.push(seconds() - data.level / 10);
+    if (lates.length === 12) break;
+  }
+  session.close();
+  return lates;
+}"""
+
+
+def test_a_slow_model_sees_the_newest_picture_however_long_it_goes_on(browser: Browser, tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, SLOW)) as slow:
+        slow.wait_for_health("ready")
+        with open_page(browser, f"http://127.0.0.1:{slow.port}") as page:
+            page.goto("/?role=viewer")
+            lates = page.evaluate(LATE_S)
+    assert max(lates[6:]) < 2  # of 6 s, in which it has read 12 pictures of 180

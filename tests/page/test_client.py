@@ -96,7 +96,7 @@ def test_a_track_as_a_stream_plays_in_a_video(page: Page, given: str) -> None:
 
 def test_sound_as_a_stream_can_be_heard_however_loud(page: Page) -> None:
     run(page, """
-        session.sound.volume = 0;
+        session.speaker.volume = 0;
         const stream = await session.stream("tone");
         const context = new AudioContext();
         window.tap = context.createAnalyser();
@@ -109,26 +109,45 @@ def test_sound_as_a_stream_can_be_heard_however_loud(page: Page) -> None:
     page.wait_for_function("loudness() > 0.2")
 
 
-@pytest.mark.parametrize("source", ["drawing", "drawing.captureStream().getVideoTracks()[0]"], ids=["canvas", "track"])
-def test_what_is_drawn_is_published(page: Page, source: str) -> None:
+@pytest.mark.parametrize("lacking", ["", "delete window.MediaStreamTrackProcessor;"], ids=["streams", "no streams"])
+@pytest.mark.parametrize("source", ["drawing", "played", "track"])
+def test_what_is_drawn_is_published(page: Page, source: str, lacking: str) -> None:
     run(page, f"""
+        {lacking}
         const drawing = document.body.appendChild(document.createElement("canvas"));
         const context = drawing.getContext("2d");
         setInterval(() => {{ context.fillStyle = "rgb(60 60 60)"; context.fillRect(0, 0, 300, 150); }}, 20);
+        const [track] = drawing.captureStream().getVideoTracks();
+        const played = document.body.appendChild(document.createElement("video"));
+        Object.assign(played, {{ muted: true, srcObject: new MediaStream([track]) }});
+        await played.play();
         window.sending = await session.publish("camera", {source});""")  # fmt: skip
     page.wait_for_function("said.some((words) => /^camera (5[7-9]|6[0-3])$/.test(words))")
     run(page, "sending.stop();")
 
 
-def test_what_a_microphone_hears_is_published_at_the_rate_of_the_track(page: Page) -> None:
-    run(page, """
-        const context = new AudioContext({ sampleRate: 44100 });
+def test_a_picture_of_another_site_is_refused_at_once(page: Page, served: RunningServer) -> None:
+    with pytest.raises(Exception, match=r"SecurityError|tainted"):
+        run(page, f"""
+            const drawing = document.createElement("canvas");
+            const picture = new Image();
+            picture.src = "http://127.0.0.1:{served.port}/snapshot/main_video.jpg?token={SECRET}";
+            await picture.decode();
+            drawing.getContext("2d").drawImage(picture, 0, 0);
+            await session.publish("camera", drawing);""")  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["microphone.stream.getAudioTracks()[0]", "hum"], ids=["track", "node"])
+def test_what_a_microphone_hears_is_published_at_the_rate_of_the_track(page: Page, source: str) -> None:
+    run(page, f"""
+        const context = new AudioContext({{ sampleRate: 44100 }});
         const hum = new OscillatorNode(context);
         const microphone = context.createMediaStreamDestination();
         hum.connect(microphone);
         hum.start();
-        await session.publish("microphone", microphone.stream.getAudioTracks()[0]);""")  # fmt: skip
+        window.sending = await session.publish("microphone", {source});""")  # fmt: skip
     page.wait_for_function("said.includes('microphone (1, 960)')")
+    assert run(page, "sending.stop(); return sending.background;") is True
 
 
 def test_a_file_is_uploaded_and_named_in_an_event(page: Page) -> None:
@@ -160,11 +179,11 @@ def test_sound_that_waits_for_a_gesture_starts_with_the_next(
         page.goto("/")
         page.evaluate(BEGIN, [f"http://127.0.0.1:{served.port}", SECRET])
         run(page, """
-            session.sound.start();
-            document.querySelector("button").onclick = () => session.sound.start();""")  # fmt: skip
-        assert page.evaluate("session.sound.on") is False
+            session.speaker.start();
+            document.querySelector("button").onclick = () => session.speaker.start();""")  # fmt: skip
+        assert page.evaluate("session.speaker.on") is False
         page.get_by_role("button").click()
-        page.wait_for_function("session.sound.on")
+        page.wait_for_function("session.speaker.on")
         page.evaluate("session.close()")
     served.wait_for_health("ready")
 

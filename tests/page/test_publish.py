@@ -17,17 +17,31 @@ from .fake_server import FakeServer
 
 RIG = """
 async ([pictures, sound]) => {
-  const { Publisher, withHeader } = await import("/static/client/publish.js");
+  const { Publisher } = await import("/static/client/publish.js");
+  const { withHeader } = await import("/static/client/header.js");
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const text = (file) => btoa(Array.from(file, (byte) => String.fromCharCode(byte)).join(""));
-  const connection = { unsentBytes: 0, sent: [], sendBytes(file) { this.sent.push(text(file)); return true; } };
-  const publisher = new Publisher(connection);
+  const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const session = Object.assign(new EventTarget(), { role: "controller" });
+  session.limits = {};
+  session.tracks = [["camera", "video"], ["depth", "video"], ["voice", "audio"]].map(
+    ([name, kind]) => ({ name, kind, direction: "in", sampleRate: 16000 }));
+  const tell = (name, detail) => session.dispatchEvent(new CustomEvent(name, { detail }));
+  const connection = {
+    unsentBytes: 0,
+    sent: [],
+    pings: [],
+    sendBytes(file) { this.sent.push(text(file)); return true; },
+    notify(type, { t }) { this.pings.push(t); return true; },
+    answer() { tell("pong", { t: this.pings.shift() }); },
+  };
+  const publisher = new Publisher({ session, connection, closing: new AbortController().signal });
   const offer = (track, file) => publisher.publish(track, bytes(file));
   %s
 }
 """
 JPEG = simplejpeg.encode_jpeg(np.full((8, 8, 3), 90, np.uint8))
-WAV = wav.encode(np.arange(5, dtype=np.int16)[np.newaxis], 16_000)
+WAV = wav.encode(np.zeros((1, 4_000), np.int16), 16_000)  # a quarter of a second
 
 
 @pytest.fixture
@@ -44,9 +58,8 @@ def play(rig: Page, script: str, *pictures: bytes) -> Any:
 @pytest.mark.parametrize("track", ["camera", "Kamera №2 links"])
 @pytest.mark.parametrize("file", [JPEG, WAV], ids=["picture", "sound"])
 def test_the_server_reads_the_track_and_finds_the_file_as_it_was(rig: Page, track: str, file: bytes) -> None:
-    script = f"offer({track!r}, pictures[0]); return connection.sent;"
-    (sent,) = play(rig, script, file)
-    header, rest = detach(base64.b64decode(sent))
+    script = f"return text(withHeader({track!r}, bytes(pictures[0])));"
+    header, rest = detach(base64.b64decode(play(rig, script, file)))
     assert header is not None
     assert header.track == track
     assert rest == file
@@ -54,21 +67,50 @@ def test_the_server_reads_the_track_and_finds_the_file_as_it_was(rig: Page, trac
 
 def test_what_is_no_picture_and_no_sound_is_refused(rig: Page) -> None:
     with pytest.raises(Exception, match="TypeError: camera: 3 bytes that are neither JPEG nor WAV"):
-        play(rig, "offer('camera', pictures[0]);", b"png")
+        play(rig, "await offer('camera', pictures[0]);", b"png")
+
+
+def test_a_track_that_does_not_take_it_is_told_which_do(rig: Page) -> None:
+    words = {
+        "kamera": "the model takes no track kamera; it takes camera, depth, voice",
+        "voice": "voice takes sound, no pictures",
+    }
+    for track, why in words.items():
+        with pytest.raises(Exception, match=f"TypeError: {why}"):
+            play(rig, f"await offer({track!r}, pictures[0]);", JPEG)
+
+
+def test_what_is_larger_than_the_server_takes_is_refused(rig: Page) -> None:
+    most = len(JPEG) + 512
+    script = f"session.limits = {{ max_media_bytes: {most} }}; return await offer('camera', pictures[0]);"
+    assert play(rig, script, JPEG) is True
+    with pytest.raises(Exception, match=f"RangeError: camera: {len(JPEG) + 1} bytes are too many; at most {most}"):
+        play(rig, script, JPEG + b"\0")
+
+
+def test_what_is_no_source_is_refused(rig: Page) -> None:
+    with pytest.raises(Exception, match="TypeError: nothing that can be published"):
+        play(rig, "await publisher.publish('camera', document.body);")
+
+
+def test_nobody_takes_anything_without_a_session_of_one_s_own(rig: Page) -> None:
+    script = "session.role = 'viewer'; return [await offer('camera', pictures[0]), await offer('voice', sound)];"
+    assert play(rig, script, JPEG) == [False, False]
 
 
 def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(rig: Page) -> None:
     script = """
     connection.unsentBytes = 100000;
-    for (const picture of pictures) offer("camera", picture), offer("depth", picture);
+    const offered = pictures.flatMap((picture) => [offer("camera", picture), offer("depth", picture)]);
+    await later(0);
     const early = connection.sent.length;
     connection.unsentBytes = 0;
-    while (connection.sent.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
-    return [early, connection.sent];
+    return [early, await Promise.all(offered), connection.sent];
     """
     pictures = [simplejpeg.encode_jpeg(np.full((8, 8, 3), level, np.uint8)) for level in (10, 20, 30)]
-    early, sent = play(rig, script, *pictures)
+    early, went, sent = play(rig, script, *pictures)
     assert early == 0
+    assert went == [False, False, False, False, True, True]
     read = [detach(base64.b64decode(each)) for each in sent]
     assert [(header and header.track, file) for header, file in read] == [
         ("camera", pictures[2]),
@@ -76,11 +118,66 @@ def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(rig:
     ]
 
 
+def test_what_waits_when_the_session_ends_is_not_for_the_next_one(rig: Page) -> None:
+    script = """
+    connection.unsentBytes = 100000;
+    const went = offer("camera", pictures[0]);
+    await later(0);
+    tell("status", { phase: "ended", role: null });
+    return [await went, connection.sent.length];
+    """
+    assert play(rig, script, JPEG) == [False, 0]
+
+
+def test_a_server_that_takes_one_in_100_ms_is_sent_no_more_and_none_waits_long(rig: Page) -> None:
+    script = """
+    let taken = 0, most = 0, offered = 0, over = false;
+    const server = setInterval(() => connection.pings.length && (taken += 1, connection.answer()), 100);
+    while (taken < 20) {
+      offer("camera", pictures[0]);
+      offered += 1;
+      await later(10);
+      most = Math.max(most, connection.sent.length - taken);
+    }
+    clearInterval(server);
+    return [offered, connection.sent.length - taken, most];
+    """
+    offered, unread, most = play(rig, script, JPEG)
+    assert offered > 60
+    assert unread <= most <= 3
+
+
+def test_who_awaits_each_picture_makes_as_many_as_the_server_takes(rig: Page) -> None:
+    script = """
+    let made = 0, isOver = false;
+    const makeThem = async () => { for (; !isOver; made += 1) await offer("camera", pictures[0]); };
+    const making = makeThem();
+    while (!connection.pings.length) await later(1);
+    const before = made;
+    for (let i = 0; i < 5; i += 1) {
+      await later(30);
+      connection.answer();
+    }
+    await later(1);
+    isOver = true;
+    while (connection.pings.length) connection.answer();
+    await making;
+    return [before, made, connection.sent.length];
+    """
+    before, made, sent = play(rig, script, JPEG)
+    assert before <= 1
+    assert made == sent <= 10
+
+
 def test_sound_that_would_wait_long_is_left_out_and_said_so(rig: Page) -> None:
     script = """
-    connection.unsentBytes = 5000;
-    const first = offer("voice", sound);
-    connection.unsentBytes = 100000;
-    return [first, offer("voice", sound), connection.sent.length];
+    const went = [];
+    for (let i = 0; i < 6; i += 1) went.push(await offer("voice", sound));
+    connection.answer();
+    connection.answer();
+    went.push(await offer("voice", sound));
+    return [went.join(), connection.sent.length];
     """
-    assert play(rig, script) == [True, False, 1]
+    went, sent = play(rig, script, JPEG)
+    assert went == "true,true,true,true,false,false,true"
+    assert sent == 5

@@ -101,7 +101,7 @@ export class Figures {
   }
 
   /** Gives the frames a second of the slowest picture; null where there is none. */
-  #refresh(now, { delay: { medianMs, lastMs }, sound, rttMs, stats }) {
+  #refresh(now, { inputDelayMs, medianInputDelayMs, speaker, rttMs, stats }) {
     const show = (key, words) => setText(this.#cells[key], words);
     const each = [...this.#pictures.values()].map(({ canvas, caption, rate }) => {
       const size = "empty" in canvas.dataset ? "" : `${canvas.width}×${canvas.height}`;
@@ -115,9 +115,9 @@ export class Figures {
     const size = sizes.length > 1 ? `${sizes.length} sizes` : sizes[0] ?? "–"; // each stands on its picture
     show("size", rung ? `${size} q${quality} ${why}` : size);
     show("skipped", `${this.#skipped}`);
-    show("delay", medianMs === null ? "–" : `${medianMs.toFixed()} ms · last ${lastMs.toFixed()}`);
+    show("delay", inputDelayMs === null ? "–" : `${medianInputDelayMs.toFixed()} ms · last ${inputDelayMs.toFixed()}`);
     show("rtt", rttMs === null ? "–" : inMs(rttMs));
-    show("sound", !sound.on ? "off" : sound.lagMs === null ? "on" : `${signed(sound.lagMs)} ms`);
+    show("sound", !speaker.on ? "off" : speaker.lagMs === null ? "on" : `${signed(speaker.lagMs)} ms`);
     show("bits", (this.#bits.perSecond(now) / 1e6).toFixed(1));
     return each.length ? Math.min(...each.map(({ fps }) => fps)) : null;
   }

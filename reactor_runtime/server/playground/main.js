@@ -28,7 +28,7 @@ on("session", (welcome) => {
   tracks.restart();
   log("note", "Connected", { session: id, role });
   withPanels(({ controls, figures, guests, residents, share }) => {
-    const hasSound = session.sound.tracks.length > 0;
+    const hasSound = session.speaker.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
     residents.restart();
@@ -40,12 +40,12 @@ on("session", (welcome) => {
 
 on("status", (now) => {
   const { phase, role, opened } = now;
-  const told = phase === "closed" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
+  const told = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
   const shown = { ...meaning(now), ...(told && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
-  if (/failed|ended/.test(phase)) log(kind, `${shown.headline}: ${shown.detail}`, now);
-  if (phase === "closed" && opened && !told) log(kind, shown.headline, now);
+  if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
+  if (phase === "reconnecting" && opened && !told) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
   if (shown.role) status.overPicture = tracks.awaited;
   if (phase === "connecting") return;

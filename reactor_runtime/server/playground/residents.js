@@ -15,7 +15,7 @@ export class Residents {
   /** A session begins. */
   async restart() {
     const session = this.#session;
-    const hasSound = session.sound.tracks.length > 0;
+    const hasSound = session.speaker.tracks.length > 0;
     const inputs = session.role === "controller" ? session.tracks.filter(({ direction }) => direction === "in") : [];
     const failed = (words) => this.#log.add("error", `No sound: ${words}`);
     if (hasSound) this.#bring("listen", async () => (await import("./parts/listen.js")).ListenButton.make(byId("listen"), session, failed));

@@ -34,14 +34,13 @@ const meanings = {
   idle: ({ seconds }) => ({
     phase: "idle", headline: "Are you still there?", next: "Your turn ends", at: performance.now() + 1000 * seconds, button: "Yes, go on",
   }),
-  failed: ({ message }) => ({ phase: "failed", headline: "The model failed", detail: message }),
-  ended: ({ reason = "", message }) => {
-    const [phase, headline] = CLOSED[reason.startsWith("model_") ? 1011 : 1000];
-    return { phase, headline, detail: message || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
+  ended: ({ reason = "", detail }) => {
+    const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
+    return { phase, headline, detail: detail || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
   },
-  closed: ({ code, reason, retryAt }) => {
+  reconnecting: ({ code, detail, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];
-    return { phase, headline, detail: reason, next: "Reconnecting", at: retryAt };
+    return { phase, headline, detail, next: "Reconnecting", at: retryAt };
   },
 };
 

@@ -48,7 +48,7 @@ export class Tracks {
   }
 
   #hear(sound) {
-    const { canvas, caption, scope } = this.#tiles.get(sound.header.track) ?? {};
+    const { canvas, caption, scope } = this.#tiles.get(sound.track) ?? {};
     if (!scope) return;
     scope.then((wave) => wave.hear(sound));
     mark(canvas);

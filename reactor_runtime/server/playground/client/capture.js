@@ -1,84 +1,58 @@
-/** Sends what a camera, a video or a canvas shows as JPEG, and what a microphone hears as WAV, until stopped. */
+/** Sends what a camera, a video or a canvas shows, or what a microphone hears, until it is stopped. */
 
-const QUALITY = 0.85;
-const FPS = 30;
-const PIECE_S = 0.02;
+/** What is being published; see Capture in reactor.d.ts. */
+class Capture extends EventTarget {
+  background = false;
+  #over = new AbortController();
 
-/**
- * `source`: a MediaStreamTrack, or a <video> or canvas. `fps` and `size` (the longer side, in pixels) are the most; a picture is made
- * only when it would go out at once. Resolves to {stop()}; ends by itself with the source and with the AbortSignal `closing`.
- */
-export async function capture(session, publisher, track, source, { closing, ...options }) {
-  const over = new AbortController();
-  const { signal } = over;
-  const stop = () => over.abort();
-  const send = (bytes) => session.role === "controller" && publisher.publish(track, bytes);
-  closing.addEventListener("abort", stop, { signal });
-  if (source instanceof MediaStreamTrack) source.addEventListener("ended", stop, { signal });
+  /** Aborts when it is over. */
+  get signal() {
+    return this.#over.signal;
+  }
+
+  stop() {
+    this.end(null);
+  }
+
+  /** `error` says why, where nobody has stopped it. */
+  end(error) {
+    if (this.#over.signal.aborted) return;
+    this.#over.abort();
+    this.tell("ended", { error });
+  }
+
+  tell(name, detail = {}) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** `link` is as Publisher's, `track` as the welcome describes it. Rejects for a source that can't be read. */
+export async function capture(link, track, source, options) {
+  const made = new Capture();
+  link.closing.addEventListener("abort", () => made.stop(), { signal: made.signal });
+  if (link.closing.aborted) made.stop();
+  if (source instanceof MediaStreamTrack) source.addEventListener("ended", () => made.stop(), { signal: made.signal });
   try {
-    if (source.kind === "audio") await hear(session, track, source, send, signal);
-    else await look(await visible(source, signal), { send, stop, signal, ready: () => publisher.free }, options);
+    if (track.kind === "audio") {
+      const { hear } = await import("./hearing.js");
+      await hear(link, track, source, made);
+    } else {
+      const { Pictures } = await import("./pictures.js");
+      await new Pictures(link, track.name, options, made).start(source);
+    }
   } catch (error) {
-    stop();
+    made.stop();
     throw error;
   }
-  return { stop };
+  return made;
 }
 
-/** What can be drawn: a video track is played in an element of its own. */
-async function visible(source, signal) {
-  if (source.kind !== "video") return source;
-  const video = Object.assign(globalThis.document.createElement("video"), { muted: true, playsInline: true });
-  video.srcObject = new MediaStream([source]);
-  signal.addEventListener("abort", () => (video.srcObject = null));
-  await video.play();
-  return video;
-}
-
-async function look(source, { send, stop, signal, ready }, { fps = FPS, size = 4096, quality = QUALITY }) {
-  const canvas = new OffscreenCanvas(1, 1);
-  const context = canvas.getContext("2d", { alpha: false });
-  let busy = false;
-  const sendOne = async () => {
-    const [width, height] = [source.videoWidth ?? source.width, source.videoHeight ?? source.height];
-    if (busy || !width || !ready()) return;
-    busy = true;
-    const scale = Math.min(1, size / Math.max(width, height));
-    Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
-    context.drawImage(source, 0, 0, canvas.width, canvas.height);
-    const file = await canvas.convertToBlob({ type: "image/jpeg", quality });
-    if (!signal.aborted) send(await file.arrayBuffer());
-    busy = false;
-  };
-  await sendOne(); // what can't be read, as pictures of other sites, is told at once
-  const timer = setInterval(() => sendOne().catch(stop), 1000 / fps);
-  signal.addEventListener("abort", () => clearInterval(timer));
-}
-
-/** The track says at which rate; the browser resamples. */
-async function hear(session, track, source, send, signal) {
-  const { sample_rate: sampleRate } = session.tracks.find(({ name }) => name === track) ?? {};
-  const context = new AudioContext({ sampleRate });
-  signal.addEventListener("abort", () => context.close());
-  await context.audioWorklet.addModule(new URL("recorder.js", import.meta.url));
-  const options = { numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit", processorOptions: { pieceS: PIECE_S } };
-  const recorder = new AudioWorkletNode(context, "reactor-recorder", options);
-  recorder.port.onmessage = ({ data }) => send(wav(data, context.sampleRate));
-  context.createMediaStreamSource(new MediaStream([source])).connect(recorder);
-  await context.resume();
-}
-
-/** A mono WAV of 16-bit samples. */
-export function wav(samples, sampleRate) {
-  const file = new DataView(new ArrayBuffer(44 + samples.byteLength));
-  const words = (at, text) => [...text].forEach((letter, i) => file.setUint8(at + i, letter.charCodeAt(0)));
-  words(0, "RIFF");
-  file.setUint32(4, 36 + samples.byteLength, true);
-  words(8, "WAVEfmt ");
-  const format = [[16, 16, 4], [20, 1, 2], [22, 1, 2], [24, sampleRate, 4], [28, 2 * sampleRate, 4], [32, 2, 2], [34, 16, 2]];
-  for (const [at, value, bytes] of format) file[bytes === 4 ? "setUint32" : "setUint16"](at, value, true);
-  words(36, "data");
-  file.setUint32(40, samples.byteLength, true);
-  new Int16Array(file.buffer, 44).set(samples);
-  return file.buffer;
+/** "video" or "audio". */
+export function kindOfSource(source) {
+  if (!globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
+  const isA = (name) => globalThis[name] && source instanceof globalThis[name];
+  if (isA("MediaStreamTrack")) return source.kind;
+  if (isA("AudioNode")) return "audio";
+  if (["HTMLVideoElement", "HTMLCanvasElement", "OffscreenCanvas"].some(isA)) return "video";
+  throw new TypeError("nothing that can be published: a MediaStreamTrack, a video, a canvas, an AudioNode, or a JPEG or WAV file");
 }

@@ -4,27 +4,13 @@
  * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock, 0 for never.
  */
 
+import { ConnectionLost, EventError } from "./errors.js";
+
 const MOST_BACKOFF_MS = 5000;
 const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
 const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
-export const CLOSED_FULL = 1013;
-
-/** The server answered an event with an error; `fields` is a list of {path, message}. */
-export class EventError extends Error {
-  constructor({ code = "error", message, fields }) {
-    super(message || code);
-    this.code = code;
-    this.fields = Array.isArray(fields) ? fields : [];
-  }
-}
-
-/** The connection went before the answer came; whether the event took effect is unknown. */
-export class ConnectionLost extends Error {}
-
-/** The server didn't take a file; `status` is HTTP's, 0 for no answer. */
-export class UploadError extends Error {}
 
 export class Connection extends EventTarget {
   rttMs = null;

@@ -47,7 +47,7 @@ function readFormat(view, start) {
   return { channels, sampleRate: view.getUint32(start + 4, true) };
 }
 
-/** `pts` is the presentation time, in seconds since the session's start. */
+/** `ptsS` is the presentation time, in seconds since the session's start. */
 function fields(view, start, end) {
   if (end > view.byteLength || end - start < FIXED_BYTES) throw new MediaError("the header is cut short");
   const version = view.getUint8(start);
@@ -60,7 +60,7 @@ function fields(view, start, end) {
     afterFlush: (flags & AFTER_FLUSH) !== 0,
     held: (flags & HELD) !== 0,
     seq: view.getUint32(start + 2),
-    pts: Number(view.getBigUint64(start + 6)) / 1e6,
+    ptsS: Number(view.getBigUint64(start + 6)) / 1e6,
     wallUs: Number(view.getBigUint64(start + 14)),
     applied: view.getUint32(start + 22),
     track: utf8.decode(new Uint8Array(view.buffer, nameStart, nameEnd - nameStart)),

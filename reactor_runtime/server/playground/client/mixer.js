@@ -63,20 +63,20 @@ export class Mixer {
 
   /** Play what readMedia gave for a WAV. */
   play({ header, sampleRate, channels, samples }) {
-    if (header.afterFlush) this.cut(header.pts, header.track);
+    if (header.afterFlush) this.cut(header.ptsS, header.track);
     const { node } = this.#track(header.track, sampleRate);
-    node.port.postMessage(["push", { pts: header.pts, channels, samples }]);
+    node.port.postMessage(["push", { ptsS: header.ptsS, channels, samples }]);
   }
 
-  /** Play nothing that is presented before `pts`, on one track or all. */
-  cut(pts, track) {
-    this.#tell("cut", pts, track);
+  /** Play nothing that is presented before `ptsS`, on one track or all. */
+  cut(ptsS, track) {
+    this.#tell("cut", ptsS, track);
   }
 
   /** A frame was painted, `at` on performance.now()'s clock. */
-  painted({ pts, held }, at) {
+  painted({ ptsS, held }, at) {
     if (held) return; // it was due long ago
-    this.#pictures.add(at / 1000 - pts);
+    this.#pictures.add(at / 1000 - ptsS);
     if (this.#running && at - this.#aimedAt > AIM_EVERY_MS) this.#aim(at);
   }
 
@@ -87,12 +87,12 @@ export class Mixer {
     this.lagMs = null;
   }
 
-  /** When to paint the frame of `pts` at the earliest, on performance.now()'s clock. */
-  paintAt(pts, now) {
+  /** When to paint the frame of `ptsS` at the earliest, on performance.now()'s clock. */
+  paintAt(ptsS, now) {
     const needs = [...this.#tracks.values()].map(({ need }) => need).filter(Number.isFinite);
     const clock = this.#clocks.value;
     if (!this.#running || !needs.length || clock === null) return now;
-    return Math.min(1000 * (pts + Math.max(...needs) - clock - MAY_LAG_S), now + MOST_HOLD_MS);
+    return Math.min(1000 * (ptsS + Math.max(...needs) - clock - MAY_LAG_S), now + MOST_HOLD_MS);
   }
 
   get #running() {

@@ -78,7 +78,7 @@ export class Outputs {
     try {
       const bitmap = globalThis.createImageBitmap ? await createImageBitmap(new Blob([bytes], { type: "image/jpeg" })) : null;
       this.#shown(header, performance.now());
-      return { ...(header ?? { track }), data: new Uint8Array(bytes), bitmap };
+      return { ...(header ?? { track }), jpeg: new Uint8Array(bytes), bitmap };
     } catch (error) {
       return this.#broken(header, error);
     }

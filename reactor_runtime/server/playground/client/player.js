@@ -23,7 +23,7 @@ export class Player {
   #rate;
   #outputRate;
   #tape;
-  #runs = []; // {pts, start, end}: gapless samples, numbered start to end, the first of them presented at pts
+  #runs = []; // {ptsS, start, end}: gapless samples, numbered start to end, the first of them presented at ptsS
   #run = null; // the one that sounds; null while silent
   #at = 0; // number of the sample that sounds next, with fraction
   #until = 0; // where this run ends, or the next one takes over
@@ -48,13 +48,13 @@ export class Player {
     return Math.max(this.need, Math.min(this.#aim, this.need + MOST_WAIT_S));
   }
 
-  /** Take a piece {pts, channels, samples: interleaved Int16Array} that comes at `now`. */
-  push({ pts, channels, samples }, now) {
-    this.#came(now - pts, now);
+  /** Take a piece {ptsS, channels, samples: interleaved Int16Array} that comes at `now`. */
+  push({ ptsS, channels, samples }, now) {
+    this.#came(now - ptsS, now);
     const last = this.#runs.at(-1);
-    const apart = last ? pts - (last.pts + (last.end - last.start) / this.#rate) : Infinity;
-    if (Math.abs(apart) < SAME_RUN_S) last.pts += apart;
-    else this.#begin(pts, last);
+    const apart = last ? ptsS - (last.ptsS + (last.end - last.start) / this.#rate) : Infinity;
+    if (Math.abs(apart) < SAME_RUN_S) last.ptsS += apart;
+    else this.#begin(ptsS, last);
     this.#tape.write(samples, channels);
     this.#runs.at(-1).end = this.#tape.written;
   }
@@ -64,9 +64,9 @@ export class Player {
     this.#aim = offset ?? -Infinity;
   }
 
-  /** Play nothing that is presented before `pts`. */
-  cut(pts) {
-    this.#cut = pts;
+  /** Play nothing that is presented before `ptsS`. */
+  cut(ptsS) {
+    this.#cut = ptsS;
     this.#leave();
   }
 
@@ -101,17 +101,17 @@ export class Player {
     this.need = latest[Math.floor(LATE_SHARE * latest.length)] + this.#tape.reach / this.#rate + SPARE_S;
   }
 
-  #begin(pts, last) {
+  #begin(ptsS, last) {
     this.#tape.pad();
     if (last) last.end = this.#tape.written; // its last samples can be read now
     this.#tape.pad();
-    this.#runs.push({ pts, start: this.#tape.written, end: this.#tape.written });
+    this.#runs.push({ ptsS, start: this.#tape.written, end: this.#tape.written });
   }
 
   /** Bend the speed towards where it should be; what is too far off starts anew there. */
   #steer(wanted) {
     if (!this.#run) return;
-    const ahead = this.#run.pts + (this.#at - this.#run.start) / this.#rate - wanted;
+    const ahead = this.#run.ptsS + (this.#at - this.#run.start) / this.#rate - wanted;
     if (Math.abs(ahead) > MOST_DRIFT_S) return this.#leave();
     const bend = Math.min(MOST_BEND, Math.max(-MOST_BEND, PULL_PER_S * ahead));
     this.#step = (this.#rate / this.#outputRate) * (1 - bend);
@@ -121,10 +121,10 @@ export class Player {
   /** Go on with what is to sound at `wanted`; be silent where nothing is, and never play a sample twice. */
   #enter(wanted) {
     this.#leave();
-    while (this.#runs.length > 1 && this.#runs[1].pts <= wanted) this.#runs.shift();
+    while (this.#runs.length > 1 && this.#runs[1].ptsS <= wanted) this.#runs.shift();
     const run = this.#runs[0];
-    if (!run || !(wanted >= Math.max(run.pts, this.#cut))) return;
-    const at = run.start + (wanted - run.pts) * this.#rate;
+    if (!run || !(wanted >= Math.max(run.ptsS, this.#cut))) return;
+    const at = run.start + (wanted - run.ptsS) * this.#rate;
     const until = this.#endOf(run, this.#runs[1]);
     if (at >= until || (run === this.#played.run && at < this.#played.at)) return;
     this.#run = run;
@@ -144,7 +144,7 @@ export class Player {
 
   #endOf(run, next) {
     const end = run.end - this.#tape.reach;
-    return next ? Math.min(end, run.start + (next.pts - run.pts) * this.#rate) : end;
+    return next ? Math.min(end, run.start + (next.ptsS - run.ptsS) * this.#rate) : end;
   }
 
   #sound() {

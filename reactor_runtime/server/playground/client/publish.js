@@ -1,101 +1,102 @@
-/**
- * Pictures and sound on their way to the model: each file gets the header that names its track. There is never a queue: while
- * the connection is busy a picture waits, and a newer one of its track takes its place; sound that would wait long is left out.
- */
+/** What a session publishes: files as they are given, and what capture.js makes of cameras, microphones and the like. */
 
-const FIXED_BYTES = 27; // version … length of the track name
-const FREE_BYTES = 4096; // so little unsent delays nobody: events, acknowledgements
-const MOST_SOUND_BYTES = 65536;
-const LOOK_MS = 5; // browsers don't tell when a socket has sent
-const utf8 = new TextEncoder();
+import { kindOf, withHeader } from "./header.js";
+import { Lane } from "./lane.js";
+import { readMedia } from "./media.js";
+import { SoundLane } from "./soundlane.js";
 
-/** Return the JPEG or WAV `file` (Uint8Array) with the header for `track`; throws TypeError for other files. */
-export function withHeader(track, file) {
-  const name = utf8.encode(track);
-  const fields = new Uint8Array(FIXED_BYTES + name.length);
-  fields[0] = 1; // version
-  fields[FIXED_BYTES - 1] = name.length;
-  fields.set(name, FIXED_BYTES);
-  if (isJpeg(file)) return join(file.subarray(0, 2), jpegSegment(fields), file.subarray(2));
-  if (isWav(file)) return wavWith(fields, file);
-  throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
-}
-
-const isJpeg = (file) => file[0] === 0xff && file[1] === 0xd8;
-const isWav = (file) => file.length >= 12 && String.fromCharCode(...file.subarray(0, 4), ...file.subarray(8, 12)) === "RIFFWAVE";
-
-function jpegSegment(fields) {
-  const length = 2 + 8 + fields.length;
-  return join([0xff, 0xef, length >> 8, length & 0xff], utf8.encode("REACTOR\0"), fields);
-}
-
-function wavWith(fields, file) {
-  const chunk = join(utf8.encode("rctr"), littleEndian(fields.length), fields, new Uint8Array(fields.length % 2));
-  const size = new DataView(file.buffer, file.byteOffset).getUint32(4, true);
-  return join(file.subarray(0, 4), littleEndian(size + chunk.length), file.subarray(8, 12), chunk, file.subarray(12));
-}
-
-const littleEndian = (value) => new Uint8Array(new Uint32Array([value]).buffer);
-
-function join(...parts) {
-  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
+const HEADER_BYTES = 512; // at most
+const WORDS = { video: "pictures", audio: "sound" };
 
 export class Publisher {
-  #connection;
-  #waiting = new Map(); // track → picture
-  #timer = 0;
+  #link;
+  #pictures = new Map(); // track → Slot
+  #sounds = new Map(); // track → SoundLane
 
-  /** `connection` has sendBytes(bytes), unsentBytes and may have limits, as Connection. */
-  constructor(connection) {
-    this.#connection = connection;
+  /** `link` is {session, connection, closing}, the last an AbortSignal. */
+  constructor(link) {
+    this.#link = link;
+    const { session, closing } = link;
+    const left = ({ detail }) => detail.role === "controller" || this.#pictures.forEach((slot) => slot.clear());
+    session.addEventListener("status", left, { signal: closing });
   }
 
-  /** Throws TypeError for what can't become a picture or a sound of the session's model. */
-  expect({ role, tracks }, track, source) {
-    const known = tracks.filter(({ direction }) => direction === "in").map(({ name }) => name);
-    if (role && !known.includes(track)) throw new TypeError(`the model takes no track ${track}; it takes ${known.join(", ") || "none"}`);
-    const isFile = source instanceof Blob || source instanceof ArrayBuffer || ArrayBuffer.isView(source);
-    if (!isFile && !globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
+  /** See Session.publish in reactor.d.ts. */
+  async publish(track, source, options) {
+    const { session } = this.#link;
+    if (source instanceof Blob) source = await source.arrayBuffer();
+    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return this.#file(track, bytesOf(source));
+    if (!session.tracks.length) await session.ready();
+    const { capture, kindOfSource } = await import("./capture.js");
+    return capture(this.#link, find(session, track, kindOfSource(source)), source, options);
   }
 
-  /** Whether a picture would go out at once: who makes them only for this needn't make one while not. */
-  get free() {
-    return this.#connection.unsentBytes <= FREE_BYTES;
+  #file(track, file) {
+    const kind = kindOf(file);
+    if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
+    const { session } = this.#link;
+    const { max_media_bytes: most = Infinity } = session.limits;
+    if (file.length > most - HEADER_BYTES) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
+    if (session.role === "controller") find(session, track, kind);
+    if (kind === "audio") return this.#piece(track, file);
+    return slotOf(this.#pictures, track, () => new Slot(new Lane(this.#link, track))).put(file);
   }
 
-  /** Send a JPEG or WAV (ArrayBuffer or Uint8Array) as the newest of `track`; false for what is left out. Throws for other bytes. */
-  publish(track, bytes) {
-    const file = new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength);
-    const message = withHeader(track, file);
-    const { max_media_bytes: most = Infinity } = this.#connection.limits ?? {};
-    if (message.length > most) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
-    if (isWav(file)) return this.#connection.unsentBytes < MOST_SOUND_BYTES && this.#connection.sendBytes(message);
-    if (this.free && !this.#waiting.size) return this.#connection.sendBytes(message);
-    this.#waiting.delete(track); // so that it comes last: tracks take turns
-    this.#waiting.set(track, message);
-    this.#timer ||= setTimeout(() => this.#goOn(), LOOK_MS);
-    return true;
+  #piece(track, file) {
+    const { samples, channels, sampleRate } = readMedia(withHeader(track, file).buffer);
+    const lane = slotOf(this.#sounds, track, () => new SoundLane(this.#link, track));
+    return lane.hasRoom && lane.send(file, samples.length / channels / sampleRate);
+  }
+}
+
+/** Of the pictures of a track that wait for room the newest. */
+class Slot {
+  #lane;
+  #waiting = null; // {file, settle}
+  #busy = false;
+
+  constructor(lane) {
+    this.#lane = lane;
   }
 
-  /** Forget what waits: the session it was for is over. */
+  /** Resolves to whether it has gone out. */
+  put(file) {
+    this.clear();
+    return new Promise((settle) => {
+      this.#waiting = { file, settle };
+      if (!this.#busy) this.#send();
+    });
+  }
+
   clear() {
-    this.#waiting.clear();
+    this.#waiting?.settle(false);
+    this.#waiting = null;
   }
 
-  #goOn() {
-    this.#timer = 0;
-    for (const [track, message] of this.#waiting) {
-      if (!this.free) break;
-      this.#waiting.delete(track);
-      this.#connection.sendBytes(message);
+  async #send() {
+    this.#busy = true;
+    while (this.#waiting) {
+      await this.#lane.room();
+      const { file, settle } = this.#waiting ?? {};
+      this.#waiting = null;
+      settle?.(this.#lane.send(file));
     }
-    if (this.#waiting.size) this.#timer = setTimeout(() => this.#goOn(), LOOK_MS);
+    this.#busy = false;
   }
+}
+
+function slotOf(slots, track, make) {
+  if (!slots.has(track)) slots.set(track, make());
+  return slots.get(track);
+}
+
+const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
+
+/** The description of an input track. */
+function find({ tracks }, name, kind) {
+  const known = tracks.filter(({ direction }) => direction === "in");
+  const track = known.find((each) => each.name === name);
+  if (!track) throw new TypeError(`the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`);
+  if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, no ${WORDS[kind]}`);
+  return track;
 }

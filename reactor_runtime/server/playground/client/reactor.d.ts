@@ -46,7 +46,8 @@ export interface Track {
   kind: "video" | "audio";
   /** "out": from the model to the client; "in": what the model takes. */
   direction: "in" | "out";
-  sample_rate?: number;
+  /** Of sound. */
+  sampleRate?: number;
 }
 
 export interface EventSchema {
@@ -71,10 +72,13 @@ export type Status =
   | { phase: "connected"; role: Role }
   /** The server asks whether somebody is there: here(), any event or media keeps the turn. */
   | { phase: "idle"; role: Role; seconds: number }
-  | { phase: "ended"; role: null; reason: string; message: string }
-  | { phase: "failed"; role: null; message: string }
-  /** `retryAt` is on performance.now()'s clock, 0 for never; `opened` is false for an attempt that failed. */
-  | { phase: "closed"; role: null; code: number; reason: string; opened: boolean; retryAt: number };
+  /** The connection broke, or an attempt failed, where `opened` is false; `retryAt` is on performance.now()'s clock. */
+  | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
+  /**
+   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …), `closed` when this
+   * client closed it, `refused` when the server doesn't let it in (told outside of pages), `failed` when the model can't be served; `detail` is a line for people.
+   */
+  | { phase: "ended"; role: null; reason: string; detail: string };
 
 /** Of a model that is known, the messages are told apart by their type. */
 export type Message<Model extends Modelled = AnyModel> = {
@@ -88,7 +92,7 @@ export interface Reply<Model extends Modelled = AnyModel> {
   message?: Message<Model>;
 }
 
-export interface FieldFault {
+export interface FieldError {
   /** `event.parameter`, and deeper: `set_pose.pose.x`. */
   path: string;
   message: string;
@@ -99,7 +103,7 @@ export interface FrameHeader {
   /** Per track, from 0 in each session; gaps are frames this client was spared. */
   seq: number;
   /** Presentation time, in seconds since the session's start. */
-  pts: number;
+  ptsS: number;
   /** When the model handed the frame over, by the server's wall clock: microseconds since the epoch. */
   wallUs: number;
   /** Number of the last event applied before this frame was made. */
@@ -116,15 +120,13 @@ export interface FrameHeader {
 
 export interface Frame extends FrameHeader {
   /** The JPEG file as it came. */
-  data: Uint8Array;
+  jpeg: Uint8Array;
   /** Decoded, where the platform can: null in Node. `close()` it when it isn't needed any more. */
   bitmap: ImageBitmap | null;
 }
 
 /** A piece of sound as it came; `samples` are interleaved. */
-export interface Piece {
-  kind: "wav";
-  header: FrameHeader;
+export interface Sound extends FrameHeader {
   sampleRate: number;
   channels: number;
   samples: Int16Array;
@@ -133,10 +135,37 @@ export interface Piece {
 export interface CaptureOptions {
   /** The most pictures a second; 30. */
   fps?: number;
-  /** The longer side of a picture at most, in pixels. */
-  size?: number;
+  /** The most pixels; a larger picture is scaled down into them, in its own shape. 4096 each. */
+  width?: number;
+  height?: number;
   /** Of the JPEG, from 0 to 1; 0.85. */
   quality?: number;
+}
+
+/** The `detail` of each event of a Capture. */
+export interface CaptureEvents {
+  /** A picture went out, or a piece of sound; `level` is its loudest sample, from 0 to 1. */
+  sent: { bytes: number; width: number; height: number } | { bytes: number; sampleRate: number; level: number };
+  /** A picture or a piece of sound was left out: the way to the model holds no more. */
+  skipped: Record<string, never>;
+  /** There is no session of this client's to send to; it goes on with the next one. Comes again and again. */
+  nobody: Record<string, never>;
+  /** It is over, `error` says why where it failed. */
+  ended: { error: Error | null };
+}
+
+/** What is being published. */
+export interface Capture extends EventTarget {
+  /** Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand its frames to workers. */
+  readonly background: boolean;
+  /** Let go of the source, which goes on itself: a camera is turned off by its track's stop(). */
+  stop(): void;
+  addEventListener<Name extends keyof CaptureEvents>(
+    name: Name,
+    listener: Listener<CaptureEvents[Name]>,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
 }
 
 /** The `detail` of each event of a Session. */
@@ -150,7 +179,7 @@ export interface SessionEvents<Model extends Modelled = AnyModel> {
   /** A message of the model. */
   message: Message<Model>;
   /** Any error the server sends, those included that a send() rejects with. */
-  error: { code: string; message: string; fields?: FieldFault[]; event?: string };
+  error: { code: string; message: string; fields?: FieldError[]; event?: string };
   /** Once a second; see docs/wire.md. */
   stats: Record<string, unknown>;
   /** The answer to a ping. */
@@ -158,7 +187,7 @@ export interface SessionEvents<Model extends Modelled = AnyModel> {
   /** A frame is on a canvas that was attached; `skipped` were left out before it. */
   painted: FrameHeader & { canvas: HTMLCanvasElement | OffscreenCanvas; skipped: number; at: number };
   /** A piece of sound came, heard or not. */
-  sound: Piece;
+  sound: Sound;
   /** Sound went on or off. */
   listening: boolean;
   /** A frame came; its times are filled in as it is decoded and shown, or never, when a newer one overtakes it. */
@@ -192,9 +221,10 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   readonly limits: Record<string, number | null>;
   /** The model's public values, whoever set them; another object after each change, an empty one before the first session. */
   readonly state: Readonly<Model["state"]>;
-  readonly sound: Sound;
-  /** From an input to the first picture that shows it; null before the first. */
-  readonly delay: { readonly medianMs: number | null; readonly lastMs: number | null };
+  readonly speaker: Speaker;
+  /** From the last input that is seen to the first picture that shows it, and in the median of nine; null before the first. */
+  readonly inputDelayMs: number | null;
+  readonly medianInputDelayMs: number | null;
   /** The newest of the server's figures; see docs/wire.md. */
   readonly stats: Record<string, unknown>;
   /** To the server and back; null before it is known. */
@@ -202,14 +232,14 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
 
   /**
    * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the signal's reason,
-   * with ConnectionLost when the session was closed or its turn is over, and with Error when the model can't be served.
+   * and with SessionEnded when the session was closed, its turn is over or the model can't be served.
    */
   ready(options?: { signal?: AbortSignal }): Promise<this>;
 
   /**
    * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
    * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. `inputAt` is when
-   * the user did it, on performance.now()'s clock, for `delay`.
+   * the user did it, on performance.now()'s clock, for `inputDelayMs`.
    */
   send<Type extends keyof Model["events"] & string>(
     type: Type,
@@ -224,26 +254,28 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
   attach(track: Model["tracks"]["shown"] | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
-  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `sound` is started. */
+  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
   stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<MediaStream>;
 
   /**
-   * Send a JPEG or a WAV; resolves to whether it is on its way. Of pictures the newest: one that the connection can't take yet waits
-   * and is replaced by the next. Rejects with TypeError for a track that the model doesn't take, and for other bytes; with RangeError
-   * for more than the server's limit.
+   * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has taken its place,
+   * more than a second of sound is on its way, or there is no session of this client's. Pictures go out as fast as the server takes
+   * them, so a program that awaits each makes no more than that. Rejects with TypeError for a track that doesn't take it,
+   * and with RangeError for more than the server's limit.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: ArrayBuffer | ArrayBufferView | Blob,
   ): Promise<boolean>;
-  /** Send what a camera, a microphone, a video or a canvas gives, until stop(). */
+  /**
+   * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the source's end or close().
+   * A picture is encoded in a worker when there is room for it, the newest at that moment. Rejects where it can't be read.
+   */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
-    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas,
+    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas | AudioNode,
     options?: CaptureOptions,
-  ): Promise<{ stop(): void }>;
-  /** What sends them, for programs that make pictures only when they go out at once: while it is `free`. */
-  publisher(): Promise<{ readonly free: boolean; publish(track: string, bytes: ArrayBuffer | ArrayBufferView): boolean }>;
+  ): Promise<Capture>;
   /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
@@ -270,7 +302,8 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   removeEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | EventListenerOptions): void;
 }
 
-export interface Sound {
+/** What the session's sound is heard with. */
+export interface Speaker {
   readonly on: boolean;
   /** Names of the session's audio tracks. */
   readonly tracks: string[];
@@ -285,23 +318,35 @@ export interface Sound {
 
 /** The server answered an event with an error. */
 export class EventError extends Error {
-  constructor(error: { code?: string; message?: string; fields?: FieldFault[] });
+  constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
   /** See docs/wire.md, or the model's own. */
   code: string;
   /** The parameters at fault. */
-  fields: FieldFault[];
+  fields: FieldError[];
+  /** The event's name. */
+  event: string;
+}
+
+/** The session is over, and no other follows by itself. */
+export class SessionEnded extends Error {
+  constructor(reason: string, detail: string);
+  /** That of the status. */
+  reason: string;
+}
+
+/** The server did not take a file. */
+export class UploadError extends Error {
+  constructor(status: number, message: string);
+  /** HTTP's; 0 where there was no answer. */
+  status: number;
 }
 
 /** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */
 export class ConnectionLost extends Error {}
 
-/** The server didn't take a file. */
-export class UploadError extends Error {
-  /** HTTP's; 0 where there was no answer. */
-  status: number;
-}
-
 export class MediaError extends Error {}
 
 /** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
-export function readMedia(message: ArrayBuffer): { kind: "jpeg"; header: FrameHeader | null } | Piece;
+export function readMedia(message: ArrayBuffer): 
+  | { kind: "jpeg"; header: FrameHeader | null }
+  | { kind: "wav"; header: FrameHeader; sampleRate: number; channels: number; samples: Int16Array };

@@ -1,10 +1,10 @@
 /** The client of a Reactor server, for pages and for Node: `connect(url)` gives a Session. Types and explanations: reactor.d.ts. */
 
-import { ConnectionLost, EventError, UploadError } from "./connection.js";
-import { MediaError, readMedia } from "./media.js";
 import { Session } from "./session.js";
 
-export { ConnectionLost, EventError, MediaError, readMedia, Session, UploadError };
+export { ConnectionLost, EventError, SessionEnded, UploadError } from "./errors.js";
+export { MediaError, readMedia } from "./media.js";
+export { Session };
 
 /**
  * Begin a session with the server at `url`, an address of its page or of its socket; whose `token`, `role` and `session` count where

@@ -1,18 +1,20 @@
 /** A client and its model, from the first connection to close(): reactor.d.ts explains what is public, and lists the events. */
 
-import { Connection, ConnectionLost } from "./connection.js";
+import { Connection } from "./connection.js";
 import { InputDelay } from "./delay.js";
+import { SessionEnded } from "./errors.js";
 import { Feed } from "./feed.js";
 import { MediaError, readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
-import { Sound } from "./sound.js";
+import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
+const FINAL = { controller: /closed|failed|refused|turn_over|idle/, viewer: /closed|failed|refused/ }; // no session follows these by itself
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
-  delay = new InputDelay();
-  sound = new Sound(() => this.#emit("listening", this.sound.on));
+  speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
+  #inputDelay = new InputDelay();
   #address;
   #options;
   #connection;
@@ -22,9 +24,9 @@ export class Session extends EventTarget {
     acknowledge: (track, seq) => this.#connection.notify("reactor.ack", { track, seq }),
     shown: (header, at) => this.#shown(header, at),
     emit: this.#emit,
-    paintAt: (header, now) => this.sound.mixer?.paintAt(header.pts, now) ?? now,
+    paintAt: (header, now) => this.speaker.mixer?.paintAt(header.ptsS, now) ?? now,
   });
-  #publishing = null; // promise of the Publisher, once something was published
+  #publisher = null; // once something was published
   #page = null; // the document of the canvases
   #wish = {};
   #closing = new AbortController();
@@ -81,6 +83,14 @@ export class Session extends EventTarget {
     return this.#standing.welcome.limits;
   }
 
+  get inputDelayMs() {
+    return this.#inputDelay.lastMs;
+  }
+
+  get medianInputDelayMs() {
+    return this.#inputDelay.medianMs;
+  }
+
   get rttMs() {
     return this.#connection.rttMs;
   }
@@ -90,11 +100,10 @@ export class Session extends EventTarget {
       const over = new AbortController();
       const settle = (how, value) => (over.abort(), how(value));
       const look = () => {
-        const { phase, message, reason, retryAt } = this.status;
+        const { phase, reason, detail } = this.status;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (this.role === this.#options.role) settle(resolve, this);
-        else if (phase === "failed") settle(reject, new Error(message));
-        else if (phase === "closed" && !retryAt) settle(reject, new ConnectionLost(reason || "the session is over"));
+        else if (phase === "ended" && FINAL[this.#options.role]?.test(reason)) settle(reject, new SessionEnded(reason, detail));
       };
       this.addEventListener("status", look, { signal: over.signal });
       signal?.addEventListener("abort", look, { signal: over.signal });
@@ -105,7 +114,7 @@ export class Session extends EventTarget {
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`); // most are never answered
     const reply = await this.#connection.send(type, data);
-    if (typeof reply.n === "number") this.delay.replied(reply.n, inputAt);
+    if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
   }
 
@@ -134,17 +143,10 @@ export class Session extends EventTarget {
     return streamOf(this, tracks);
   }
 
-  publisher() {
-    return (this.#publishing ??= import("./publish.js").then(({ Publisher }) => new Publisher(this.#connection)));
-  }
-
   async publish(track, source, options) {
-    const publisher = await this.publisher();
-    publisher.expect(this, track, source);
-    if (source instanceof Blob) return publisher.publish(track, await source.arrayBuffer());
-    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return publisher.publish(track, source);
-    const { capture } = await import("./capture.js");
-    return capture(this, publisher, track, source, { ...options, closing: this.#closing.signal });
+    const { Publisher } = await import("./publish.js");
+    this.#publisher ??= new Publisher({ session: this, connection: this.#connection, closing: this.#closing.signal });
+    return this.#publisher.publish(track, source, options);
   }
 
   async upload(file, name = file.name) {
@@ -169,21 +171,20 @@ export class Session extends EventTarget {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
     this.#connection.close();
-    this.sound.close();
+    this.speaker.close();
   }
 
   #began() {
     const names = (kind) => this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
     this.#outputs.restart(names("video"));
-    this.sound.tracks = names("audio");
-    this.delay.restart();
+    this.speaker.tracks = names("audio");
+    this.#inputDelay.restart();
     if (this.#page?.hidden || Object.keys(this.#wish).length) this.#view();
   }
 
   #left() {
-    this.sound.mixer?.restart();
-    this.delay.forgetWaiting();
-    this.#publishing?.then((publisher) => publisher.clear());
+    this.speaker.mixer?.restart();
+    this.#inputDelay.forgetWaiting();
   }
 
   #received(bytes) {
@@ -202,19 +203,20 @@ export class Session extends EventTarget {
     if (header) header.receivedAt = performance.now();
     this.#outputs.show(header, bytes);
     if (header) this.#emit("arrived", header);
-    if (header?.afterFlush) this.sound.mixer?.cut(header.pts);
+    if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
   }
 
   #hear(media) {
     const { track } = media.header;
-    if (!this.sound.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
-    if (this.role) this.sound.play(media);
-    this.#emit("sound", media);
+    if (!this.speaker.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
+    if (this.role) this.speaker.play(media);
+    const { header, kind, ...sound } = media;
+    this.#emit("sound", { ...header, ...sound });
   }
 
   #shown(header, at) {
-    this.sound.mixer?.painted(header, at);
-    this.delay.painted(header.applied, at);
+    this.speaker.mixer?.painted(header, at);
+    this.#inputDelay.painted(header.applied, at);
   }
 
   /** A hidden page paints nothing, and is heard if it was. */
@@ -223,8 +225,8 @@ export class Session extends EventTarget {
     this.#page = page;
     const changed = () => {
       this.#outputs.skipGap();
-      this.delay.forgetWaiting();
-      this.sound.mixer?.forgetPictures();
+      this.#inputDelay.forgetWaiting();
+      this.speaker.mixer?.forgetPictures();
       this.#view();
       if (!page.hidden) this.#connection.wake();
     };
@@ -234,8 +236,8 @@ export class Session extends EventTarget {
   #view() {
     if (!this.role) return;
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
-    const heard = this.sound.on && this.sound.tracks.length > 0;
+    const heard = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#wish.paused || hidden;
-    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.sound.tracks } : { ...this.#wish, paused });
+    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wish, paused });
   }
 }

@@ -23,8 +23,10 @@ export class Standing {
     this.#report({ phase: "connecting" });
   }
 
-  closed(closed) {
-    this.#leave({ phase: "closed", ...closed });
+  /** After the end of a turn there is no more to tell. */
+  closed({ code, reason: detail, opened, retryAt }) {
+    if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });
+    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", reason: code === 1000 ? "closed" : "refused", detail });
   }
 
   /** Take a message; those of the model's are passed on. */
@@ -35,7 +37,7 @@ export class Standing {
   }
 
   #understood = {
-    "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome }),
+    "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome, tracks: welcome.tracks.map(trackOf) }),
     "reactor.queue": (place) => {
       this.#place = place;
       if (this.role) this.#report({ phase: "waiting", ...place });
@@ -58,7 +60,8 @@ export class Standing {
     if (starts) this.#begin({ ...this.welcome, session });
     else if (phase === "idle") this.#report(seconds === null ? { phase: "connected" } : { phase, seconds });
     else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
-    else if (phase === "failed" || phase === "ended") this.#leave({ phase, reason, message });
+    else if (phase === "failed") this.#leave({ phase: "ended", reason: phase, detail: message });
+    else if (phase === "ended") this.#leave({ phase, reason, detail: message });
     else if (phase !== "started") this.#tell.emit(phase, rest); // ending, stopping, away, resumed
   }
 
@@ -84,3 +87,5 @@ export class Standing {
     this.#tell.emit("status", this.status);
   }
 }
+
+const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);

@@ -5,8 +5,8 @@ export async function streamOf(session, names) {
   if (!globalThis.MediaStream) throw new TypeError("there is no MediaStream here; frames() gives the pictures");
   const known = session.tracks.filter(({ direction }) => direction === "out");
   const wanted = names.length ? names.map((name) => find(known, name)) : known;
-  if (wanted.some(({ kind }) => kind === "audio") && !session.sound.on) await session.sound.start();
-  const tracks = wanted.map(({ name, kind }) => (kind === "video" ? pictures(session, name) : session.sound.mixer.copy(name)));
+  if (wanted.some(({ kind }) => kind === "audio") && !session.speaker.on) await session.speaker.start();
+  const tracks = wanted.map(({ name, kind }) => (kind === "video" ? pictures(session, name) : session.speaker.mixer.copy(name)));
   return new MediaStream(tracks);
 }
 

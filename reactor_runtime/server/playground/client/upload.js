@@ -1,8 +1,8 @@
 /** Files for events: POST /uploads. */
 
-import { UploadError } from "./connection.js";
+import { UploadError } from "./errors.js";
 
-const failure = (status, message) => Object.assign(new UploadError(message), { status });
+const failure = (status, message) => new UploadError(status, message);
 
 /** `socketAddress` is the session's; resolves to {upload: id}. */
 export async function upload(socketAddress, { key, token, name }, file) {

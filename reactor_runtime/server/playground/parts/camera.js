@@ -12,10 +12,8 @@ import { style } from "./style.js";
  * stay as they are, the others stop what they send.
  */
 export async function attach({ session, stage }) {
-  const publisher = await session.publisher();
   const root = el("section", { class: "inputs", "aria-label": "What is sent to the model", hidden: true });
-  const link = { session, publisher };
-  const make = (track) => new Input(track, track.kind === "audio" ? microphone : picture, link);
+  const make = (track) => new Input(track, track.kind === "audio" ? microphone : picture, session);
   let inputs = new Map(); // the track as text → Input
   await style("camera.css");
   stage.prepend(root);
@@ -36,7 +34,6 @@ export async function attach({ session, stage }) {
   const detach = () => {
     leave.abort();
     offer([]);
-    publisher.clear();
     root.remove();
   };
   return { offer, detach };

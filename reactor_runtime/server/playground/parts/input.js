@@ -11,19 +11,19 @@ const NOBODY_MS = 30000; // then a camera goes off: whoever has lost the turn ma
 export class Input {
   #track;
   #kind;
-  #link;
+  #session;
   #panel;
-  #running = null; // {source, sending, timer} while it is on
+  #running = null; // {source, capture, sending, timer} while it is on
   #wanted = false;
   #epoch = 0;
   #counts = noCounts();
   #leave = new AbortController();
 
-  /** `kind` is what there is to choose and how to open and send it, see picture.js; `link` is as Lane wants it. */
-  constructor(track, kind, link) {
+  /** `kind` is what there is to choose and how to open and send it, see picture.js. */
+  constructor(track, kind, session) {
     this.#track = track;
     this.#kind = kind;
-    this.#link = link;
+    this.#session = session;
     this.#panel = new Panel(track, kind, recall(`input.${track.name}`), {
       start: () => this.#start(),
       stop: () => this.#stop(""),
@@ -73,21 +73,36 @@ export class Input {
     this.#panel.show("opening", "Opening. The browser may ask for your permission.");
     try {
       const source = await this.#kind.open(choices, file);
-      if (epoch === this.#epoch) this.#opened(source, choices);
-      else source.close();
+      const capture = await this.#publish(source, choices);
+      if (epoch === this.#epoch) return this.#opened(source, capture);
+      capture.stop();
+      source.close();
     } catch (error) {
       const words = await explain(error, choices.source === "screen" ? "screen" : this.#kind.thing, choices.source !== "device:");
       if (epoch === this.#epoch) this.#stop(words, "failed");
     }
   }
 
-  #opened(source, choices) {
-    const { isBackground, end } = this.#kind.send(source, choices, this.#track, this.#link, (report) => this.#told(report));
-    const sending = isBackground ? "Sending, also while this tab is hidden." : "Sending, but not while this tab is hidden.";
+  async #publish(source, choices) {
+    try {
+      return await this.#session.publish(this.#track.name, ...this.#kind.offer(source, choices));
+    } catch (error) {
+      source.close();
+      throw error;
+    }
+  }
+
+  #opened(source, capture) {
+    const on = (name, listener) => capture.addEventListener(name, ({ detail }) => listener(detail));
+    const sending = capture.background ? "Sending, also while this tab is hidden." : "Sending, but not while this tab is hidden.";
     source.lost = (words) => this.#stop(words, "failed");
     source.paused = (words) => this.#panel.show("on", words || sending);
     this.#counts = noCounts();
-    this.#running = { source, end, sending, timer: setInterval(() => this.#figures(), FIGURES_MS) };
+    on("sent", (sent) => this.#sent(sent));
+    on("skipped", () => (this.#counts.skipped += 1));
+    on("nobody", () => this.#toNobody());
+    on("ended", ({ error }) => error && this.#stop(`It can't be sent: ${error.message}`, "failed"));
+    this.#running = { source, capture, sending, timer: setInterval(() => this.#figures(), FIGURES_MS) };
     this.#panel.show("on", sending, source.view);
     this.#name(source);
   }
@@ -101,20 +116,15 @@ export class Input {
   #close() {
     this.#epoch += 1;
     if (!this.#running) return;
-    const { source, end, timer } = this.#running;
+    const { source, capture, timer } = this.#running;
     this.#running = null;
     clearInterval(timer);
-    end();
+    capture.stop();
     source.close();
   }
 
-  #told({ bytes = 0, skipped = 0, nobody = false, failed, ...last }) {
+  #sent({ bytes, ...last }) {
     const counts = this.#counts;
-    if (!this.#running && !failed) return;
-    if (failed) return this.#stop(`It can't be sent: ${failed}`, "failed");
-    if (nobody) return this.#toNobody();
-    counts.skipped += skipped;
-    if (!bytes) return;
     if (counts.nobodySince !== null) this.#panel.show("on", this.#running.sending);
     counts.nobodySince = null;
     counts.count += 1;

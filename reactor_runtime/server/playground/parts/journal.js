@@ -26,7 +26,7 @@ export class Journal {
     on("arrived", (header) => keep(this.#frames, header, "receivedAt"));
     on("painted", (frame) => this.#painted(frame));
     on("session", () => this.#restart());
-    on("status", ({ phase }) => phase === "closed" && this.clock.restart());
+    on("status", ({ phase }) => phase === "reconnecting" && this.clock.restart());
     this.#settle();
   }
 

@@ -9,23 +9,23 @@ const FALL_PER_PIECE = 0.8;
 
 export class ListenButton {
   #button;
-  #sound;
+  #speaker;
   #volume;
   #level = 0;
 
   /** `failed(words)` is told why there can be no sound. */
   constructor(button, session, failed) {
-    const { sound } = session;
+    const { speaker } = session;
     this.#button = button;
-    this.#sound = sound;
-    this.#volume = new Volume(sound);
+    this.#speaker = speaker;
+    this.#volume = new Volume(speaker);
     button.after(this.#volume.root);
     session.addEventListener("listening", () => this.show());
     session.addEventListener("sound", ({ detail }) => this.hear(detail));
     button.onclick = async () => {
       try {
-        if (!sound.on) this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
-        await (sound.on ? sound.stop() : sound.start());
+        if (!speaker.on) this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
+        await (speaker.on ? speaker.stop() : speaker.start());
         this.show();
       } catch (error) {
         const words = window.isSecureContext ? error.message : `${error.message}. ${secureWays()}`;
@@ -48,9 +48,9 @@ export class ListenButton {
   }
 
   show() {
-    this.#button.ariaChecked = this.#sound.on;
-    this.#volume.root.hidden = this.#button.hidden || !this.#sound.on;
-    if (this.#sound.on) this.#say("on", "Turn the sound off");
+    this.#button.ariaChecked = this.#speaker.on;
+    this.#volume.root.hidden = this.#button.hidden || !this.#speaker.on;
+    if (this.#speaker.on) this.#say("on", "Turn the sound off");
     else this.#say("off", "Turn the sound on");
   }
 

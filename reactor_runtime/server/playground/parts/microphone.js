@@ -2,13 +2,9 @@
 
 import { el } from "../dom.js";
 import { exactly, follow } from "./devices.js";
-import { Lane } from "./lane.js";
 import { split } from "./source.js";
-import { makeWav } from "./wav.js";
 import { expectDevices, gone, secureWays, Unavailable } from "./words.js";
 
-const PIECES_A_PING = 10;
-const MOST_PINGS = 5; // a second of sound: when that much is on its way, what comes is left out
 const TONE_HZ = 440;
 const WORDS = { gone: gone("microphone"), silent: "The system has muted the microphone: unmute it there, or at the microphone itself." };
 const nothing = () => {};
@@ -21,9 +17,9 @@ export const microphone = {
   menus: [],
   toggle: { name: "clean", label: "Remove echo and noise", title: "Done by the browser, which evens out the loudness too", initial: true },
   open,
-  send,
+  offer: ({ node }) => [node],
   describe: ({ bytes, level, seconds, skipped, last }) =>
-    `${last.rate / 1000} kHz mono · ${Math.round(bytes / 1000 / seconds)} kB/s · ${decibels(level)} · ${skipped} skipped`,
+    `${last.sampleRate / 1000} kHz mono · ${Math.round(bytes / 1000 / seconds)} kB/s · ${decibels(level)} · ${skipped} skipped`,
 };
 
 /** The context is made and resumed before anything is waited for: the gesture is soon forgotten. */
@@ -37,7 +33,7 @@ async function open({ source: choice, clean }, file) {
     source.end();
     context.close();
   };
-  const ready = Promise.all([context.audioWorklet.addModule(new URL("ear.js", import.meta.url)), context.resume()]);
+  const ready = context.resume();
   ready.catch(nothing); // told of below, unless something else has failed before
   try {
     Object.assign(source, await { device: openMicrophone, file: openFile, tone: openTone }[kind](source, { id, file, clean }));
@@ -81,25 +77,4 @@ async function openTone({ context }) {
   return { node, label: `a tone of ${TONE_HZ} Hz`, end: () => tone.stop() };
 }
 
-/** The ear is connected on, silent as it is: browsers work only at what leads to the loudspeaker. */
-function send({ context, node }, choices, { name, sample_rate: rate }, link, told) {
-  const lane = new Lane(link, name, { every: PIECES_A_PING });
-  const options = { channelCount: 1, channelCountMode: "explicit", outputChannelCount: [1], processorOptions: { rate } };
-  const ear = new AudioWorkletNode(context, "reactor-ear", options);
-  ear.port.onmessage = ({ data: samples }) => {
-    if (lane.behind >= MOST_PINGS) return told({ skipped: 1 });
-    const file = makeWav(samples, rate);
-    told(lane.publish(file) ? { bytes: file.length, rate, level: peak(samples) } : { nobody: true });
-  };
-  node.connect(ear).connect(context.destination);
-  const end = () => {
-    lane.end();
-    ear.port.onmessage = null;
-    node.disconnect();
-    ear.disconnect();
-  };
-  return { isBackground: true, end };
-}
-
-const peak = (samples) => samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0) / 32768;
 const decibels = (level) => (level < 0.0001 ? "silent" : `${Math.round(20 * Math.log10(level))} dB`.replace("-", "−"));

@@ -1,6 +1,5 @@
 /** What an input of pictures offers to choose from, and how it is sent: see Input. */
 
-import { Capture } from "./capture.js";
 import { openSource } from "./source.js";
 
 const SIZES = ["320×240", "640×360", "640×480", "1280×720", "1920×1080"];
@@ -23,11 +22,10 @@ export const picture = {
   toggle: { name: "mirror", label: "Mirrored preview", title: "What is sent is not mirrored", initial: true, isLocal: true },
   open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
 
-  /** Send what `source` shows until end() of what this gives. */
-  send(source, choices, track, link, told) {
-    const capture = new Capture(link, track.name, settingsOf(choices), told);
-    const isBackground = capture.start(source);
-    return { isBackground, end: () => capture.end() };
+  /** What session.publish() is given. */
+  offer({ view, mostFps }, choices) {
+    const settings = settingsOf(choices);
+    return [view, { ...settings, fps: Math.min(settings.fps, mostFps) }];
   },
 
   /** The figures of about the last second in words. */

@@ -1,7 +1,7 @@
 /**
- * Where pictures come from. A source is {view, stream, label, deviceId, lost, paused, each, close}: `view` is the element that shows
- * it, `stream` its MediaStream or null, `each(step)` calls step for each new picture and gives what ends that. `lost(words)` and
- * `paused(words)` are for whoever uses it to set: it ended by itself, it gives nothing now ("" when it does again).
+ * Where pictures come from. A source is {view, mostFps, label, deviceId, lost, paused, close}: `view` is the element that shows it,
+ * at most so many pictures a second. `lost(words)` and `paused(words)` are for whoever uses it to set: it ended by itself, it gives
+ * nothing now ("" when it does again).
  */
 
 import { el } from "../dom.js";
@@ -10,7 +10,6 @@ import { drawPattern } from "./pattern.js";
 import { expectDevices, gone, Unavailable } from "./words.js";
 
 const STILL_FPS = 2; // of a picture that never changes: models take it as any other
-const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
 const GONE = {
   camera: { gone: gone("camera"), silent: "The camera gives no picture: it may be covered or switched off." },
   screen: { gone: "Sharing was stopped. Press Start to share again.", silent: "What is shared is hidden, so there is no picture of it." },
@@ -43,7 +42,7 @@ async function openScreen({ fps }) {
 async function ofStream(stream, words) {
   const [track] = stream.getVideoTracks();
   const view = videoElement({ srcObject: stream });
-  const source = { ...makeSource(view, track.label), stream, deviceId: track.getSettings().deviceId, each: eachOf(view) };
+  const source = { ...makeSource(view, track.label), deviceId: track.getSettings().deviceId };
   const stop = follow(track, source, words);
   source.close = () => {
     stop();
@@ -67,7 +66,7 @@ async function openFile(settings, { file }) {
     close();
     throw new Unavailable(`${file.name} can't be played: it is no film that this browser knows. Most know WebM and MP4 with H.264.`);
   });
-  return { ...makeSource(view, file.name), each: eachOf(view), close };
+  return { ...makeSource(view, file.name), close };
 }
 
 async function openStill(file) {
@@ -77,7 +76,7 @@ async function openStill(file) {
   const view = el("canvas", { width: bitmap.width, height: bitmap.height });
   view.getContext("2d").drawImage(bitmap, 0, 0);
   bitmap.close();
-  return { ...makeSource(view, file.name), each: (step) => every(STILL_FPS, step) };
+  return { ...makeSource(view, file.name), mostFps: STILL_FPS };
 }
 
 function openPattern({ width, height, fps }) {
@@ -85,26 +84,9 @@ function openPattern({ width, height, fps }) {
   const start = performance.now();
   const draw = () => drawPattern(view, (performance.now() - start) / 1000);
   draw();
-  return { ...makeSource(view, "the test pattern"), each: (step) => every(fps, () => (draw(), step())) };
+  const timer = setInterval(draw, 1000 / fps);
+  return { ...makeSource(view, "the test pattern"), close: () => clearInterval(timer) };
 }
 
-const makeSource = (view, label) => ({ view, label, stream: null, lost: nothing, paused: nothing, close: nothing });
+const makeSource = (view, label) => ({ view, label, mostFps: Infinity, lost: nothing, paused: nothing, close: nothing });
 const videoElement = (properties) => Object.assign(el("video", { playsinline: true }), { muted: true, ...properties });
-
-function every(fps, step) {
-  const timer = setInterval(step, 1000 / fps);
-  return () => clearInterval(timer);
-}
-
-const eachOf = (video) => (step) => {
-  if (!video.requestVideoFrameCallback) return every(UNTOLD_FPS, step);
-  let handle = 0;
-  const next = () => {
-    handle = video.requestVideoFrameCallback(() => {
-      next();
-      step();
-    });
-  };
-  next();
-  return () => video.cancelVideoFrameCallback(handle);
-};

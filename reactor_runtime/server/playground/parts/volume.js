@@ -4,12 +4,12 @@ import { el } from "../dom.js";
 import { recall, remember } from "./memory.js";
 
 export class Volume {
-  #sound;
+  #speaker;
   #slider = el("input", { type: "range", min: 0, max: 100, "aria-label": "Volume", oninput: () => this.#set(false) });
   #mute = el("button", { type: "button", class: "quiet", onclick: () => this.#set(!this.#muted) }, "Mute");
 
-  constructor(sound) {
-    this.#sound = sound;
+  constructor(speaker) {
+    this.#speaker = speaker;
     this.root = el("span", { class: "volume", role: "group", "aria-label": "Sound", hidden: true }, this.#slider, this.#mute);
     const { percent = 100, muted = false } = recall("volume");
     this.#slider.value = percent;
@@ -26,7 +26,7 @@ export class Volume {
     this.#mute.ariaPressed = String(muted);
     this.#slider.style.setProperty("--fill", `${percent}%`);
     this.root.toggleAttribute("data-muted", muted);
-    this.#sound.volume = muted ? 0 : (percent / 100) ** 2;
+    this.#speaker.volume = muted ? 0 : (percent / 100) ** 2;
     remember("volume", { percent, muted });
   }
 }

@@ -1,15 +1,14 @@
 /**
  * Runs in a worker: takes pictures as they come, and makes a JPEG of the newest when it is asked for one. A picture that is due
  * while nobody asks is skipped, and none waits. Told {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}; tells
- * {jpeg, width, height}, {skipped} and {failed}.
+ * {ready} at first, then {jpeg, width, height}, {skipped}, {over} when the stream has ended, and {failed}.
  */
 
 import { Beat } from "./beat.js";
 
-const QUALITY = 0.85;
 const canvas = new OffscreenCanvas(16, 16);
 const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-let settings = null; // {fps, width, height}
+let settings = null; // {fps, width, height, quality}
 let asked = false;
 
 self.onmessage = ({ data }) => {
@@ -25,7 +24,7 @@ async function read(frames) {
   const beat = new Beat();
   for (;;) {
     const { value: frame, done } = await reader.read();
-    if (done) return;
+    if (done) return postMessage({ over: true });
     if (!beat.isDue(performance.now(), settings.fps)) frame.close();
     else if (asked) await encode(frame);
     else {
@@ -40,7 +39,7 @@ async function encode(picture) {
   try {
     draw(picture);
     const { width, height } = canvas;
-    const file = await canvas.convertToBlob({ type: "image/jpeg", quality: QUALITY });
+    const file = await canvas.convertToBlob({ type: "image/jpeg", quality: settings.quality });
     const jpeg = await file.arrayBuffer();
     postMessage({ jpeg, width, height }, [jpeg]);
   } catch (error) {
@@ -58,3 +57,5 @@ function draw(picture) {
   if (canvas.width !== toWidth || canvas.height !== toHeight) Object.assign(canvas, { width: toWidth, height: toHeight });
   context.drawImage(picture, 0, 0, toWidth, toHeight);
 }
+
+postMessage({ ready: true });

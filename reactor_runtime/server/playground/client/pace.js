@@ -5,7 +5,7 @@
  * Reads no clock: all times are given, in milliseconds.
  */
 
-import { Median } from "../client/median.js";
+import { Median } from "./median.js";
 
 const RATE_OVER_MS = 1000;
 const MEASURE_EVERY_MS = 10000; // the time that one thing takes, with nothing else on the way

@@ -1,6 +1,6 @@
-/** Whether a session is heard, and how loud. What plays it is loaded when sound is turned on. */
+/** Whether a session is heard, and how loud: see reactor.d.ts. What plays it is loaded when sound is turned on. */
 
-export class Sound {
+export class Speaker {
   /** What plays, once sound was on: a Mixer. */
   mixer = null;
   #tracks = [];
@@ -28,12 +28,10 @@ export class Sound {
     return this.mixer !== null && this.#context.state === "running";
   }
 
-  /** How long after its picture a sound is heard, in ms, negative for before; null while unknown. */
   get lagMs() {
     return this.mixer?.lagMs ?? null;
   }
 
-  /** From 0 for silence to 1 for as it came. */
   get volume() {
     return this.#volume;
   }
@@ -43,7 +41,6 @@ export class Sound {
     if (this.mixer) this.mixer.volume = volume;
   }
 
-  /** Go on; browsers want this in a click or a key press. Throws Error in words where there can be no sound. */
   async start() {
     const resumed = this.#context?.resume(); // before anything is waited for: the gesture is soon forgotten
     this.#opening ??= this.#open();
@@ -80,7 +77,7 @@ export class Sound {
     const context = (this.#context = new AudioContext());
     const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
-    await Promise.all([resumed, context.audioWorklet.addModule(new URL("worklet.js", import.meta.url))]);
+    await Promise.all([resumed, context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url))]);
     this.mixer = new Mixer(context, this.#volume);
     context.onstatechange = () => {
       if (this.on) this.#goOn();

@@ -1,6 +1,6 @@
-/** On the audio thread: hears what is connected to it and gives it on in pieces of 16-bit samples at another rate, mono. */
+/** On the audio thread: hears what is connected to it and gives it on in pieces of 16-bit samples at another rate, mono, until told to end. */
 
-import { Tape } from "../client/tape.js";
+import { Tape } from "./tape.js";
 
 const PIECE_S = 0.02;
 const FULL = 32767;
@@ -12,6 +12,7 @@ class Ear extends AudioWorkletProcessor {
   #piece;
   #filled = 0;
   #frame = [0, 0];
+  #ended = false;
 
   constructor({ processorOptions: { rate } }) {
     super();
@@ -20,6 +21,7 @@ class Ear extends AudioWorkletProcessor {
     this.#tape.pad();
     this.#at = this.#tape.reach;
     this.#piece = new Int16Array(Math.round(rate * PIECE_S));
+    this.port.onmessage = () => (this.#ended = true);
   }
 
   process([[heard]]) {
@@ -28,7 +30,7 @@ class Ear extends AudioWorkletProcessor {
       this.#tape.read(this.#at, this.#frame);
       this.#add(toInteger(this.#frame[0]));
     }
-    return true;
+    return !this.#ended;
   }
 
   #add(sample) {

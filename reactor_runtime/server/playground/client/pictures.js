@@ -1,0 +1,169 @@
+/**
+ * The way of a source's pictures to the model: from the source to the worker that encodes them, and from there to the socket. The
+ * worker is asked for a picture when the connection has room for one, so none is made to wait.
+ */
+
+import { Beat } from "./beat.js";
+import { Lane } from "./lane.js";
+
+const NOBODY_MS = 500; // how soon to try again where there is no session to send to
+const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
+const MOST = { fps: 30, width: 4096, height: 4096, quality: 0.85 };
+
+export class Pictures {
+  #lane;
+  #settings;
+  #capture;
+  #worker = null;
+  #asked = false; // for the next picture, until it has come
+  #timer = 0;
+  #copied = false; // and it is being encoded, where the pictures are copies
+
+  /** `link` is as Way wants it; `capture` is told of what becomes of the pictures. */
+  constructor(link, track, options, capture) {
+    this.#lane = new Lane(link, track);
+    this.#settings = { ...MOST, ...options };
+    this.#capture = capture;
+    capture.signal.addEventListener("abort", () => this.#end());
+  }
+
+  async start(source) {
+    const { signal } = this.#capture;
+    const track = streamable(source);
+    const view = track ? null : await visible(source, signal);
+    if (view) expectReadable(view);
+    const worker = await openEncoder();
+    this.#worker = worker;
+    if (signal.aborted) return this.#end();
+    worker.postMessage({ settings: this.#settings });
+    worker.onmessage = ({ data }) => this.#told(data);
+    worker.onerror = ({ message }) => this.#capture.end(new Error(message));
+    if (track) this.#stream(track);
+    else this.#follow(view);
+    this.#ask();
+  }
+
+  #stream(track) {
+    const frames = new MediaStreamTrackProcessor({ track }).readable;
+    this.#worker.postMessage({ frames }, [frames]);
+    this.#capture.background = true;
+  }
+
+  async #ask() {
+    await this.#lane.room();
+    this.#asked = true;
+    this.#worker.postMessage({ go: true });
+  }
+
+  /** Where the browser gives no stream of frames: a copy of what is shown, whenever that is another picture. */
+  #follow(view) {
+    const beat = new Beat();
+    const { fps } = this.#settings;
+    const step = async () => {
+      if (view.ownerDocument?.hidden || !beat.isDue(performance.now(), fps)) return;
+      if (!this.#asked || this.#copied) return this.#skip();
+      this.#copied = true;
+      await this.#copy(view).catch((error) => {
+        this.#copied = false;
+        if (error.name !== "InvalidStateError") this.#capture.end(error); // else there is nothing to see yet
+      });
+    };
+    each(view, fps, step, this.#capture.signal);
+  }
+
+  async #copy(view) {
+    const bitmap = await createImageBitmap(view);
+    this.#worker.postMessage({ bitmap }, [bitmap]);
+  }
+
+  #told({ jpeg, width, height, skipped, over, failed }) {
+    if (this.#capture.signal.aborted) return;
+    if (skipped) return this.#skip();
+    if (over) return this.#capture.stop();
+    this.#asked = this.#copied = false;
+    if (failed) return this.#capture.end(new Error(failed));
+    if (!this.#lane.send(new Uint8Array(jpeg))) return this.#waitForSomebody();
+    this.#capture.tell("sent", { bytes: jpeg.byteLength, width, height });
+    this.#ask();
+  }
+
+  #waitForSomebody() {
+    this.#timer = setTimeout(() => this.#ask(), NOBODY_MS);
+    this.#capture.tell("nobody");
+  }
+
+  #skip() {
+    this.#capture.tell("skipped");
+    this.#lane.look();
+  }
+
+  #end() {
+    clearTimeout(this.#timer);
+    this.#lane.end();
+    this.#worker?.terminate();
+  }
+}
+
+/** The track whose frames can be given to a worker as a stream, or null: not every browser does it, and none from plain http. */
+function streamable(source) {
+  const track = source instanceof MediaStreamTrack ? source : source.srcObject?.getVideoTracks()[0];
+  return (globalThis.MediaStreamTrackProcessor && track) || null;
+}
+
+/** What can be drawn: a track is played in an element of its own. */
+async function visible(source, signal) {
+  if (!(source instanceof MediaStreamTrack)) return source;
+  const video = Object.assign(globalThis.document.createElement("video"), { muted: true, playsInline: true });
+  video.srcObject = new MediaStream([source]);
+  signal.addEventListener("abort", () => (video.srcObject = null));
+  await video.play();
+  return video;
+}
+
+/** Pictures of other sites can't be: throws SecurityError. */
+function expectReadable(view) {
+  if (!(view.videoWidth ?? view.width)) return;
+  const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  context.drawImage(view, 0, 0, 1, 1);
+  context.getImageData(0, 0, 1, 1);
+}
+
+/** Call step for each new picture. */
+function each(view, fps, step, signal) {
+  if (!view.requestVideoFrameCallback) {
+    const timer = setInterval(step, 1000 / (view.videoWidth === undefined ? fps : UNTOLD_FPS));
+    signal.addEventListener("abort", () => clearInterval(timer));
+    return;
+  }
+  const next = () => {
+    handle = view.requestVideoFrameCallback(() => {
+      next();
+      step();
+    });
+  };
+  let handle = 0;
+  next();
+  signal.addEventListener("abort", () => view.cancelVideoFrameCallback(handle));
+}
+
+/** Rejects where it can't be loaded, which a bundler may have seen to. */
+async function openEncoder() {
+  const address = new URL("./encoder.js", import.meta.url);
+  try {
+    return await begun(() => new Worker(new URL("./encoder.js", import.meta.url), { type: "module" })); // as bundlers know it
+  } catch (error) {
+    if (address.origin === globalThis.location.origin) throw error;
+    const loader = new Blob([`import ${JSON.stringify(address.href)};`], { type: "text/javascript" });
+    const url = URL.createObjectURL(loader); // workers are of the page's own origin, what they import needn't be
+    return begun(() => new Worker(url, { type: "module" })).finally(() => URL.revokeObjectURL(url));
+  }
+}
+
+async function begun(make) {
+  const worker = make();
+  await new Promise((resolve, reject) => {
+    worker.onmessage = resolve;
+    worker.onerror = ({ message }) => reject(new Error(message || "the encoder can't be loaded"));
+  });
+  return worker;
+}
