@@ -115,9 +115,14 @@ class BlockingSession(Known):
         self._session = session
         self._thread = thread
 
-    def ready(self) -> None:
-        """Block until it is this client's turn."""
-        self._thread.wait(self._session.ready())
+    def ready(self, *, timeout_s: float | None = None) -> None:
+        """Block until it is this client's turn. Raises `TimeoutError` when that takes longer than `timeout_s`."""
+
+        async def turn() -> None:
+            async with asyncio.timeout(timeout_s):
+                await self._session.ready()
+
+        self._thread.wait(turn())
 
     def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
         """Send an event and return its reply once it was applied."""

@@ -90,6 +90,15 @@ def test_after_the_block_its_verbs_say_that_it_is_over(url: str) -> None:
     session.close()
 
 
+def test_a_turn_that_does_not_come_in_time_is_an_error_and_may_be_waited_for_again(url: str) -> None:
+    with connect(url) as first, connect(url, wait=False) as second:
+        with pytest.raises(TimeoutError):
+            second.ready(timeout_s=0.01)
+        first.close()
+        second.ready(timeout_s=TIMEOUT_S)
+        assert second.role == "controller"
+
+
 def test_its_thread_ends_with_the_block(url: str) -> None:
     with connect(url) as session:
         assert next(session.frames()).track == "main_video"
