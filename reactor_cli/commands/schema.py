@@ -46,6 +46,8 @@ def schema(
     Imports the class and does not call load(). What the model prints meanwhile goes to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
+    if check is not None and out is not None:
+        raise UsageError("--check writes nothing, and --out writes", hint="leave one of them out")
     project = project_directory(directory, path)
     text = str(with_guests(lambda: {"text": _written(project, format)})["text"])
     if check is not None:

@@ -119,3 +119,10 @@ def test_the_python_module_controls_its_model(project: Path) -> None:
     with serving(project, "--set", "width=96", "--set", "height=64") as server:
         outcome = python("-c", CALLS, f"http://127.0.0.1:{server.port}", cwd=project)
     assert (outcome.code, outcome.out, outcome.err) == (0, "0.5\non air\n", "")
+
+
+def test_to_check_and_to_write_at_once_is_refused(project: Path) -> None:
+    outcome = reactor("schema", "--check", "a.json", "--out", "b.json", cwd=project)
+    assert outcome.code == 2
+    assert "--check writes nothing" in outcome.err
+    assert not (project / "b.json").exists()
