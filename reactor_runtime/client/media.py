@@ -13,7 +13,7 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no equality that is true or false
 class Sound:
     """A piece of sound: int16 `(channels, samples)`, the file it came as, and what its header says.
 

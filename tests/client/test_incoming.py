@@ -41,6 +41,12 @@ def test_sound_is_taken_in_order() -> None:
     assert sounds.take("b") is None
 
 
+def test_pieces_of_sound_can_be_told_apart_and_put_in_a_set() -> None:
+    one, other = sound(0), sound(0)
+    assert one != other
+    assert one in {one}
+
+
 def test_over_five_seconds_the_oldest_sound_goes() -> None:
     sounds = Sounds()
     for seq in range(8):
