@@ -62,9 +62,10 @@ class Conversation:
             case "reactor.state":
                 self.state = MappingProxyType({**self.state, **data})
             case "reactor.reply" if (question := self._questions.answered(message)) is not None:
-                reply = Reply.from_data(data)
-                self.input_delay.accepted(reply.n, question.sent_at)
-                question.done(reply)
+                answer = _answer(data)
+                if isinstance(answer, Reply):
+                    self.input_delay.accepted(answer.n, question.sent_at)
+                question.done(answer)
             case "reactor.error":
                 self._error(message)
             case "reactor.session":
@@ -169,3 +170,11 @@ class Conversation:
         logger.warning("the server says code=%s message=%s", error.code, error.message)
         if not error.event:
             self.complaints.append(error)
+
+
+def _answer(data: Mapping[str, Any]) -> Answer:
+    """Read a reply. Whoever waits for one is told also where it can't be understood."""
+    try:
+        return Reply.from_data(data)
+    except (LookupError, TypeError, ValueError) as error:
+        return ConnectionLost(f"the server's answer can't be understood: {type(error).__name__}: {error}")

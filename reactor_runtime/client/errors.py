@@ -73,9 +73,12 @@ class EventError(ClientError):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> EventError:
-        """Read the data of a `reactor.error`."""
-        fields = [FieldError(str(field["path"]), str(field["message"])) for field in data.get("fields", ())]
-        return cls(str(data["code"]), str(data["message"]), fields=fields, event=str(data.get("event", "")))
+        """Read the data of a `reactor.error`; what it lacks is left out, since somebody may wait for it."""
+        said = data.get("fields")
+        faults = [each for each in said if isinstance(each, Mapping)] if isinstance(said, list) else []
+        fields = [FieldError(str(each.get("path", "")), str(each.get("message", ""))) for each in faults]
+        code = str(data.get("code", "error"))
+        return cls(code, str(data.get("message", code)), fields=fields, event=str(data.get("event", "")))
 
 
 class UploadError(ClientError):

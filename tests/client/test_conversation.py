@@ -104,6 +104,26 @@ def test_answers_find_their_events_in_any_order() -> None:
     assert [(field.path, field.message) for field in refusal.fields] == [("set_level.level", "999 is above 255")]
 
 
+@pytest.mark.parametrize("said", [{}, {"n": "x"}, {"n": 1, "message": 3}, {"n": 1, "message": {}}], ids=str)
+def test_a_reply_that_cannot_be_understood_is_an_answer_too(said: dict[str, Any]) -> None:
+    talk = conversation()
+    welcome(talk)
+    id, answers = ask(talk)
+    hear(talk, "reactor.reply", id, **said)
+    (answer,) = answers
+    assert isinstance(answer, ConnectionLost)
+
+
+@pytest.mark.parametrize("said", [{}, {"fields": 3}, {"code": "x", "fields": [1, {}]}], ids=str)
+def test_an_error_that_lacks_something_is_an_answer_too(said: dict[str, Any]) -> None:
+    talk = conversation()
+    welcome(talk)
+    id, answers = ask(talk)
+    hear(talk, "reactor.error", id, **said)
+    (answer,) = answers
+    assert isinstance(answer, EventError)
+
+
 def test_open_events_end_with_the_connection() -> None:
     controller = conversation()
     welcome(controller)
