@@ -156,7 +156,7 @@ def test_ctrl_c_leaves_tidily(url: str, tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        while b'"connected"' not in process.stdout.readline():
+        while b'"main_video"' not in process.stdout.readline():
             pass
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT_S)
