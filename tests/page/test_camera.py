@@ -123,6 +123,13 @@ def test_stop_turns_the_camera_off(panel: Locator, server: FakeServer) -> None:
     assert light.evaluate("track => track.readyState") == "ended"
 
 
+def test_the_preview_of_a_camera_that_faces_away_is_not_mirrored(panel: Locator, page: Page) -> None:
+    page.evaluate("() => { MediaStreamTrack.prototype.getSettings = () => ({ facingMode: 'environment' }); }")
+    start(panel)
+    expect(panel.locator("video")).to_be_attached()
+    expect(panel.locator(".input-preview")).to_have_css("scale", "none")
+
+
 def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server: FakeServer) -> None:
     choose(panel, "Test pattern")
     start(panel)

@@ -19,7 +19,7 @@ export const picture = {
     { name: "size", label: "Most pixels", options: SIZES.map((size) => [size, size]), initial: "640×480" },
     { name: "rate", label: "Pictures a second at most", options: RATES.map((rate) => [String(rate), `${rate} fps`]), initial: "30" },
   ],
-  toggle: { name: "mirror", label: "Mirrored preview", title: "What is sent is not mirrored", initial: true, isLocal: true },
+  toggle: { name: "mirror", label: "Mirrored preview", title: "What is sent is never mirrored, nor is the preview of a camera that faces away from you", initial: true, isLocal: true },
   open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
 
   /** What session.publish() is given. */

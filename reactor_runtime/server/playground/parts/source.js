@@ -42,7 +42,9 @@ async function openScreen({ fps }) {
 async function ofStream(stream, words) {
   const [track] = stream.getVideoTracks();
   const view = videoElement({ srcObject: stream });
-  const source = { ...makeSource(view, track.label), deviceId: track.getSettings().deviceId };
+  const { deviceId, facingMode = "" } = track.getSettings();
+  const source = { ...makeSource(view, track.label), deviceId };
+  view.dataset.facing = facingMode;
   const stop = follow(track, source, words);
   source.close = () => {
     stop();
