@@ -12,7 +12,7 @@ export class Scope {
   #peak = LEAST_PEAK;
   #awake = false;
 
-  constructor(name, canvas) {
+  constructor(canvas) {
     this.#canvas = canvas;
     this.#context = canvas.getContext("2d");
   }

@@ -60,7 +60,7 @@ export class Tracks {
     const caption = el("span");
     const look = kind === "video" ? "screen" : "scope";
     const root = el("figure", { class: `track ${look}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
-    const scope = kind === "audio" ? import("./scope.js").then(({ Scope }) => new Scope(name, canvas)) : null;
+    const scope = kind === "audio" ? import("./scope.js").then(({ Scope }) => new Scope(canvas)) : null;
     return { name, root, canvas, caption, scope, end: scope ? () => {} : this.#session.attach(name, canvas) };
   }
 
