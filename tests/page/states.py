@@ -68,6 +68,11 @@ def walking(page: Page, server: FakeServer) -> None:
     expect(page.locator(".legend")).to_be_attached()
 
 
+def walking_in_two_pictures(page: Page, server: FakeServer) -> None:
+    server.script.tracks = ("main_video", "depth")
+    walking(page, server)
+
+
 def sending(page: Page, server: FakeServer) -> None:
     server.script.inputs = {"camera": None, "microphone": 16000}
     connected(page, server)
@@ -176,6 +181,7 @@ STATES: dict[str, State] = {
         two_pictures,
         many_controls,
         walking,
+        walking_in_two_pictures,
         sending,
         refused_camera,
         sounding,

@@ -23,6 +23,7 @@ PHONES = {
 STATES_THERE = (
     "two_pictures",
     "walking",
+    "walking_in_two_pictures",
     "sending",
     "sounding",
     "forms",
