@@ -127,7 +127,7 @@ async def controller(guests: Guests) -> None:
 
 async def vanishing_controller(guests: Guests) -> None:
     cable = Cable(guests.port)
-    async with cable.laid() as url, connect(url, reconnect=False) as session:
+    async with cable.laid() as url, connect(url, watch=True, reconnect=False) as session:
         await guests.play(session)
         asyncio.get_running_loop().call_later(
             guests.random.uniform(0, 0.1), functools.partial(cable.cut, for_good=True)

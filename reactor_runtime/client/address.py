@@ -27,9 +27,18 @@ class Address:
     token: str = field(default="", repr=False)
     role: Role = "controller"
     session: str = ""
+    watch: bool = False
 
     @classmethod
-    def parse(cls, url: str, *, token: str | None = None, role: Role | None = None, session: str | None = None) -> Self:
+    def parse(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        role: Role | None = None,
+        session: str | None = None,
+        watch: bool = False,
+    ) -> Self:
         """Read a page's, a socket's or a bare host's address; what is given beside it wins over its query.
 
         Raises `UsageError` for anything that can't be an address of a server.
@@ -44,14 +53,20 @@ class Address:
         asked = dict(parse_qsl(parts.query))
         root = parts.path.rstrip("/").removesuffix("/ws")
         token = asked.get("token", "") if token is None else token
-        session = asked.get("session", "") if session is None else session
-        given = _role(role or asked.get("role") or "controller")
-        return cls(_SCHEMES[parts.scheme], parts.netloc, root, token, given, session)
+        return cls(
+            _SCHEMES[parts.scheme],
+            parts.netloc,
+            root,
+            token,
+            _role(role or asked.get("role") or "controller"),
+            asked.get("session", "") if session is None else session,
+            watch or asked.get("watch") == "1",
+        )
 
     def socket(self, *, resume: str | None = None) -> str:
         """Return the WebSocket's address; the token is left to the headers, which nobody logs."""
-        said = {"role": self.role, "session": self.session, "resume": resume}
-        query = {name: value for name, value in said.items() if value}
+        wanted = {"session": self.session, "watch": "1" if self.watch else "", "resume": resume}
+        query = {"role": self.role} | {name: value for name, value in wanted.items() if value}
         return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}/ws?{urlencode(query)}"
 
     @property

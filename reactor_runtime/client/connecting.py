@@ -19,20 +19,21 @@ def connect(
     token: str | None = None,
     role: Role | None = None,
     session: str | None = None,
+    watch: bool = False,
     wait: bool = True,
     reconnect: bool = True,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
     """Connect to a server: `async with connect(url) as session`, or `with connect(url) as session` without a loop.
 
-    `url` is that of its page or its socket; a `?token=`, a `?role=` and a `?session=` in it count where none is given.
-    A viewer sees the `session` it names, or the one that has run longest. Without `wait` the session is given at once,
-    also in the line; `status` tells of it and `ready()` waits for the turn. A connection that breaks is restored where
-    the server keeps the session (`--resume-grace`), unless `reconnect` is false.
+    `url` is that of its page or its socket; what its query says counts where nothing else is given. `session` is the id
+    of the one to watch, where several run; with `watch` the sessions of others are seen from the line. Without `wait`
+    the session is given at once, also in the line; `status` tells of it and `ready()` waits for the turn. A connection
+    that breaks is restored where the server keeps the session (`--resume-grace`), unless `reconnect` is false.
 
     Raises `UsageError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
     """
-    address = Address.parse(url, token=token, role=role, session=session)
+    address = Address.parse(url, token=token, role=role, session=session, watch=watch)
     return Connecting(address, tls=tls, wait=wait, reconnects=reconnect)
 
 

@@ -129,7 +129,7 @@ class Connection:
     def _may_return(self) -> bool:
         """Whether there is something to come back to: a session that is kept, or none that could be lost."""
         welcome = self.exchange.conversation.welcome
-        has_session = self.address.role == "controller" and bool(welcome.model)
+        has_session = welcome.role == "controller" and bool(welcome.model)
         return self._reconnects and (not has_session or welcome.resume is not None)
 
     async def _redial(self) -> ClientConnection | None:

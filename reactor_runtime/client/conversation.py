@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 KEPT_MESSAGES = 1000
 ENDS_WELL = ("closed", "finished")
 
+_NOT_KEPT = "the connection was lost, and the server did not keep the session"
+
 
 class Conversation:
     """Keep what the server has said: status, state, messages; match answers with events.
@@ -80,10 +82,16 @@ class Conversation:
                 self.messages.append(message)
 
     @property
+    def known(self) -> bool:
+        """Whether the model is, with its tracks; or there is nothing to wait for any more."""
+        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
+        return self.over is not None or known
+
+    @property
     def ready(self) -> bool:
         """Whether a controller has its turn, or a viewer knows the model; or there is nothing to wait for any more."""
-        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
-        return self.over is not None or (known and (self.role == "viewer" or self.status.phase is Phase.CONNECTED))
+        turn = self.role == "viewer" or self.status.phase is Phase.CONNECTED
+        return self.over is not None or (self.known and turn)
 
     def is_done(self) -> bool:
         """Tell whether it is over as it should be; raises why, when it is over otherwise."""
@@ -115,22 +123,21 @@ class Conversation:
     def _welcome(self, welcome: Welcome) -> None:
         before = self.welcome
         if self._kept_session and welcome.session != before.session:
-            self._session_lost()
+            self.end(ConnectionLost(_NOT_KEPT))
             return
         self.welcome = welcome
         self.state = MappingProxyType(dict(welcome.state))
         if welcome.session != before.session:
             self.input_delay.reset()
-        waits = welcome.session is None or welcome.role != self.role
-        self.status = Status(Phase.WAITING if waits else Phase.CONNECTED, welcome.session)
+        if welcome.session is None or self.welcome.watched_by(self.role) is not None:
+            self.status = Status(Phase.WAITING, welcome.session, self.status.position, self.status.length)
+        else:
+            self.status = Status(Phase.CONNECTED, welcome.session)
 
     @property
     def _kept_session(self) -> bool:
         """Whether there is a session that the server should still have."""
         return self.role == "controller" and self.welcome.resume is not None
-
-    def _session_lost(self) -> None:
-        self.end(ConnectionLost("the connection was lost, and the server did not keep the session"))
 
     def _session(self, data: Mapping[str, Any]) -> None:
         match data["phase"]:
@@ -140,7 +147,7 @@ class Conversation:
                 self.end(SessionEnded("failed", str(data.get("message", ""))))
             case "started":
                 self.status = Status(Phase.CONNECTED, data["session"])
-            case "resumed":
+            case "resumed" if self.welcome.watched_by(self.role) is None:
                 self.status = Status(Phase.CONNECTED, data["session"], notice="resumed")
             case "ended":
                 self._ended(str(data["reason"]), str(data.get("message", "")))
@@ -157,9 +164,9 @@ class Conversation:
 
     def _queue(self, position: int, length: int) -> None:
         if self._kept_session:
-            self._session_lost()
+            self.end(ConnectionLost(_NOT_KEPT))
             return
-        self.status = Status(Phase.WAITING, position=position, length=length)
+        self.status = Status(Phase.WAITING, self.welcome.watched_by(self.role), position, length)
 
     def _error(self, message: Message) -> None:
         error = EventError.from_data(message.data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.bell import Bell
@@ -36,6 +37,11 @@ class Exchange:
     def away(self) -> bool:
         """Whether nothing can be sent at the moment, but may be later."""
         return self.conversation.status.phase is Phase.RECONNECTING
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something to be true of what has come."""
+        while not condition():
+            await self.changed.wait()
 
     def receive(self, item: str | bytes, now: float, wall_s: float) -> None:
         """Take what came; what can't be understood is logged, and no reason to stop."""

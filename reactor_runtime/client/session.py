@@ -9,9 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from reactor_runtime.client.connection import Connection
-from reactor_runtime.client.conversation import Conversation
 from reactor_runtime.client.errors import ClientError
-from reactor_runtime.client.exchange import Exchange
 from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply, write, write_event
@@ -33,7 +31,8 @@ class Session(Known):
 
     async def ready(self) -> None:
         """Wait for the turn, as a viewer for the model to be known. Raises what has put an end to it."""
-        conversation = await _begun(self._exchange)
+        conversation = self._exchange.conversation
+        await self._exchange.until(lambda: conversation.ready)
         conversation.check()
 
     async def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
@@ -94,7 +93,8 @@ class Session(Known):
         Never a queue: a slow reader skips. Each is acknowledged when it is taken, and decoded beside the loop before;
         without `decode`, when its `array` is first looked at. Raises `ValueError` for a track that isn't there.
         """
-        conversation = await _begun(self._exchange)
+        conversation = self._exchange.conversation
+        await self._exchange.until(lambda: conversation.known)
         if conversation.is_done():
             return
         name = conversation.welcome.track(track, "video", "out").name
@@ -126,15 +126,18 @@ class Session(Known):
 
         Acknowledges as `latest` does. Raises what puts an end to the session before.
         """
-        await self.ready()
+        conversation = self._exchange.conversation
+        await self._exchange.until(lambda: conversation.known)
+        conversation.check()
         while (frame := self.latest(track)) is None or (after is not None and frame.applied < after.n):
-            self._exchange.conversation.check()
+            conversation.check()
             await self._exchange.changed.wait()
         return frame
 
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
         """Yield the pieces of a track of sound in order; over 5 s that nobody took, the oldest go."""
-        conversation = await _begun(self._exchange)
+        conversation = self._exchange.conversation
+        await self._exchange.until(lambda: conversation.known)
         if conversation.is_done():
             return
         name = conversation.welcome.track(track, "audio", "out").name
@@ -192,12 +195,6 @@ class Session(Known):
     async def aclose(self) -> None:
         """Leave: the session ends. Does nothing the second time."""
         await self.connection.aclose()
-
-
-async def _begun(exchange: Exchange) -> Conversation:
-    while not exchange.conversation.ready:
-        await exchange.changed.wait()
-    return exchange.conversation
 
 
 def _decode(frame: Frame) -> object:

@@ -61,6 +61,10 @@ class Welcome:
         grace_s = self.limits.get("resume_grace_s")
         return float(grace_s) if self.resume is not None and isinstance(grace_s, int | float) else None
 
+    def watched_by(self, role: Role) -> str | None:
+        """The session of somebody else that a client sees while it waits for this role."""
+        return self.session if self.role != role else None
+
     def track(self, name: str | None, kind: str, direction: str) -> Track:
         """Find a track by name, or the first of its kind. Raises `ValueError` that lists those there are."""
         found = [track for track in self.tracks if (track.kind, track.direction) == (kind, direction)]

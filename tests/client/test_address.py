@@ -18,6 +18,7 @@ from reactor_runtime.errors import UsageError
         ("https://host/models/a/", "wss://host/models/a/ws?role=controller", ""),
         ("https://host/?token=a%26b&role=viewer#x", "wss://host/ws?role=viewer", "a&b"),
         ("http://h?role=viewer&session=s-1", "ws://h/ws?role=viewer&session=s-1", ""),
+        ("http://h?watch=1", "ws://h/ws?role=controller&watch=1", ""),
         ("http://[::1]:8080", "ws://[::1]:8080/ws?role=controller", ""),
     ],
 )
@@ -29,6 +30,7 @@ def test_any_address_of_a_server_leads_to_its_socket(url: str, socket: str, toke
 def test_what_is_given_wins_over_the_address() -> None:
     address = Address.parse("http://h?token=a&role=viewer&session=s", token="b", role="controller", session="")
     assert (address.role, address.token) == ("controller", "b")
+    assert Address.parse("http://h?session=a", session="b", watch=True).socket().endswith("&session=b&watch=1")
     assert address.socket(resume="s e") == "ws://h/ws?role=controller&resume=s+e"
 
 

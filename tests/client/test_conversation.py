@@ -13,7 +13,7 @@ from reactor_runtime.client.conversation import Conversation
 from reactor_runtime.client.errors import ConnectionLost, EventError, SessionEnded
 from reactor_runtime.client.message import Message, Reply
 from reactor_runtime.client.questions import Answer
-from reactor_runtime.client.status import Phase
+from reactor_runtime.client.status import Phase, Status
 
 
 def conversation(role: Role = "controller") -> Conversation:
@@ -66,6 +66,21 @@ def test_a_controller_goes_from_the_line_to_its_turn_and_its_end() -> None:
     ]
     assert isinstance(controller.over, SessionEnded)
     assert (controller.over.reason, str(controller.status)) == ("turn_over", "ended: your turn is over")
+
+
+def test_a_controller_that_watches_from_the_line_waits_for_its_own_session() -> None:
+    controller = conversation()
+    hear(controller, "reactor.queue", position=1, length=1)
+    welcome(controller, "s-1", role="viewer")
+    assert (controller.known, controller.ready) == (True, False)
+    hear(controller, "reactor.session", phase="away", seconds=3.0)
+    hear(controller, "reactor.session", phase="resumed", session="s-1")
+    hear(controller, "reactor.queue", position=1, length=2)
+    assert controller.status == Status(Phase.WAITING, "s-1", position=1, length=2)
+    welcome(controller, "s-2")
+    hear(controller, "reactor.session", phase="started", session="s-2")
+    assert controller.ready
+    assert controller.status == Status(Phase.CONNECTED, "s-2")
 
 
 def test_a_viewer_goes_on_from_session_to_session() -> None:
