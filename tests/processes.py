@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.timeouts import TIMEOUT_S
@@ -37,6 +40,19 @@ def gone(pid: int) -> None:
     while alive(pid):
         assert time.monotonic() < deadline, f"process {pid} is still there"
         time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def ended_after(server: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a server at the end of the block, if it is there still, and see its engines end with it."""
+    try:
+        yield
+    finally:
+        engines = children(server.pid)
+        server.kill()
+        server.wait(TIMEOUT_S)
+        for engine in engines:
+            gone(engine)
 
 
 def descriptors(pid: int) -> int:

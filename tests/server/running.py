@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_cli.scaffold import find, write
-from tests.processes import alive, children, gone
+from tests.processes import alive, children, ended_after
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,31 +132,29 @@ class RunningServer:
         assert not [engine for engine in engines if alive(engine)], "an engine is left"
 
 
+def environment() -> dict[str, str]:
+    """This process's, with this tree and every warning an error."""
+    inherited = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
+    inherited.pop("PYTHONUNBUFFERED", None)  # what it would hide is for us to get right
+    return inherited
+
+
 @contextlib.contextmanager
 def started(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards."""
     output = project / "output.log"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
-    environment.pop("PYTHONUNBUFFERED", None)  # what it would hide is for us to get right
     with output.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=environment(),
             cwd=cwd,
             start_new_session=True,
         )
-    engines: list[int] = []
-    try:
+    with ended_after(process):
         yield RunningServer(process, output)
-    finally:
-        engines = children(process.pid)
-        process.kill()
-        process.wait(TIMEOUT_S)
-        for engine in engines:
-            gone(engine)
 
 
 @contextlib.contextmanager

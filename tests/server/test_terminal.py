@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, children, gone
+from tests.processes import alive, ended_after, gone
 from tests.server.client import client, controlling
-from tests.server.running import ROOT, listening, serving, started, write_project
+from tests.server.running import environment, listening, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -62,9 +62,6 @@ class MyModel(ReactorPipeline):
 """
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
-
-
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
@@ -81,15 +78,9 @@ def run(
     arguments: list[str], *, stdout: int | None = None, stderr: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server with output of the test's choice; whatever happens, nothing of it is left afterwards."""
-    process = subprocess.Popen(arguments, env=ENVIRONMENT, stdout=stdout, stderr=stderr, start_new_session=True)
-    try:
+    process = subprocess.Popen(arguments, env=environment(), stdout=stdout, stderr=stderr, start_new_session=True)
+    with ended_after(process):
         yield process
-    finally:
-        engines = children(process.pid)
-        process.kill()
-        process.wait(TIMEOUT_S)
-        for engine in engines:
-            gone(engine)
 
 
 def until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
