@@ -8,6 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.server.house import House
+from tests.server.running import RunningServer, serving, write_project
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of the test module's `MODEL`, for all its tests that bring none of their own."""
+    with serving(write_project(tmp_path_factory.mktemp("model"), request.module.MODEL)) as server:
+        yield server
 
 
 @pytest.fixture

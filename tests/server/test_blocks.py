@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.processes import threads
 from tests.server.client import client, controlling
-from tests.server.running import RunningServer, serving, started, write_project
+from tests.server.running import RunningServer, started, write_project
 
 MODEL = """
 @model("painter")
@@ -69,12 +68,6 @@ class MyModel(VideoModel):
             self.level = 100
             print(f"over {self.sessions}", flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL)) as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)

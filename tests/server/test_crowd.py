@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-
-import pytest
 
 from reactor_runtime.server.connection import Connection
 from tests.processes import descriptors
@@ -49,12 +46,6 @@ class MyModel(ReactorPipeline):
         while True:
             yield Idle
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("crowd"), MODEL)) as server:
-        yield server
 
 
 async def _come_and_go(url: str, number: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.server.client import client, controlling
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer
 
 MODEL = """
 class Progress(ModelMessage):
@@ -51,12 +50,6 @@ class MyModel(ReactorPipeline):
     def cut(self):
         self.output_buffer.flush()
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL)) as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,12 +84,6 @@ class MyModel(ReactorPipeline):
         started = subprocess.Popen(["sleep", "600"], close_fds=False)
         print(f"children {forked} {started.pid}", flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("model"), MODEL)) as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)

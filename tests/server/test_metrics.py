@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from tests.docs.snippets import one
 from tests.server.bare import bare
 from tests.server.client import client, controlling
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -45,12 +44,6 @@ MODEL = """
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 Samples = dict[tuple[str, str], float]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("metrics"), MODEL)) as server:
-        yield server
 
 
 def samples(server: RunningServer) -> Samples:

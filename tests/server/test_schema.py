@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import reactor
 from tests.openapi import Document, flaws, strict, validator
 from tests.server.client import Client, client
-from tests.server.running import RunningServer, listening, serving, write_project
+from tests.server.running import RunningServer, listening, write_project
 
 MODEL = """
 class Progress(ModelMessage):
@@ -60,12 +60,6 @@ SLOW = """
 while not os.path.exists(os.environ["GO"]):
     time.sleep(0.01)
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("schema"), MODEL)) as server:
-        yield server
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ import array
 import io
 import time
 import wave
-from collections.abc import Iterator
 
 import pytest
 
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from tests.server.client import Sound, controlling
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer
 
 RATES = (8_000, 44_100, 48_000, 96_000)
 
@@ -60,12 +59,6 @@ class MyModel(ReactorPipeline):
             elif not heard:
                 yield Idle
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("sound"), MODEL)) as server:
-        yield server
 
 
 def recorded(rate: int, channels: int, samples: int, *, width: int = 2) -> bytes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
 
 from tests.server.client import Client, Frame, Sound, client, controlling
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer
 
 K = TypeVar("K", Frame, Sound)
 
@@ -75,12 +74,6 @@ class MyModel(ReactorPipeline):
 """
 
 SIZES = {"left": (48, 32), "right": (40, 24)}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(write_project(tmp_path_factory.mktemp("tracks"), MODEL)) as server:
-        yield server
 
 
 async def collect(visitor: Client, count: int) -> list[Frame | Sound]:
