@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.client import connect
+from reactor_runtime.client import EventError, Phase, connect
 from tests.processes import children, gone
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
+from tests.server.visitor import level, visiting
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -77,10 +78,10 @@ async def pid_of(controller: Client) -> int:
 
 async def test_two_controllers_have_a_model_each(server: RunningServer) -> None:
     async with controlling(server.url) as first, controlling(server.url) as second:
-        for controller, level in ((first, 50), (second, 200)):
-            await controller.ask("set_level", {"level": level})
-        for controller, level in ((first, 50), (second, 200)):
-            assert abs((await controller.frame(applied=1)).level - level) < 3
+        for controller, wanted in ((first, 50), (second, 200)):
+            await controller.ask("set_level", {"level": wanted})
+        for controller, wanted in ((first, 50), (second, 200)):
+            assert abs((await controller.frame(applied=1)).level - wanted) < 3
         assert {await pid_of(first), await pid_of(second)} == set(children(server.process.pid))
         async with client(server.url) as third:
             await third.message("reactor.queue", position=1)
@@ -94,8 +95,6 @@ async def test_a_viewer_watches_the_session_it_names_and_then_the_other(server: 
         session = (await second.message("reactor.welcome"))["data"]["session"]
         await second.ask("set_level", {"level": 200})
         await second.frame(applied=1)
-        async with connect(f"{server.url}?session={session}", role="viewer") as watching:
-            assert watching.id == session
         async with client(server.url, role="viewer", session=session) as viewer:
             assert abs((await viewer.frame(applied=1)).level - 200) < 3
             status, _ = await asyncio.to_thread(server.get, f"/snapshot/main_video.jpg?session={session}x")
@@ -105,6 +104,40 @@ async def test_a_viewer_watches_the_session_it_names_and_then_the_other(server: 
             welcome = await viewer.message("reactor.welcome", role="viewer")
             assert welcome["data"]["state"] == {"level": 50}
             assert abs((await viewer.frame(applied=1)).level - 50) < 3
+
+
+async def test_our_viewer_sees_the_session_it_names_and_after_it_the_other(server: RunningServer) -> None:
+    async with asyncio.timeout(TIMEOUT_S), visiting(server.url) as first, visiting(server.url) as second:
+        dark, bright = await first.send("set_level", level=50), await second.send("set_level", level=200)
+        async with connect(server.url, role="viewer", session=second.id) as viewer:
+            assert viewer.id == second.id
+            assert level(await viewer.frame(after=bright)) == pytest.approx(200, abs=3)
+            await second.aclose()
+            async for status in viewer.statuses():
+                if status.session == first.id:
+                    break
+            assert level(await viewer.frame(after=dark)) == pytest.approx(50, abs=3)
+            assert viewer.state == {"level": 50}
+
+
+async def test_who_waits_in_line_may_watch_and_then_has_a_session_of_its_own(server: RunningServer) -> None:
+    async with (
+        visiting(server.url) as first,
+        visiting(server.url),
+        connect(server.url, watch=True, wait=False) as third,
+    ):
+        reply = await first.send("set_level", level=250)
+        assert level(await third.frame(after=reply)) == pytest.approx(250, abs=3)
+        assert (third.status.phase, third.status.position, third.id) == (Phase.WAITING, 1, first.id)
+        with pytest.raises(EventError, match="wait for your turn"):
+            await third.send("set_level", level=0)
+        watched = first.id
+        await first.aclose()
+        await third.ready()
+        assert third.id != watched
+        assert (third.role, third.state) == ("controller", {"level": 0})
+        assert level(await third.frame()) == pytest.approx(0, abs=3)
+        assert (await third.send("set_level", level=30)).n == 1
 
 
 async def test_a_file_belongs_to_the_session_whose_key_it_came_with(server: RunningServer) -> None:
