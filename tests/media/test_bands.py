@@ -31,7 +31,7 @@ def test_all_bands_but_the_last_are_whole_blocks_of_one_height(height: int, widt
     assert all(rows == others[0] and rows % BLOCK == 0 and last <= rows for rows in others)
 
 
-@pytest.mark.parametrize(("height", "width", "count"), [(480, 640, 1), (720, 1280, 2), (1080, 1920, 4), (1, 4096, 1)])
+@pytest.mark.parametrize(("height", "width", "count"), [(480, 640, 1), (720, 1280, 4), (1080, 1920, 6), (1, 4096, 1)])
 def test_the_larger_a_picture_the_more_bands(height: int, width: int, count: int) -> None:
     assert len(bands(height, width)) == count
 
