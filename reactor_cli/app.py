@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -17,8 +16,6 @@ from reactor_cli import console, misuse
 from reactor_cli.commands import check, connect, init, run, schema
 from reactor_cli.errors import bug, render
 from reactor_runtime.errors import ReactorError
-
-logger = logging.getLogger(__name__)
 
 EPILOG = """
 \b
@@ -79,8 +76,11 @@ def root(
 
 def _failed(error: ReactorError, settings: console.Settings) -> int:
     if settings.json_logs:
+        import logging
+
         facts = {"exit_code": error.exit_code, "hint": error.hint, "where": error.where, "details": error.details}
-        logger.error("%s", error.message, extra={name: value for name, value in facts.items() if value})
+        extra = {name: value for name, value in facts.items() if value}
+        logging.getLogger(__name__).error("%s", error.message, extra=extra)
         return error.exit_code
     text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
     console.err(text)

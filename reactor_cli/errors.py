@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import traceback
-import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -62,6 +61,8 @@ def _underline(where: Location, paint: Paint) -> str:
 
 
 def _cells(character: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -16,7 +16,6 @@ ReactorError
 from __future__ import annotations
 
 import linecache
-import logging
 import signal
 import traceback
 from collections.abc import Sequence
@@ -24,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
-
-logger = logging.getLogger(__name__)
 
 INVALID = "invalid_event"
 _OURS = Path(__file__).parent
@@ -175,7 +172,9 @@ def from_author(error: BaseException) -> BaseException:
     while head is not None and is_ours(head.tb_frame.f_code.co_filename):
         head = head.tb_next
     if head is None:
-        logger.debug("the traceback of %s", type(error).__name__, exc_info=error)
+        import logging  # which takes longer than all else a command needs to print its help
+
+        logging.getLogger(__name__).debug("the traceback of %s", type(error).__name__, exc_info=error)
     return error.with_traceback(head)
 
 

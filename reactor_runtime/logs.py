@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
-LEVELS = ("debug", "info", "warning", "error")
-FORMATS = ("text", "json")
+from reactor_runtime.verbosity import FORMATS, LEVELS
 
 _CHATTY = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio")
 _SHORT = {"WARNING": "warn", "CRITICAL": "fatal"}

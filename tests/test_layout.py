@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = frozenset({"errors", "config", "clock", "logs", "prints", "version", "yamlfile", "streams"})
+SHARED = frozenset({"errors", "config", "clock", "logs", "prints", "version", "yamlfile", "streams", "verbosity"})
 DOOR = ("reactor_runtime", "reactor_runtime.interface")  # two files, one noun: each gives the names of the other
 ARROWS = {
     "cli": {"server", "testing", "client", "schema", "manifest", "door"},

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.guest import with_guests
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
-from reactor_cli.outline import lines
 from reactor_runtime.errors import ReactorError
 
 EPILOG = """
@@ -40,6 +37,8 @@ def check(
 
     Manifest, config, class, tracks, events and state, with the messages of `reactor run`.
     """
+    from reactor_cli.guest import with_guests
+
     context.ensure_object(console.Settings).verbose = verbose
     project = project_directory(directory, path)
     try:
@@ -74,10 +73,14 @@ def _fault(error: ReactorError) -> dict[str, Any]:
 
 
 def _print_json(value: dict[str, Any]) -> None:
+    import json
+
     console.out(json.dumps(value, indent=2))
 
 
 def _print_lines(outline: dict[str, Any]) -> None:
+    from reactor_cli.outline import lines
+
     console.out(f"{console.paint(outline['name'], 'bold')}  {outline['class']}")
     for line in lines(outline):
         console.out(line)

@@ -20,7 +20,7 @@ from reactor_cli.options import (
     project_directory,
     whole_number,
 )
-from reactor_runtime.logs import FORMATS, LEVELS
+from reactor_runtime.verbosity import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.guest import with_guests
 from reactor_cli.options import Directory, PathOption, Verbose, one_of, project_directory
 from reactor_runtime.errors import UsageError
 
@@ -49,6 +48,8 @@ def schema(
     if check is not None and out is not None:
         raise UsageError("--check writes nothing, and --out writes", hint="leave one of them out")
     project = project_directory(directory, path)
+    from reactor_cli.guest import with_guests
+
     text = str(with_guests(lambda: {"text": _written(project, format)})["text"])
     if check is not None:
         return _compare(check, text, format)
