@@ -174,7 +174,7 @@ def _send_to(clients: int) -> None:
                     _accept(listening, selector, unsent)
                 elif events & selectors.EVENT_WRITE:
                     _send(sock, unsent, selector)
-                elif not sock.recv(65536):
+                elif not _is_there(sock):
                     selector.unregister(sock)
                     del unsent[sock]
         frame = memoryview(_frame(seq))
@@ -182,6 +182,14 @@ def _send_to(clients: int) -> None:
             if not left:
                 unsent[sock] = frame
                 _send(sock, unsent, selector)
+
+
+def _is_there(sock: socket.socket) -> bool:
+    """Read what a client says; False once it has gone."""
+    try:
+        return bool(sock.recv(65536))
+    except ConnectionError:
+        return False
 
 
 def _accept(

@@ -22,6 +22,7 @@ from benchmarks.serving import cpu_of
 PING_S = 0.05
 STARTUP_S = 20.0
 SETTLE_S = 2.0
+STAY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,8 @@ class _Watching:
             report.ats.append([seen.at for seen in client.seen])
             report.delays_s.append([seen.delay_s for seen in client.seen])
             report.closed += client.closed
+        if self._guests:
+            self._reading.until(self._guests[-1].began + STAY_S)
         for guest in self._guests:
             self._see_off(guest)
         return report
@@ -161,7 +164,7 @@ class _Watching:
             guest = join(self._port, self._part.role, acknowledges=self._part.acknowledges)
             self._guests.append(guest)
             self._reading.add(guest)
-            while now - self._guests[0].began > 1.0:
+            while now - self._guests[0].began > STAY_S:
                 self._see_off(self._guests.pop(0))
 
     def _ping(self, client: Lean) -> None:
