@@ -40,6 +40,7 @@ def main(words: list[str]) -> None:
             session.publish("camera", picture)
             if frame := session.latest():
                 Path("out.jpg").write_bytes(frame.jpeg)
+        Path("out.jpg").write_bytes(session.frame().jpeg)  # a pipe may end before the first has come back
 
 
 def piped(pipe: int) -> Iterator[bytes]:
