@@ -82,7 +82,7 @@ class Connection:
 
     def takes(self, frame: EncodedFrame) -> bool:
         """Tell whether a client may be sent a frame, which may have been made before it came, for others."""
-        return not self._keeps_first_size or RUNGS[frame.rung].scale == 1
+        return frame.in_full_size or not self._keeps_first_size
 
     def tell(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.server.ladder import RUNGS
 from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 
 
@@ -13,7 +17,7 @@ from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 class EncodedFrame:
     """A JPEG with its header, ready for the socket; `worse` has the same picture on other rungs of the ladder.
 
-    `rung` is that of `data`, the best there is.
+    `rung` is that of `data`, the best there is. Where that is a smaller picture, `pixels` has it in full size.
     """
 
     track: str
@@ -22,6 +26,12 @@ class EncodedFrame:
     interval_s: float
     rung: int = 0
     worse: Mapping[int, bytes] = field(default_factory=dict)
+    pixels: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def in_full_size(self) -> bool:
+        """Tell whether the best file has the size that the model made it in."""
+        return RUNGS[self.rung].scale == 1
 
     @property
     def by_rung(self) -> dict[int, bytes]:

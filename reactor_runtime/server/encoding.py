@@ -24,14 +24,18 @@ from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.encoded import Encoded, EncodedFrame, EncodedSound, Work
 from reactor_runtime.server.encoder import Ahead
 from reactor_runtime.server.ladder import RUNGS, TOP
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 
 
 class Job(NamedTuple):
-    """What one thread encodes of a moment: pictures, each on one rung or several, and sounds."""
+    """What one thread encodes of a moment: pictures, each on one rung or several, and sounds.
+
+    The job that has the `best` rung of each picture keeps the pixels of those that nobody sees in full size.
+    """
 
     pictures: Sequence[tuple[Picture, Sequence[int]]]
     sounds: Sequence[Sound]
+    best: bool = False
 
     @property
     def is_top(self) -> bool:
@@ -52,7 +56,7 @@ def jobs_of(moment: Moment, rungs_of: Callable[[str], Sequence[int]]) -> list[Jo
         smaller = [rung for rung in rest if RUNGS[rung].scale < 1]
         if smaller:
             others.setdefault(len(RUNGS), []).append((picture, smaller))
-    return [Job(best, moment.sounds), *(Job(pictures, ()) for pictures in others.values())]
+    return [Job(best, moment.sounds, best=True), *(Job(pictures, ()) for pictures in others.values())]
 
 
 def encode(
@@ -70,12 +74,15 @@ def encode(
         pts_us = max(0, round((at - started_at) * 1e6))
         return MediaHeader(part.track, part.seq, pts_us, moment.wall_us, moment.applied, flag)
 
-    frames = tuple(
-        _encode_picture(
-            _pixels(picture, ring), rungs, header(picture, moment.due), moment.interval_s, early.get(picture.track)
-        )
-        for picture, rungs in job.pictures
-    )
+    def frame(picture: Picture, rungs: Sequence[int]) -> EncodedFrame:
+        pixels = ring.picture(picture.offset, picture.height, picture.width)
+        known = early.get(picture.track)
+        frame = _encode_picture(pixels, rungs, header(picture, moment.due), moment.interval_s, known)
+        if frame.in_full_size or not job.best:
+            return frame
+        return replace(frame, pixels=pixels.copy())  # the ring has its memory back when the frame is shown
+
+    frames = tuple(frame(picture, rungs) for picture, rungs in job.pictures)
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
     if early and ahead is not None:  # what was left to do is nothing next to that
         return Encoded(frames, sounds, tuple(band.work for band in ahead))
@@ -103,6 +110,15 @@ def frames_of(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
         yield reduce(_together, frames)
 
 
+def enlarged(frame: EncodedFrame) -> EncodedFrame:
+    """Give a frame whose pixels were kept in full size too."""
+    assert frame.pixels is not None, "a frame that nobody saw in full size keeps its pixels"
+    header, _ = detach(frame.data)
+    assert header is not None, "every frame of ours carries its header"
+    data = attach(header, jpeg.encode(frame.pixels, quality=RUNGS[TOP].quality))
+    return replace(frame, data=data, rung=TOP, worse=frame.by_rung, pixels=None)
+
+
 def _together(one: EncodedFrame, other: EncodedFrame) -> EncodedFrame:
     best, worse = sorted((one, other), key=lambda frame: frame.rung)
     return replace(best, worse={**best.worse, **worse.by_rung})
@@ -123,10 +139,6 @@ def _encode_picture(
         files[rung] = attach(header, jpeg.encode(pixels, quality=RUNGS[rung].quality) if known is None else known)
     best = rungs[0]
     return EncodedFrame(header.track, header.seq, files.pop(best), interval_s, best, files)
-
-
-def _pixels(picture: Picture, ring: RingReader) -> NDArray[np.uint8]:
-    return ring.picture(picture.offset, picture.height, picture.width)
 
 
 def _encode_sound(sound: Sound, ring: RingReader, header: MediaHeader) -> EncodedSound:

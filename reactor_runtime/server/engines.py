@@ -18,6 +18,7 @@ from reactor_runtime.server.hall import Hall
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
+from reactor_runtime.server.screen import Screen
 from reactor_runtime.server.supervisor import EnginePhase, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class Engines:
             step_timeout_s=self._step_timeout_s,
             ids=ids,
         )
-        audience = Audience(Fanout(rules.clock, _soon))
+        audience = Audience(Fanout(rules.clock, _soon), Screen(self._encoder))
         playout = Playout(rules.clock, self._encoder, audience, supervisor.send, rules.figures)
         hall = self._lobby.open_hall(supervisor, audience, playout)
         return _Engine(supervisor, playout, hall, relay)

@@ -32,7 +32,8 @@ def watch_routes(house: House) -> list[BaseRoute]:
         missing = _missing(house.lobby, track, session)
         if missing is not None:
             return missing
-        frame = (house.lobby.halls.showing(session) or house.lobby.halls.first).audience.on_screen(track)
+        hall = house.lobby.halls.showing(session) or house.lobby.halls.first
+        frame = await hall.audience.on_screen(track)
         if frame is None:
             return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
         return Response(frame.data, media_type="image/jpeg", headers=HEADERS)

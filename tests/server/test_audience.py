@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from reactor_runtime.media import jpeg
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection, Role
 from reactor_runtime.server.encoded import EncodedFrame
+from reactor_runtime.server.screen import Screen
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, HandEncoder, settle
 from tests.server.gallery import Gallery
 from tests.server.house import drain, told
 
@@ -40,15 +43,15 @@ async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
     assert await seen(connection) == [("left", 3, False)]
 
 
-def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
+async def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
     audience = Audience()
-    assert audience.on_screen("left") is None
+    assert await audience.on_screen("left") is None
     audience.show(frame(1))
     audience.show(frame(2))
-    assert audience.on_screen("left") == frame(2).as_held()
-    assert audience.on_screen("right") is None
+    assert await audience.on_screen("left") == frame(2).as_held()
+    assert await audience.on_screen("right") is None
     audience.clear_screen()
-    assert audience.on_screen("left") is None
+    assert await audience.on_screen("left") is None
 
 
 async def test_who_has_left_sees_and_hears_nothing() -> None:
@@ -143,20 +146,98 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
     assert await told(connection) == []
 
 
-@pytest.mark.parametrize(("rung", "seen_by_recorder"), [(0, [1]), (2, [1]), (3, [])])
-async def test_a_recorder_is_never_sent_a_smaller_picture_and_a_browser_at_once(
-    rung: int, seen_by_recorder: list[int]
-) -> None:
+def small(seq: int) -> EncodedFrame:
+    """Make a frame that everybody sees in a quarter of its size."""
+    return replace(frame(seq), rung=6, pixels=np.full((32, 48, 3), 50 + seq, np.uint8))
+
+
+def recorder(audience: Audience) -> Connection:
+    only = View(tracks=("left",))
+    connection = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, keeps_first_size=True)
+    audience.join(connection)
+    return connection
+
+
+@pytest.mark.parametrize("rung", [0, 2])
+async def test_a_recorder_is_sent_what_there_is_in_full_size_as_it_is(rung: int) -> None:
     audience = Audience()
     audience.show(replace(frame(1), rung=rung))
-    only = View(tracks=("left",))
-    recorder = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, keeps_first_size=True)
-    browser = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=only)
-    for connection, expected in ((recorder, seen_by_recorder), (browser, [1])):
-        audience.join(connection)
-        assert [seq for _, seq, _ in await seen(connection)] == expected
-        audience.show(replace(frame(1), rung=rung))
-        assert [seq for _, seq, _ in await seen(connection)] == expected
+    connection = recorder(audience)
+    assert await seen(connection) == [("left", 1, True)]
+    audience.show(replace(frame(2), rung=rung))
+    assert await seen(connection) == [("left", 2, False)]
+
+
+async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once_as_it_is() -> None:
+    encoder = HandEncoder()
+    audience = Audience(screen=Screen(encoder))
+    audience.show(small(1))
+    browser = Connection(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("left",)))
+    audience.join(browser)
+    assert await seen(browser) == [("left", 1, True)]
+    first, second = recorder(audience), recorder(audience)
+    assert await seen(first) == []
+    assert len(encoder.jobs) == 1, "once for all"
+    encoder.run_all()
+    for connection in (first, second, recorder(audience)):
+        await settle()
+        file = connection.outbox.take()[0]
+        assert isinstance(file, bytes)
+        header, picture = detach(file)
+        assert header is not None
+        assert (header.seq, header.flags) == (1, FrameFlag.HELD)
+        assert jpeg.decode(picture).shape == (32, 48, 3)
+    assert await seen(browser) == []
+    assert encoder.jobs == {}
+
+
+async def test_a_recorder_gets_the_last_small_frame_that_was_on_its_way_when_it_came() -> None:
+    encoder = HandEncoder()
+    audience = Audience(screen=Screen(encoder))
+    audience.show(small(1))
+    connection = recorder(audience)
+    audience.show(small(2))
+    encoder.run_all()
+    assert await seen(connection) == [("left", 2, True)]
+
+
+@pytest.mark.parametrize("what", ["clear", "leave", "newer"])
+async def test_a_frame_in_full_size_that_is_out_of_date_goes_to_nobody(what: str) -> None:
+    encoder = HandEncoder()
+    audience = Audience(screen=Screen(encoder))
+    audience.show(small(1))
+    connection = recorder(audience)
+    match what:
+        case "clear":
+            audience.clear_screen()
+        case "leave":
+            audience.leave(connection)
+        case "newer":
+            audience.show(frame(2))
+    encoder.run_all()
+    assert await seen(connection) == ([("left", 2, False)] if what == "newer" else [])
+
+
+async def test_the_picture_on_screen_is_given_in_full_size() -> None:
+    audience = Audience()
+    audience.show(small(1))
+    whole = await audience.on_screen("left")
+    assert whole is not None
+    assert jpeg.decode(detach(whole.data)[1]).shape == (32, 48, 3)
+    assert sorted(whole.by_rung) == [0, 6]
+
+
+async def test_a_picture_that_cannot_be_enlarged_is_given_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    encoder = HandEncoder()
+    audience = Audience(screen=Screen(encoder))
+    audience.show(replace(small(1), pixels=np.zeros((0, 0, 3), np.uint8)))
+    connection = recorder(audience)
+    encoder.run_all()
+    assert await seen(connection) == []
+    given = await audience.on_screen("left")
+    assert given is not None
+    assert given.rung == 6
+    assert "could not be encoded in full size" in caplog.text
 
 
 async def test_the_rungs_in_use_are_those_of_who_watches() -> None:

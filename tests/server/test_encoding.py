@@ -13,8 +13,9 @@ from reactor_runtime.seam.messages import Moment, Picture
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.server.encoded import Work
 from reactor_runtime.server.encoder import Band
-from reactor_runtime.server.encoding import encode, frames_of, jobs_of
+from reactor_runtime.server.encoding import encode, enlarged, frames_of, jobs_of
 from reactor_runtime.server.ladder import RUNGS
+from reactor_runtime.wire.media_header import detach
 from tests.fakes import written
 
 LEFT, RIGHT = Picture("left", 3, -1, 8, 8), Picture("right", 4, -1, 8, 8)
@@ -39,6 +40,23 @@ def test_a_rung_is_a_quality_and_a_scale() -> None:
     assert [jpeg.read_header(file).width for file in files] == [800, 800, 800, 400, 400, 400, 200]
     lengths = [len(file) for file in files]
     assert lengths == sorted(set(lengths), reverse=True)
+
+
+@pytest.mark.parametrize(("rungs", "kept"), [([3, 6], True), ([6], True), ([2, 6], False), ([0], False)])
+def test_pixels_are_kept_where_nobody_sees_them_in_full_size(rungs: list[int], kept: bool) -> None:
+    memory = create_memory()
+    writer = RingWriter(memory)
+    pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
+    (offset,) = written(writer, 0, [pixels])
+    whole = moment(Picture("video", 0, offset, 400, 800))
+    (frame,) = frames_of([encode(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, lambda _: rungs)])
+    writer.copy(offset, np.zeros_like(pixels))  # the engine's next frame
+    assert (frame.pixels is not None) == kept
+    if kept:
+        large = enlarged(frame)
+        assert sorted(large.by_rung) == [0, *rungs]
+        assert detach(large.data)[0] == detach(frame.data)[0]
+        assert np.array_equal(jpeg.decode(large.data), jpeg.decode(jpeg.encode(pixels)))
 
 
 def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None:
