@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -83,11 +84,14 @@ def _copy(target: NDArray[np.uint8], array: NDArray[np.generic]) -> None:
 
 
 class RingReader:
-    """Look at arrays the other process placed, without a copy; valid until their credit is given back."""
+    """Look at arrays the other process placed, without a copy; valid until their credit is given back. Any thread."""
 
     def __init__(self, fd: int, life: int = 0) -> None:
         self.life = life
         self._fd = fd
+        self._lock = (
+            threading.Lock()
+        )  # or a thread could map, and keep, what was closed, or the next file of that number
         self._memory = np.empty(0, np.uint8)
 
     def picture(self, offset: int, height: int, width: int) -> NDArray[np.uint8]:
@@ -102,13 +106,19 @@ class RingReader:
 
     def close(self) -> None:
         """Let go of the memory, as soon as no array is looked at; whoever looks for one from here on gets OSError."""
-        self._fd = -1
-        self._memory = np.empty(0, np.uint8)
+        with self._lock:
+            self._fd = -1
+            self._memory = np.empty(0, np.uint8)
 
     def _view(self, offset: int, size: int) -> NDArray[np.uint8]:
         memory = self._memory
         if offset + size > memory.size:
-            length = os.fstat(self._fd).st_size
-            # looked at as a local: another thread may at the same time keep what it mapped when there was less
-            memory = self._memory = np.frombuffer(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ), np.uint8)
+            memory = self._map(offset + size)
         return memory[offset : offset + size]
+
+    def _map(self, size: int) -> NDArray[np.uint8]:
+        with self._lock:
+            if size > self._memory.size:
+                length = os.fstat(self._fd).st_size
+                self._memory = np.frombuffer(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ), np.uint8)
+            return self._memory

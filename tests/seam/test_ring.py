@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reactor_runtime.seam.ring import RingReader, RingWriter, create_memory
 from tests.fakes import written
 from tests.processes import descriptors
+from tests.timeouts import TIMEOUT_S
 
 
 @pytest.fixture
@@ -70,6 +73,28 @@ def test_a_reader_sees_what_lies_beyond_the_memory_it_began_with(memory: int) ->
     (large,) = written(writer, 2, [picture(2, 720, 1280)])
     assert (reader.picture(large, 720, 1280) == 2).all()
     assert (seen == 1).all()
+
+
+def test_a_reader_that_is_closed_while_a_thread_maps_the_memory_keeps_none_of_it(memory: int) -> None:
+    (offset,) = written(RingWriter(memory), 1, [picture(5)])
+    before = descriptors(os.getpid())
+    reader = RingReader(memory)
+    closing = threading.Thread(target=reader.close)
+
+    def close_in_the_middle(_frame: object, event: str, called: object) -> None:
+        if event == "c_return" and called is np.frombuffer:
+            closing.start()
+            closing.join(0.1)  # it has to wait for us: no end comes
+
+    def look() -> None:
+        sys.setprofile(close_in_the_middle)
+        reader.picture(offset, 8, 10)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    looking.join(TIMEOUT_S)
+    closing.join(TIMEOUT_S)
+    assert descriptors(os.getpid()) == before
 
 
 def test_releasing_what_is_unknown_changes_nothing(memory: int) -> None:
