@@ -47,6 +47,15 @@ StepTimeout: TypeAlias = Annotated[
         help="Start the model again when one step takes longer; 0: only warn.",
     ),
 ]
+LoadTimeout: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        parser=duration,
+        metavar="TIME",
+        show_default="none",
+        help="How long loading the model may take, such as 10m.",
+    ),
+]
 DrainTimeout: TypeAlias = Annotated[
     int,
     typer.Option(

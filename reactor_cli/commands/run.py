@@ -77,6 +77,7 @@ def run(
     sessions: gpus.Sessions = None,
     gpu_list: gpus.Gpus = "",
     step_timeout: turns.StepTimeout = 0,
+    load_timeout: turns.LoadTimeout = 0.0,
     drain_timeout: turns.DrainTimeout = 0,
     log_level: Annotated[
         str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
@@ -135,6 +136,7 @@ def run(
         sessions=sessions,
         gpus=gpu_names,
         step_timeout_s=step_timeout,
+        load_timeout_s=load_timeout,
         drain_timeout_s=drain_timeout,
         log_level=log_level,
         log_format=log_format,

@@ -27,9 +27,20 @@ class Heart:
             self._turned = False
             self._post(self._turn)
             return Pulse(bool(self._elsewhere), self._elsewhere)
-        main = threading.main_thread().ident
-        return Pulse(not is_in_debugger(main), author_stack(main))
+        return _held()
 
     def _turn(self) -> None:
         self._elsewhere = self._stalled()
         self._turned = True
+
+
+class LoadingHeart:
+    """Answer while there is no loop: the author's code has the process to itself until it is loaded."""
+
+    def pulse(self) -> Pulse:
+        return _held()
+
+
+def _held() -> Pulse:
+    main = threading.main_thread().ident
+    return Pulse(not is_in_debugger(main), author_stack(main))

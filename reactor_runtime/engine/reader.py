@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
-from reactor_runtime.engine.pulse import Heart
+from reactor_runtime.engine.pulse import Heart, LoadingHeart
 from reactor_runtime.engine.uploads import Uploads
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
@@ -28,7 +28,7 @@ class Reader:
         self.contract: Contract | None = None
         self.on_stop: Callable[[str], None] = lambda _: None  # on this thread, whatever the model's does
         self._channel = channel
-        self._heart: Heart | None = None
+        self._heart: Heart | LoadingHeart = LoadingHeart()
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._receive: Callable[[seam.Message | CheckedEvent], None] = _nobody
         self._push: Callable[[str, str, bytes], None] = _nowhere
@@ -66,7 +66,7 @@ class Reader:
                 elif isinstance(message, seam.Upload):
                     self._uploads.take(message)
                 elif isinstance(message, seam.Probe):
-                    self._channel.send(self._give_pulse())
+                    self._channel.send(self._heart.pulse())
                 elif self._post is not None:
                     self._post(functools.partial(self._receive, message))
                     if isinstance(message, seam.StopSession):
@@ -75,10 +75,6 @@ class Reader:
                     return
         finally:
             os._exit(0)  # no loop can be trusted to end by itself: the author's code may hold the main thread
-
-    def _give_pulse(self) -> seam.Pulse:
-        assert self._heart is not None, "there is a loop when the model is loaded, and nobody asks before"
-        return self._heart.pulse()
 
     def _take_event(self, event: seam.ClientEvent) -> None:
         size = len(event.data_json)

@@ -36,12 +36,20 @@ class Engines:
     """Run as many engines as the lobby's rules say; one that is broken for good leaves the others to serve."""
 
     def __init__(
-        self, lobby: Lobby, load: Load, encoder: Encoder, *, step_timeout_s: float, gpus: Sequence[str] = ()
+        self,
+        lobby: Lobby,
+        load: Load,
+        encoder: Encoder,
+        *,
+        step_timeout_s: float,
+        load_timeout_s: float,
+        gpus: Sequence[str] = (),
     ) -> None:
         self._lobby = lobby
         self._load = load
         self._encoder = encoder
         self._step_timeout_s = step_timeout_s
+        self._load_timeout_s = load_timeout_s
         self._gpus = gpus
         self._loading = asyncio.Lock()
         self._engines = [self._open() for _ in range(lobby.rules.engines)]
@@ -101,6 +109,7 @@ class Engines:
                 EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None
             ),
             step_timeout_s=self._step_timeout_s,
+            load_timeout_s=self._load_timeout_s,
             ids=ids,
         )
         audience = Audience(Fanout(rules.clock, _soon), Screen(self._encoder))

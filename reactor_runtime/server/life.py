@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from reactor_runtime import errors
 from reactor_runtime.clock import Clock
-from reactor_runtime.errors import ReactorError, describe_exit
+from reactor_runtime.errors import LoadError, ReactorError, describe_exit
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.link import Link
 from reactor_runtime.seam.process import EngineProcess
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 STOP_S = 0.8
 ABORT_S = 2.0
+LOADING_HINT = "--load-timeout says how long import and load() may take together"
 
 
 class Life:
@@ -37,6 +38,7 @@ class Life:
         start: Callable[..., EngineProcess],
         *,
         step_timeout_s: float,
+        load_timeout_s: float,
         encoder: Encoder,
         ids: Mapping[str, str],
     ) -> None:
@@ -50,8 +52,10 @@ class Life:
         self._encoder = encoder
         encoder.expect(self.number, self._ring)
         self._step_timeout_s = step_timeout_s
-        self._watchdog = Watchdog(clock, lambda: self.send(seam.Probe()), step_timeout_s, ids)
+        self._load_timeout_s = load_timeout_s
+        self._clock = clock
         self._ids = ids
+        self._watchdog = self._watchdog_for(step_timeout_s)
         self._ready = asyncio.Event()
         self._hung = ""
 
@@ -109,15 +113,42 @@ class Life:
         self._receive(message, self._ring)
 
     async def _watch(self) -> None:
+        """End the process when the model takes too long to load, or hangs later."""
+        if self._load_timeout_s:
+            timeout = f"{self._load_timeout_s:g} s"
+            where = await self._hung_loading()
+            if where is not None:
+                self.failure = LoadError(f"the model was not loaded within {timeout}", hint=LOADING_HINT)
+                await self._end_hung(f"hung: the model was not loaded within {timeout}", where)
+                return
         await self._ready.wait()
+        self._watchdog = self._watchdog_for(self._step_timeout_s)
         where = await self._watchdog.hung()
+        what = "one step took longer than" if where else "nothing in it has answered for"
+        await self._end_hung(f"hung: {what} {self._step_timeout_s:.0f} s", where)
+
+    async def _hung_loading(self) -> str | None:
+        """Wait until the model is loaded, or has taken too long; then says where it is, as far as it can be asked."""
+        self._watchdog = self._watchdog_for(self._load_timeout_s)
+        ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.hung())
+        try:
+            await asyncio.wait([ready, hung], return_when=asyncio.FIRST_COMPLETED)
+            return None if ready.done() else hung.result()
+        finally:
+            ready.cancel()
+            hung.cancel()
+            await asyncio.wait([ready, hung])
+
+    def _watchdog_for(self, timeout_s: float) -> Watchdog:
+        return Watchdog(self._clock, lambda: self.send(seam.Probe()), timeout_s, self._ids)
+
+    async def _end_hung(self, how: str, where: str) -> None:
+        self._hung = how
         if where:
-            self._hung = f"hung: one step took longer than {self._step_timeout_s:.0f} s"
-            logger.error("the model's process %s. It is here:\n%s", self._hung, where.rstrip("\n"), extra=self._ids)
+            logger.error("the model's process %s. It is here:\n%s", how, where.rstrip("\n"), extra=self._ids)
             self.process.kill()
             return
-        self._hung = f"hung: nothing in it has answered for {self._step_timeout_s:.0f} s"
-        logger.error("the model's process %s; its threads:", self._hung, extra=self._ids)
+        logger.error("the model's process %s; its threads:", how, extra=self._ids)
         self.process.abort()
         await asyncio.sleep(ABORT_S)
         self.process.kill()

@@ -56,6 +56,7 @@ class ServeOptions:
     sessions: int = 1
     gpus: tuple[str, ...] = ()
     step_timeout_s: float = 0.0
+    load_timeout_s: float = 0.0
     drain_timeout_s: float = 0.0
     log_level: str = "info"
     log_format: str = "text"

@@ -95,7 +95,12 @@ class Service:
             options.trace is not None,
         )
         self._engines = Engines(
-            self._lobby, load, self._encoder, step_timeout_s=options.step_timeout_s, gpus=options.gpus
+            self._lobby,
+            load,
+            self._encoder,
+            step_timeout_s=options.step_timeout_s,
+            load_timeout_s=options.load_timeout_s,
+            gpus=options.gpus,
         )
         self._uploads = Uploads(self._lobby)
 

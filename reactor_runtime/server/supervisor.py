@@ -59,6 +59,7 @@ class Supervisor:
         loading: asyncio.Lock,
         start: Callable[..., EngineProcess],
         step_timeout_s: float = 0.0,
+        load_timeout_s: float = 0.0,
         ids: Mapping[str, str] = NO_IDS,
     ) -> None:
         self.phase = EnginePhase.LOADING
@@ -73,6 +74,7 @@ class Supervisor:
         self._start = start
         self._encoder = encoder
         self._step_timeout_s = step_timeout_s
+        self._load_timeout_s = load_timeout_s
         self._ids = ids
         self._life: Life | None = None
         self._loads = self._waits = False
@@ -129,6 +131,7 @@ class Supervisor:
                 self._clock,
                 self._start,
                 step_timeout_s=self._step_timeout_s,
+                load_timeout_s=self._load_timeout_s,
                 encoder=self._encoder,
                 ids=self._ids,
             )
