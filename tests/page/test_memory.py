@@ -1,0 +1,37 @@
+"""What stays behind when sessions come and go: nothing."""
+
+from __future__ import annotations
+
+from playwright.sync_api import CDPSession, Page, expect
+
+from .bound import WALKER
+from .fake_server import FakeServer
+
+REPAINTED = "() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
+SETTLING = 2  # parts that come with the first sessions, and what the browser makes once
+MEASURED = 8
+FEWEST_OF_A_SESSION = 20  # the legend alone has more nodes
+
+
+def nodes(page: Page, browser: CDPSession) -> int:
+    page.locator("#log-clear").click()
+    page.evaluate(REPAINTED)
+    for _ in range(2):  # what holds what is let go first
+        browser.send("HeapProfiler.collectGarbage")
+    return int(browser.send("Memory.getDOMCounters")["nodes"])
+
+
+def test_sessions_with_bindings_leave_no_elements_behind(page: Page, server: FakeServer) -> None:
+    server.script.events = WALKER
+    page.goto(server.url)
+    browser = page.context.new_cdp_session(page)
+    counts = []
+    for _ in range(SETTLING + MEASURED):
+        expect(page.locator(".legend:not([data-old])")).to_be_attached()
+        page.locator(".legend").evaluate("legend => { legend.dataset.old = ''; }")
+        server.close(1012)
+        page.locator("#retry").dispatch_event("click")  # sooner than by itself, or one session more
+        expect(page.locator(".legend:not([data-old])")).to_be_attached()
+        counts.append(nodes(page, browser))
+    settled = counts[SETTLING:]
+    assert max(settled) - min(settled) < FEWEST_OF_A_SESSION, counts
