@@ -25,6 +25,7 @@ on("session", (welcome) => {
   const { session: id, role, model, schema, state } = welcome;
   status.model = model ?? "Reactor";
   status.turnEnds = null;
+  status.may = role === "controller" ? "The controls are loading" : "";
   tracks.restart();
   log("note", "Connected", { session: id, role });
   withPanels(({ controls, figures, guests, residents, share }) => {
@@ -33,8 +34,10 @@ on("session", (welcome) => {
     figures.restart(tracks.pictures, hasSound);
     residents.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
-    if (session.role) guests.invite(welcome).catch(missing); // else it has ended meanwhile
     share.then((part) => part.begin());
+    if (!session.role) return; // it has ended meanwhile
+    const ready = () => session.id === id && (status.may = "");
+    guests.invite(welcome).catch(missing).then(ready);
   });
 });
 

@@ -48,6 +48,7 @@ export class Status {
   #model = "Reactor";
   #reason = "";
   #endsAt = 0;
+  #may = "";
   now = meanings.connecting();
 
   constructor() {
@@ -85,6 +86,12 @@ export class Status {
     this.#tick();
   }
 
+  /** What stands for the words on what the visitor may do, while that is not yet so. */
+  set may(words) {
+    this.#may = words;
+    this.#tick();
+  }
+
   /** Words over the picture; empty takes them away. */
   set overPicture(words) {
     setText(byId("notice-headline"), words);
@@ -102,7 +109,7 @@ export class Status {
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
     setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
-    setText(byId("may"), (turnS ? " · " : "") + role);
+    setText(byId("may"), (turnS ? " · " : "") + (role && this.#may || role));
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }

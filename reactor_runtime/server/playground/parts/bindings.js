@@ -68,9 +68,9 @@ export function attach({ send, session, stage }) {
 function bind(source, target, { keyboard, gamepad, pointer }) {
   const { kind } = source;
   if (kind === "key") {
-    keyboard.on(source.key, (down) => {
+    keyboard.on(source.key, (down, late) => {
       if (target.set) target.set(source, down ? [1, 0] : null);
-      else if (down) target.press();
+      else if (down && !late) target.press();
     });
   } else if (kind === "keys") {
     const held = source.keys.map(() => 0);

@@ -10,7 +10,7 @@ export class Keyboard {
   #bound = new Map(); // code → listeners
   #held = new Set();
 
-  /** `changed(down)` for each press and release; a key that repeats is one press. */
+  /** `changed(down, late)` for each press and release; `late` for one that was down before, and is known by its repeating. */
   on(code, changed) {
     this.#bound.set(code, [...(this.#bound.get(code) ?? []), changed]);
   }
@@ -31,9 +31,9 @@ export class Keyboard {
     const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
     if (!this.#bound.has(code) || shortcut || keptBy(event.target, code)) return;
     event.preventDefault(); // it doesn't scroll
-    if (event.repeat || this.#held.has(code)) return;
+    if (this.#held.has(code)) return;
     this.#held.add(code);
-    for (const changed of this.#bound.get(code)) changed(true);
+    for (const changed of this.#bound.get(code)) changed(true, event.repeat);
   }
 
   /** Where there is a Meta key, browsers don't tell of others that come up while it is down. */
