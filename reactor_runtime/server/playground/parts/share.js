@@ -15,6 +15,8 @@ const ICONS = {
   full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
 };
 
+const ON_THE_PICTURE = "button, .tools, .touch";
+
 /** `controls` hold the values of links, `pictures()` gives the canvases, `failed(words, why)` tells the visitor. */
 export async function attach({ session, stage, controls, pictures, failed }) {
   await style("share.css");
@@ -43,6 +45,7 @@ export async function attach({ session, stage, controls, pictures, failed }) {
   const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);
   oneStop(bar, [snap, record, opener, float, full]);
   stage.append(bar);
+  stage.addEventListener("click", ({ target }) => target.closest(ON_THE_PICTURE) || stage.toggleAttribute("data-tools"));
 
   async function toggle() {
     if (recording) return (await recording).stop();
