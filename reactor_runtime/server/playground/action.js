@@ -2,6 +2,7 @@
 
 import { el, humanise } from "./dom.js";
 import { ConnectionLost } from "./client/reactor.js";
+import { makeHint } from "./hint.js";
 import { about, makeRow } from "./row.js";
 
 /** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */
@@ -9,7 +10,7 @@ export function makeAction(event, description, specs, send, folded) {
   const rows = specs.map((spec) => makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }));
   const button = el("button", { class: "button", title: event }, humanise(event));
   const error = el("p", { class: "error", "data-error-for": event, "aria-live": "polite" });
-  const hint = el("p", { class: "hint" }, description);
+  const hint = makeHint(description);
   const submitted = async (submit) => {
     submit.preventDefault();
     const values = readAll(rows);
@@ -21,7 +22,7 @@ export function makeAction(event, description, specs, send, folded) {
     error.textContent = fault?.message ?? "";
     for (const { name, fail } of rows) fail(fault ? about(fault, event, name) : "");
   };
-  const parts = rows.length ? [hint, ...rows.map(({ root }) => root), button] : [button, hint];
+  const parts = rows.length ? [...hint, ...rows.map(({ root }) => root), button] : [button, ...hint];
   const form = el("form", { novalidate: true, onsubmit: submitted }, ...parts, error);
   const outside = { class: "action", "data-event": event };
   if (!rows.length) return el("div", outside, form);

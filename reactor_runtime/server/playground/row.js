@@ -1,6 +1,7 @@
 /** One parameter on the page: label, widget, description and the error that concerns it. */
 
 import { el, humanise, newId, setText } from "./dom.js";
+import { makeHint } from "./hint.js";
 import { makeWidget } from "./widgets.js";
 
 /** `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error's place. */
@@ -10,7 +11,7 @@ export function makeRow(spec, label, description, { error, reset, ...options }) 
   const place = el("p", { class: "error", id: errorId, "aria-live": "polite", ...error });
   const root = el("div", { class: "control", "data-kind": spec.kind },
     el("div", { class: "control-head" }, el("label", { for: id, title: label }, humanise(label)), reset, widget.aside),
-    el("p", { class: "hint", id: hintId }, description), widget.main, place);
+    ...makeHint(description, hintId), widget.main, place);
   const fail = (words) => {
     setText(place, words);
     for (const input of root.querySelectorAll("input, select, textarea")) input.ariaInvalid = words !== "";
