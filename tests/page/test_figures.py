@@ -199,6 +199,9 @@ def test_the_graph_opens_and_is_open_the_next_time(connected: Page) -> None:
     opener(connected, "graph").click()
     chart = connected.get_by_role("img", name=re.compile(r"^fps: \d"))
     expect(chart).to_be_visible()
+    expect(connected.locator("[data-line=fps] .graph-axis")).to_have_text("30 s agonow")
+    for line, top in {"fps": r"^\d+ fps$", "ageMs": r"^\d+ ms$", "delayMs": r"^55 ms$"}.items():
+        expect(connected.locator(f"[data-line={line}] .graph-plot span")).to_have_text(re.compile(top))
     assert chart.evaluate("({ width, clientWidth }) => width === Math.round(clientWidth * devicePixelRatio)")
     connected.reload()
     expect(opener(connected, "graph")).to_have_attribute("aria-expanded", "true")

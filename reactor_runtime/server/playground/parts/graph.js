@@ -29,10 +29,13 @@ export async function make({ figures }) {
 function makeChart(line) {
   const canvas = el("canvas", { role: "img" });
   const range = el("span");
-  const root = el("figure", { "data-line": line.key }, el("figcaption", {}, line.words, range), canvas);
+  const scale = el("span", { "aria-hidden": true });
+  const axis = el("p", { class: "graph-axis", "aria-hidden": true }, el("span", {}, "30 s ago"), el("span", {}, "now"));
+  const root = el("figure", { "data-line": line.key }, el("figcaption", {}, line.words, range), el("div", { class: "graph-plot" }, canvas, scale), axis);
   const draw = (samples) => {
     const words = describe(samples, line);
     setText(range, words);
+    setText(scale, `${topOf(samples, line).toFixed()} ${line.unit.trim() || line.words}`);
     canvas.ariaLabel = `${line.words}: ${words}`;
     plot(canvas, samples, line);
   };
@@ -49,9 +52,10 @@ export function describe(samples, { key, unit, ticks }) {
 }
 
 /** Runs of points to be joined, [x, y] from 0 to 1, y upwards; `least` is the smallest top of the scale. */
-export function pointsOf(samples, { key, least, sparse }) {
+export function pointsOf(samples, line) {
+  const { key, sparse } = line;
   const values = samples.map((sample) => sample[key]);
-  const top = 1.1 * Math.max(least, ...values.filter((value) => value !== null));
+  const top = topOf(samples, line);
   const end = samples.at(-1)?.at ?? 0;
   const runs = [];
   let last = -Infinity;
@@ -63,6 +67,8 @@ export function pointsOf(samples, { key, least, sparse }) {
   }
   return runs;
 }
+
+const topOf = (samples, { key, least }) => 1.1 * Math.max(least, ...samples.map((sample) => sample[key]));
 
 function plot(canvas, samples, line) {
   const { clientWidth: width, clientHeight: height } = canvas;
