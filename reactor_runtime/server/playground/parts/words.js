@@ -21,10 +21,12 @@ export function expectDevices(thing) {
   throw new Unavailable(`Browsers let pages use the ${thing} on https and on localhost only. ${secureWays()}${meanwhile}`);
 }
 
-/** What to do where the page's address is not trusted. */
+/** What to do where the page's address is not trusted; true of whatever address the server listens on. */
 export function secureWays() {
-  const port = location.port ? `:${location.port}` : "";
-  return `On the machine of the server open http://localhost${port}; from another one start it with --ssl-certfile and --ssl-keyfile, and open https.`;
+  const { hostname } = location;
+  const port = Number(location.port || 80);
+  const own = port < 1024 ? 8080 : port; // which anybody may open
+  return `Start the server with --ssl-certfile and --ssl-keyfile and open https, or run ssh -L ${own}:${hostname}:${port} ${hostname} here and open http://localhost:${own}.`;
 }
 
 /** The words for a camera or microphone that ends by itself. */
