@@ -128,6 +128,14 @@ def test_the_preview_of_a_camera_that_faces_away_is_not_mirrored(panel: Locator,
     start(panel)
     expect(panel.locator("video")).to_be_attached()
     expect(panel.locator(".input-preview")).to_have_css("scale", "none")
+    mirror = panel.get_by_role("switch")
+    expect(mirror).to_be_disabled()
+    expect(mirror).not_to_be_checked()
+    expect(mirror).to_have_accessible_name("Not mirrored: it faces away")
+    panel.get_by_role("button", name="Stop").click()
+    expect(mirror).to_be_enabled()
+    expect(mirror).to_be_checked()  # as it was left
+    expect(mirror).to_have_accessible_name("Mirrored preview")
 
 
 def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server: FakeServer) -> None:

@@ -12,6 +12,7 @@ export class Panel {
   #source;
   #menus;
   #toggle;
+  #wanted; // of the toggle, also while it has no effect
   #button = el("button", { type: "button", class: "button input-start", onclick: () => this.#pressed() });
   #preview = el("div", { class: "input-preview", hidden: true });
   #meter = el("meter", { class: "input-level", max: 1, high: 0.98, "aria-label": "Level", hidden: true });
@@ -26,7 +27,7 @@ export class Panel {
     this.#source = new SourceMenu(kind, remembered, { chosen: () => this.#chosen(), picked: () => on.start() });
     this.#menus = kind.menus.map((menu) => makeMenu(menu, remembered[menu.name], () => on.changed()));
     this.#toggle = el("input", { type: "checkbox", role: "switch", class: "switch", id: newId(), onchange: () => this.#toggled() });
-    this.#toggle.checked = remembered[kind.toggle.name] ?? kind.toggle.initial;
+    this.#wanted = remembered[kind.toggle.name] ?? kind.toggle.initial;
     this.root = this.#layOut(track);
     this.#fit();
     this.#label("Start");
@@ -36,7 +37,7 @@ export class Panel {
   get choices() {
     const menus = this.#menus.map(({ name, value }) => [name, value]);
     const { value: source, label } = this.#source;
-    return { source, label, [this.#kind.toggle.name]: this.#toggle.checked, ...Object.fromEntries(menus) };
+    return { source, label, [this.#kind.toggle.name]: this.#wanted, ...Object.fromEntries(menus) };
   }
 
   /** The menu of sources: the file that was picked, the devices there are. */
@@ -56,6 +57,7 @@ export class Panel {
     if (phase !== "on") this.#preview.replaceChildren();
     if (phase !== "on") setText(this.#figures, "");
     this.#preview.hidden = !this.#preview.firstChild;
+    this.#fit();
     this.#meter.hidden = phase !== "on" || this.#kind.thing !== "microphone";
   }
 
@@ -99,14 +101,21 @@ export class Panel {
   }
 
   #toggled() {
+    this.#wanted = this.#toggle.checked;
     this.#fit();
     this.#on.changed(this.#kind.toggle.name);
   }
 
   #fit() {
     const isDevice = this.#source.value.startsWith("device:");
+    const { name, label } = this.#kind.toggle;
+    const mirrors = name === "mirror";
+    const away = mirrors && this.#preview.firstChild?.dataset.facing === "environment";
     this.#toggle.parentElement.hidden = !isDevice;
-    this.root.toggleAttribute("data-mirrored", isDevice && this.#kind.toggle.name === "mirror" && this.#toggle.checked);
+    this.#toggle.disabled = away;
+    this.#toggle.checked = this.#wanted && !away;
+    setText(this.#toggle.nextSibling, away ? "Not mirrored: it faces away" : label);
+    this.root.toggleAttribute("data-mirrored", isDevice && mirrors && this.#toggle.checked);
   }
 }
 
