@@ -157,8 +157,12 @@ class BlockingSession(Known):
         return self._thread.each(lambda: self._session.sound(track))
 
     def publish(self, track: str, content: object) -> None:
-        """Send a picture or a piece of sound to the model."""
-        self._thread.call(lambda: self._session.publish(track, content))
+        """Send a picture or a piece of sound to the model; returns at once."""
+
+        def work() -> None:
+            self._session.publish(track, content)
+
+        self._thread.call(work)
 
     def upload(
         self,
@@ -179,6 +183,6 @@ class BlockingSession(Known):
         self._thread.call(self._session.here)
 
     def close(self) -> None:
-        """Leave: the session ends. Does nothing the second time."""
+        """Leave: what waits is sent, for a second at most, and the session ends. Does nothing the second time."""
         with contextlib.suppress(SessionEnded):  # the block is over already
             self._thread.wait(self._session.aclose())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 import time
@@ -11,7 +12,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from reactor_runtime.client.address import Address
-from reactor_runtime.client.dial import dial
+from reactor_runtime.client.dial import CLOSING_S, dial
 from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused, SessionEnded
 from reactor_runtime.client.exchange import Exchange
 from reactor_runtime.client.message import write
@@ -24,6 +25,7 @@ PING_S = 2.0
 SILENT_PINGS = 5  # a server answers each at once, whatever its model does
 BROKEN = 1006
 GOODBYE = 1000
+LEAVING_S = 1.0  # for what waits to be sent: a connection that takes nothing holds nobody up
 
 _UNKNOWN = "whether what was on its way took effect is unknown"
 
@@ -46,6 +48,7 @@ class Connection:
         self._ping_s = ping_s
         self._retry = Retry()
         self._silent_pings = 0
+        self._sending = False
         self._task: asyncio.Task[None] | None = None
         self.socket: ClientConnection | None = None
 
@@ -55,14 +58,24 @@ class Connection:
         self._task = asyncio.create_task(self._run(self.socket))
 
     async def aclose(self) -> None:
-        """Say goodbye: the session ends. Does nothing the second time."""
-        self.exchange.end(SessionEnded("closed", "this client has closed it"))
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
-        if self.socket is not None:
-            await self.socket.close(GOODBYE)  # a task that is cancelled before it has begun closes nothing
+        """Send what waits, for a second at most, and say goodbye: the session ends. Does nothing the second time."""
+        try:
+            await self._finish_sending()
+        finally:
+            self.exchange.end(SessionEnded("closed", "this client has closed it"))
+            task, self._task = self._task, None
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+            if self.socket is not None:
+                await _say_goodbye(self.socket)  # a task that is cancelled before it has begun closes nothing
+
+    async def _finish_sending(self) -> None:
+        exchange = self.exchange
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING_S):
+                while (self._sending or exchange.outbox.waits) and not exchange.stuck:
+                    await exchange.sent.wait()
 
     async def _run(self, socket: ClientConnection | None) -> None:
         try:
@@ -70,7 +83,7 @@ class Connection:
                 try:
                     await self._talk(socket)
                 finally:
-                    await socket.close(GOODBYE)
+                    await _say_goodbye(socket)
                 socket = self.socket = await self._come_back(socket.close_code or BROKEN, socket.close_reason or "")
         except Exception as error:
             logger.exception("the connection failed")
@@ -95,12 +108,18 @@ class Connection:
         try:
             while True:
                 item = self.exchange.outbox.next()
+                self._sending = item is not None
                 if item is None:
+                    self.exchange.sent.ring()
                     await self.exchange.outgoing.wait()
-                    continue
-                await socket.send(await asyncio.to_thread(item.encode) if isinstance(item, Outgoing) else item)
+                elif isinstance(item, Outgoing):
+                    await _send_file(socket, item)
+                else:
+                    await socket.send(item)
         except ConnectionClosed as closed:
             logger.debug("closed while sending: %s", closed)  # whoever reads takes care of it
+        finally:
+            self._sending = False
 
     async def _ping(self, socket: ClientConnection) -> None:
         # Pings are counted and not seconds: a program that holds up its loop finds one late, whatever the server does.
@@ -148,3 +167,22 @@ class Connection:
             wait_s = self._retry.after_failure(time.monotonic())
         self.exchange.end(ConnectionLost(f"the connection was lost and did not come back: {lost.message}"))
         return None
+
+
+async def _say_goodbye(socket: ClientConnection) -> None:
+    """Close; the library would wait for ever for a server that reads nothing to have read what was sent before."""
+    try:
+        async with asyncio.timeout(CLOSING_S):
+            await socket.close(GOODBYE)
+    except TimeoutError:
+        socket.transport.abort()
+
+
+async def _send_file(socket: ClientConnection, file: Outgoing) -> None:
+    """Tell whoever published it that it has gone, or that it has not."""
+    gone = False
+    try:
+        await socket.send(await asyncio.to_thread(file.encode))
+        gone = True
+    finally:
+        file.told(gone)

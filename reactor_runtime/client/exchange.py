@@ -20,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Exchange:
-    """Sort what comes, and ring `changed`; collect what is to go, and ring `outgoing`. Belongs to one loop."""
+    """Sort what comes, and ring `changed`; collect what is to go, and ring `outgoing`. Belongs to one loop.
+
+    `sent` rings when all of it has gone, and when it can't go any more.
+    """
 
     def __init__(self, role: Role) -> None:
         self.conversation = Conversation(role)
@@ -29,6 +32,7 @@ class Exchange:
         self.outbox = Outbox()
         self.changed = Bell()
         self.outgoing = Bell()
+        self.sent = Bell()
         self._polled: set[str] = set()
         self._view: str | None = None
         self._session: str | None = None
@@ -37,6 +41,11 @@ class Exchange:
     def away(self) -> bool:
         """Whether nothing can be sent at the moment, but may be later."""
         return self.conversation.status.phase is Phase.RECONNECTING
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing that waits will be sent before something has changed."""
+        return self.away or self.conversation.over is not None
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something to be true of what has come."""
@@ -88,12 +97,14 @@ class Exchange:
         if self._view is not None:
             self.outbox.say(self._view)
         self.changed.ring()
+        self.sent.ring()
 
     def end(self, error: ClientError) -> None:
         """Finish: whoever waits is told the error."""
         self.conversation.end(error)
         self.outbox.clear()
         self.changed.ring()
+        self.sent.ring()
 
     def _begin(self) -> None:
         """Forget the pictures of the session before, when another has begun: numbers start anew, events' as well."""

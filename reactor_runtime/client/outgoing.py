@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,16 @@ HEADER_BYTES = 1024  # more than a file's header takes, with the name of its tra
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Something to send: a file as it is, or an array still to be encoded."""
+    """Something to send: a file as it is, or an array still to be encoded.
+
+    `told` is called once: with true when it has gone, with false when it is left out.
+    """
 
     track: Track
     content: bytes | NDArray[np.uint8] | NDArray[np.int16]
     seq: int
     at_s: float
+    told: Callable[[bool], object]
 
     def encode(self) -> bytes:
         """Write the file, with the header that names its track."""
@@ -51,7 +56,7 @@ class Outbox:
         self._shown: dict[str, int] = {}
         self._said_shown: dict[str, int] = {}
         self._pictures: dict[str, Outgoing] = {}
-        self._sounds: deque[Outgoing] = deque(maxlen=MOST_SOUNDS)
+        self._sounds: deque[Outgoing] = deque()
         self._numbers: dict[str, int] = {}
 
     def say(self, text: str) -> None:
@@ -67,10 +72,19 @@ class Outbox:
         self._shown.clear()
         self._said_shown.clear()
 
-    def put(self, track: Track, content: object, at_s: float, *, most_bytes: int = MAX_MEDIA_BYTES) -> None:
+    def put(
+        self,
+        track: Track,
+        content: object,
+        at_s: float,
+        *,
+        most_bytes: int = MAX_MEDIA_BYTES,
+        told: Callable[[bool], object] = lambda _: None,
+    ) -> None:
         """Take a picture or a piece of sound: an array, a tensor, or the bytes of a JPEG or WAV file.
 
-        An array is copied: the caller may draw the next one into it. Raises `TypeError` and `ValueError` for what the
+        An array is copied: the caller may draw the next one into it. `told` is called once: with true when it has gone,
+        with false when it is left out. Raises `TypeError` and `ValueError` for what the
         track can't take, and for files and sound that with their header are longer than `most_bytes`.
         """
         checked = _checked(track, content)
@@ -79,11 +93,15 @@ class Outbox:
             raise ValueError(f"{track.name}: {size} bytes at once are too many; at most {most_bytes - HEADER_BYTES}")
         number = self._numbers.get(track.name, 0)
         self._numbers[track.name] = number + 1
-        outgoing = Outgoing(track, checked, number, at_s)
+        outgoing = Outgoing(track, checked, number, at_s, told)
         if track.kind == "video":
+            if track.name in self._pictures:
+                self._pictures[track.name].told(False)
             self._pictures[track.name] = outgoing  # a track keeps its place: the one that waits longest goes first
-        else:
-            self._sounds.append(outgoing)
+            return
+        if len(self._sounds) == MOST_SOUNDS:
+            self._sounds.popleft().told(False)
+        self._sounds.append(outgoing)
 
     def next(self) -> str | Outgoing | None:
         """Take what goes next: what is small first."""
@@ -96,8 +114,15 @@ class Outbox:
             return self._sounds.popleft()
         return self._pictures.pop(next(iter(self._pictures))) if self._pictures else None
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._shown or self._texts or self._sounds or self._pictures)
+
     def clear(self) -> None:
         """Forget what waits, as meant for a connection that is gone."""
+        for outgoing in (*self._pictures.values(), *self._sounds):
+            outgoing.told(False)
         self._texts.clear()
         self.forget_shown()
         self._pictures.clear()

@@ -148,11 +148,12 @@ class Session(Known):
                 return
             await self._exchange.changed.wait()
 
-    def publish(self, track: str, content: object) -> None:
+    def publish(self, track: str, content: object) -> asyncio.Future[bool]:
         """Send a picture or a piece of sound to the model: an array, a tensor, or the bytes of a JPEG or WAV file.
 
         Returns at once. Of pictures the newest is sent as soon as the one before has gone, those between are not; 100
-        pieces of sound wait, then the oldest goes. Raises `TypeError` or `ValueError` for what the track can't take,
+        pieces of sound wait, then the oldest is left out. Who awaits what it returns is told whether it has gone, and
+        makes no more than the connection takes. Raises `TypeError` or `ValueError` for what the track can't take,
         and `EventError` for what the server has said of an earlier one.
         """
         conversation = self._exchange.conversation
@@ -163,8 +164,16 @@ class Session(Known):
         if track not in known:
             raise ValueError(f"{self.model} has no track {track!r} to publish; there are: {', '.join(known) or 'none'}")
         most_bytes = conversation.welcome.max_media_bytes
-        self._exchange.outbox.put(known[track], content, time.monotonic() - self._began, most_bytes=most_bytes)
+        gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def told(outcome: bool) -> None:
+            if not gone.done():
+                gone.set_result(outcome)
+
+        at_s = time.monotonic() - self._began
+        self._exchange.outbox.put(known[track], content, at_s, most_bytes=most_bytes, told=told)
         self._exchange.outgoing.ring()
+        return gone
 
     async def upload(
         self,
@@ -193,7 +202,7 @@ class Session(Known):
         self._exchange.say(write("reactor.here", {}))
 
     async def aclose(self) -> None:
-        """Leave: the session ends. Does nothing the second time."""
+        """Leave: what waits is sent, for a second at most, and the session ends. Does nothing the second time."""
         await self.connection.aclose()
 
 

@@ -49,6 +49,27 @@ def test_sound_goes_in_order_and_the_oldest_is_dropped() -> None:
     assert wav.decode(file).tolist() == [[2] * 160]
 
 
+def test_everybody_is_told_once_whether_theirs_has_gone() -> None:
+    outbox = Outbox()
+    told: list[tuple[int, bool]] = []
+
+    def put(track: Track, content: Any, number: int) -> None:
+        outbox.put(track, content, 0.0, told=lambda gone: told.append((number, gone)))
+
+    for number in range(3):
+        put(CAMERA, gray(number), number)
+    for number in range(3, MOST_SOUNDS + 4):
+        put(MICROPHONE, np.zeros(1, np.int16), number)
+    assert told == [(0, False), (1, False), (3, False)]
+    first = outbox.next()
+    assert isinstance(first, Outgoing)
+    first.told(True)
+    outbox.clear()
+    outbox.clear()
+    assert not outbox.waits
+    assert told[3:] == [(4, True), (2, False), *((number, False) for number in range(5, MOST_SOUNDS + 4))]
+
+
 def test_an_array_may_be_changed_after_it_was_published() -> None:
     outbox, picture = Outbox(), gray(200)
     outbox.put(CAMERA, picture, 0.0)

@@ -1,0 +1,55 @@
+"""A server that welcomes one client as its controller, and keeps what that sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.typing import Subprotocol
+
+from reactor_runtime.wire.media_header import detach
+
+WELCOME: dict[str, object] = {
+    "protocol": "reactor.v1",
+    "session": "s-1",
+    "role": "controller",
+    "model": "fake",
+    "tracks": [{"name": "camera", "kind": "video", "direction": "in"}],
+    "schema": {"events": {}, "messages": {}},
+    "state": {},
+    "resume": None,
+    "limits": {},
+}
+
+
+class FakeServer:
+    """Read until the client leaves; `deaf` reads nothing."""
+
+    def __init__(self, *, deaf: bool = False) -> None:
+        self._deaf = deaf
+        self.texts: list[str] = []
+        self.pictures: list[bytes] = []
+        self.left = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        """Listen for the duration of the block; gives the address."""
+        async with serve(self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol("reactor.v1")]) as server:
+            (socket,) = server.sockets
+            yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "reactor.welcome", "data": WELCOME}))
+        if self._deaf:
+            connection.transport.pause_reading()
+            await self.left.wait()
+            connection.transport.abort()
+        async for item in connection:
+            if isinstance(item, bytes):
+                self.pictures.append(detach(item)[1])
+            elif (kind := json.loads(item)["type"]) != "reactor.ping":
+                self.texts.append(kind)
+        self.left.set()
