@@ -128,9 +128,9 @@ class BlockingSession(Known):
         """Send an event and return its reply once it was applied."""
         return self._thread.wait(self._session.send(event, data, **values))
 
-    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> None:
-        """Send an event and go on."""
-        self._thread.call(lambda: self._session.notify(event, data, **values))
+    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
+        """Send an event and go on: true, or false while there is no connection, and then it is not sent."""
+        return self._thread.call(lambda: self._session.notify(event, data, **values))
 
     def messages(self) -> Iterator[Message]:
         """Yield the model's messages."""

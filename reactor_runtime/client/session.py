@@ -39,11 +39,9 @@ class Session(Known):
         """Send an event and return its reply, once it was applied; its values are keywords, or a mapping.
 
         Raises `EventError` when it was refused, `ConnectionLost` when nobody can say, `SessionEnded` when it is over.
-        While the connection is being restored it waits.
+        It waits for the turn, and while the connection is being restored.
         """
-        while self._exchange.away:
-            await self._exchange.changed.wait()
-        self._exchange.conversation.check()
+        await self.ready()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Answer) -> None:
@@ -57,13 +55,18 @@ class Session(Known):
             raise outcome
         return outcome
 
-    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> None:
-        """Send an event and go on; what is wrong with it is logged. Nothing is sent while the connection is away."""
+    def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
+        """Send an event and go on: true, or false while there is no connection, and then it is not sent.
+
+        What is wrong with it is logged. Raises why it is over, if it is.
+        """
         conversation = self._exchange.conversation
         conversation.check()
-        if not self._exchange.away:
-            most_bytes = conversation.welcome.max_text_bytes
-            self._exchange.say(write_event(event, {**(data or {}), **values}, most_bytes=most_bytes))
+        text = write_event(event, {**(data or {}), **values}, most_bytes=conversation.welcome.max_text_bytes)
+        if self._exchange.away:
+            return False
+        self._exchange.say(text)
+        return True
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """Yield the model's messages in order, each once, those that came before as well; of 1,000 the oldest go."""

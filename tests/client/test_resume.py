@@ -81,6 +81,7 @@ async def test_an_event_on_its_way_is_lost_and_one_sent_meanwhile_waits(server: 
         with pytest.raises(ConnectionLost):
             await on_its_way
         assert session.status.phase is Phase.RECONNECTING
+        assert not session.notify("set_level", level=2)
         assert (await session.send("set_level", level=3)).n >= 1
 
 

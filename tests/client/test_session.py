@@ -145,7 +145,7 @@ async def test_an_event_may_be_sent_without_waiting(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         session.notify("set_levle", level=1)  # is logged
         for level in range(100):
-            session.notify("set_level", level=level)
+            assert session.notify("set_level", level=level)
         while session.state["level"] != 99:
             await _arrival(session)
         assert (await session.send("set_level", {"level": 1})).n == 101

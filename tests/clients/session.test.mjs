@@ -157,12 +157,44 @@ test("a broken connection comes back to its session", async () => {
     const lost = session.send("say", { words: "lost" });
     sockets[0].close(4000);
     await assert.rejects(lost, ConnectionLost);
+    assert.equal(session.status.phase, "reconnecting");
+    assert.equal(session.notify("set_level", { level: 1 }), false);
+    const waited = session.send("say", { words: "later" });
     const back = once(session, "resumed");
     assert.equal((await session.ready({ signal: signal() })).id, id);
     await back;
+    assert.equal((await waited).message.data.words, "LATER");
     assert.equal(session.state.level, 42);
   }, { WebSocket: Breakable });
 });
+
+test("an event sent at once waits for the turn", () => during(async (first) => {
+  const second = connect(url);
+  const sent = second.send("set_level", { level: 5 });
+  await once(second, "status", ({ phase }) => phase === "waiting");
+  const sentInLine = second.send("set_level", { level: 6 });
+  first.close();
+  assert.deepEqual([(await sent).n, (await sentInLine).n], [1, 2]);
+  second.close();
+}));
+
+test("an event sent in a break is rejected when the session ends before it is found again", () => during(async (first) => {
+  const sockets = [];
+  class Breakable extends WebSocket {
+    constructor(...given) {
+      super(...given);
+      sockets.push(this);
+    }
+  }
+  first.close();
+  const session = connect(url, { WebSocket: Breakable });
+  await session.ready({ signal: signal() });
+  sockets[0].close(4000);
+  await once(session, "status", ({ phase }) => phase === "reconnecting");
+  const waited = session.send("say", { words: "later" });
+  session.close();
+  await assert.rejects(waited, (error) => error instanceof SessionEnded && error.reason === "closed");
+}));
 
 test("closing ends what iterates and rejects what waits", () => during(async (session) => {
   const frames = session.frames();
@@ -173,7 +205,8 @@ test("closing ends what iterates and rejects what waits", () => during(async (se
   assert.deepEqual(await waiting, { done: true, value: undefined });
   for await (const _ of frames); // ends
   assert.deepEqual(session.status, { phase: "ended", role: null, reason: "closed", detail: "" });
-  await assert.rejects(session.send("say", { words: "too late" }), ConnectionLost);
+  await assert.rejects(session.send("say", { words: "too late" }), { reason: "closed" });
+  assert.equal(session.notify("say", { words: "too late" }), false);
   await assert.rejects(session.ready(), (error) => error instanceof SessionEnded && error.reason === "closed");
 }));
 

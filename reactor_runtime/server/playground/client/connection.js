@@ -95,9 +95,7 @@ export class Connection extends EventTarget {
   }
 
   /** What was sent and has not left this machine's program yet. */
-  get unsentBytes() {
-    return this.#socket?.bufferedAmount ?? 0;
-  }
+  get unsentBytes() { return this.#socket?.bufferedAmount ?? 0; }
 
   #opened() {
     this.#openedAt = performance.now();

@@ -42,11 +42,7 @@ export class InputDelay {
     this.#waiting = [];
   }
 
-  get lastMs() {
-    return this.#delays.last;
-  }
+  get lastMs() { return this.#delays.last; }
 
-  get medianMs() {
-    return this.#delays.value;
-  }
+  get medianMs() { return this.#delays.value; }
 }

@@ -17,9 +17,7 @@ export class Outputs {
   }
 
   /** Whether all that is shown is shown on canvases. */
-  get onScreenOnly() {
-    return [...this.#takers].every(({ sink }) => sink instanceof Screen);
-  }
+  get onScreenOnly() { return [...this.#takers].every(({ sink }) => sink instanceof Screen); }
 
   /** A new session with these tracks: nothing still under way belongs to it. */
   restart(names) {

@@ -238,8 +238,9 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
 
   /**
    * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
-   * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. `inputAt` is when
-   * the user did it, on performance.now()'s clock, for `inputDelayMs`.
+   * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. It waits for the
+   * turn, and in a break for the session to be found again: rejects with SessionEnded when it is over, with ConnectionLost when the
+   * server did not keep it. `inputAt` is when the user did it, on performance.now()'s clock, for `inputDelayMs`.
    */
   send<Type extends keyof Model["events"] & string>(
     type: Type,
@@ -341,7 +342,7 @@ export class UploadError extends Error {
   status: number;
 }
 
-/** There is no connection, or it went before the answer came: whether the event took effect is unknown then. */
+/** The connection went before the answer came: whether the event took effect is unknown. Or the session was not kept. */
 export class ConnectionLost extends Error {}
 
 export class MediaError extends Error {}

@@ -7,8 +7,6 @@ export { MediaError, readMedia } from "./media.js";
 export { Session };
 
 /**
- * Begin a session with the server at `url`, an address of its page or of its socket; whose `token`, `role` and `session` count where
- * `options` has none. Returns at once: it connects, waits in line and comes back by itself.
  * @param {string | URL} [url]
  * @param {import("./reactor.js").Options} [options]
  */

@@ -2,7 +2,7 @@
 
 import { Connection } from "./connection.js";
 import { InputDelay } from "./delay.js";
-import { SessionEnded } from "./errors.js";
+import { ConnectionLost, SessionEnded } from "./errors.js";
 import { Feed } from "./feed.js";
 import { MediaError, readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
@@ -47,53 +47,18 @@ export class Session extends EventTarget {
     this.#connection.open();
   }
 
-  get status() {
-    return this.#standing.status;
-  }
-
-  get role() {
-    return this.#standing.role;
-  }
-
-  get state() {
-    return this.#standing.state;
-  }
-
-  get id() {
-    return this.role && this.#standing.welcome.session;
-  }
-
-  get model() {
-    return this.#standing.welcome.model;
-  }
-
-  get tracks() {
-    return this.#standing.welcome.tracks;
-  }
-
-  get schema() {
-    return this.#standing.welcome.schema;
-  }
-
-  get stats() {
-    return this.#standing.stats;
-  }
-
-  get limits() {
-    return this.#standing.welcome.limits;
-  }
-
-  get inputDelayMs() {
-    return this.#inputDelay.lastMs;
-  }
-
-  get medianInputDelayMs() {
-    return this.#inputDelay.medianMs;
-  }
-
-  get rttMs() {
-    return this.#connection.rttMs;
-  }
+  get status() { return this.#standing.status; }
+  get role() { return this.#standing.role; }
+  get state() { return this.#standing.state; }
+  get id() { return this.role && this.#standing.welcome.session; }
+  get model() { return this.#standing.welcome.model; }
+  get tracks() { return this.#standing.welcome.tracks; }
+  get schema() { return this.#standing.welcome.schema; }
+  get stats() { return this.#standing.stats; }
+  get limits() { return this.#standing.welcome.limits; }
+  get inputDelayMs() { return this.#inputDelay.lastMs; }
+  get medianInputDelayMs() { return this.#inputDelay.medianMs; }
+  get rttMs() { return this.#connection.rttMs; }
 
   ready({ signal } = {}) {
     return new Promise((resolve, reject) => {
@@ -113,9 +78,19 @@ export class Session extends EventTarget {
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`); // most are never answered
+    if (this.role !== this.#options.role) await this.#turn();
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
+  }
+
+  /** In a break: of the same session. */
+  async #turn() {
+    const { phase, reason, detail } = this.status;
+    const { session, resume } = /connecting$/.test(phase) ? this.#standing.welcome : {};
+    if (phase === "ended") throw new SessionEnded(reason, detail);
+    if (!session || resume) await this.ready();
+    if (session && this.id !== session) throw new ConnectionLost("the session was not kept");
   }
 
   notify(type, data = {}) {
