@@ -12,7 +12,9 @@ session.addEventListener("status", ({ detail }) => {
 
 export async function use(camera: MediaStreamTrack): Promise<boolean> {
   await session.ready({ signal: AbortSignal.timeout(1000) });
-  const { n, message } = await session.send("set_prompt", { prompt: "a fox" });
+  const reply = await session.send("set_prompt", { prompt: "a fox" });
+  const { n, message } = reply;
+  (await session.frame({ track: "main_video", after: reply, signal: AbortSignal.timeout(1000) })).jpeg.length;
   for await (const frame of session.frames("main_video")) {
     const same: Frame = frame;
     same.bitmap?.close();

@@ -56,6 +56,29 @@ test("an event resolves when it was applied and the frames say so", () => during
   assert.ok(session.inputDelayMs > 0);
 }));
 
+test("a frame that shows an event is waited for", () => during(async (session) => {
+  assert.equal((await session.frame()).track, "main_video");
+  const reply = await session.send("set_level", { level: 7 });
+  const { applied, jpeg } = await session.frame({ track: "main_video", after: reply });
+  assert.ok(applied >= reply.n);
+  assert.deepEqual([...jpeg.subarray(0, 2)], [0xff, 0xd8]);
+}));
+
+test("a frame that will not come rejects with the reason", () => during(async (session) => {
+  const after = { n: 1000 };
+  const given = new AbortController();
+  const waits = session.frame({ after, signal: given.signal });
+  await session.frame();
+  given.abort(new Error("enough"));
+  await assert.rejects(waits, /enough/);
+  await assert.rejects(session.frame({ signal: given.signal }), /enough/);
+  const ended = session.frame({ after });
+  await session.frame();
+  session.close();
+  await assert.rejects(ended, (error) => error instanceof SessionEnded && error.reason === "closed");
+  await assert.rejects(session.frame(), SessionEnded);
+}));
+
 test("a wrong value rejects with the fields at fault", () => during(async (session) => {
   const error = await session.send("set_level", { level: 300 }).catch((reason) => reason);
   assert.ok(error instanceof EventError);

@@ -70,7 +70,7 @@ def test_the_program_of_the_docs_runs(installed: Path, served: RunningServer) ->
     program = one("client-js.md", "program.mjs").text
     (directory / "program.mjs").write_text(at(served, program))
     said = node("program.mjs", cwd=directory)
-    assert re.search(r"^controls: set_brightness, .*\nframe \d+ is the first to show it, after \d+ ms\n", said)
+    assert re.search(r"^controls: set_brightness, .*\nframe \d+ shows it, \d+ ms later\n", said)
     assert "invalid_event [ { path: 'set_brightness.brightness'" in said
     assert (directory / "frame.jpg").read_bytes()[:2] == b"\xff\xd8"
 

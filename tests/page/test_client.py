@@ -66,6 +66,16 @@ def test_a_frame_is_a_bitmap(page: Page) -> None:
     assert abs(level - 100) < 4
 
 
+def test_a_frame_that_shows_an_event_is_waited_for(page: Page) -> None:
+    assert run(
+        page,
+        f"""
+        const after = await session.send("set_level", {{ level: 30 }});
+        const {{ bitmap }} = await session.frame({{ after }});
+        return {NEAR.format("bitmap", 30)};""",
+    )
+
+
 def test_a_track_is_shown_on_a_canvas_until_it_is_taken_off(page: Page) -> None:
     run(page, "window.detach = session.attach('main_video', canvas); await session.send('set_level', { level: 200 });")
     page.wait_for_function(NEAR.format("canvas", 200))

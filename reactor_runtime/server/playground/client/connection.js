@@ -1,5 +1,5 @@
 /**
- * The socket: envelope, ids, promises, ping, reconnecting. Knows nothing of the document.
+ * The socket: envelope, ids, promises, ping, reconnecting.
  * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
  * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock, 0 for never.
  */
@@ -28,7 +28,6 @@ export class Connection extends EventTarget {
   #resume = null;
   #released = false; // another turn is for the user to ask for
 
-  /** `query` may hold role, token and session. */
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
     super();
     if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");

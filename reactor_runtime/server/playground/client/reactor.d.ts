@@ -253,6 +253,11 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   messages(): AsyncIterableIterator<Message<Model>>;
   /** The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions. */
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
+  /**
+   * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with that event. Rejects
+   * with SessionEnded when the session is over before, with ConnectionLost when it was not kept, and with the signal's reason.
+   */
+  frame(options?: { track?: Model["tracks"]["shown"] | null; after?: Reply<Model>; signal?: AbortSignal }): Promise<Frame>;
   /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
   attach(track: Model["tracks"]["shown"] | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
   /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */

@@ -108,6 +108,10 @@ export class Session extends EventTarget {
     return this.#outputs.frames(track, this.#closing.signal);
   }
 
+  async frame(options) {
+    return (await import("./frame.js")).frame(this, options);
+  }
+
   attach(track, canvas) {
     this.#watchPage(canvas.ownerDocument);
     return this.#outputs.attach(track, canvas);
