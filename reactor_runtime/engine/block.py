@@ -6,6 +6,7 @@ Nothing of the author's runs on the loop, so a client that leaves is noticed at 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -151,9 +152,10 @@ class BlockDriver:
         """Run a command in its thread; one whose client has gone is not begun, one that has begun is let finish."""
         if session.stopping or self._serving is None:
             raise SessionStopped
-        call = author_call(model, spec, session, arguments)
+        call = self._serving.bound(author_call(model, spec, session, arguments))
+        context = contextvars.copy_context()  # it tells what is emitted there that it is made with this event
         try:
-            result: object = await self._serving.command_thread.run(self._serving.bound(call))
+            result: object = await self._serving.command_thread.run(lambda: context.run(call))
         finally:
             self._turns.nudge()
         return result

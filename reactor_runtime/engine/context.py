@@ -114,7 +114,7 @@ class BlockContext:
         self._keep_sizes(checked)
         with self._lock:
             made_in_s = self._stopwatch.read(now) if measured else None
-        block = Block(ByTrack(checked), frames, made_in_s, self._applied)
+        block = Block(ByTrack(checked), frames, made_in_s, max(self._applied, self._session.handled_here))
         if threading.get_ident() == self._loop_thread:
             raise RuntimeError("emit_block() waits for the thread it is called in, which plays the blocks: use another")
         self._queue.put(block)

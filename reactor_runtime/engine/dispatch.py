@@ -107,11 +107,11 @@ class Dispatcher:
             waiting = self._waiting.popleft()
             began = self._began()
             spec = waiting.checked.spec
-            if spec.dedupe and self._newest[spec.name] != waiting.n:
-                answer: Answer | Refusal | None = self._answer(waiting, None)
-            else:
-                answer = await self._handle(waiting)
-            self._session.has_applied(waiting.n, waiting.checked.event.arrived_at)
+            with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
+                if spec.dedupe and self._newest[spec.name] != waiting.n:
+                    answer: Answer | Refusal | None = self._answer(waiting, None)
+                else:
+                    answer = await self._handle(waiting)
             self._traced(waiting, began)
             if answer is not None:
                 self._send(answer)

@@ -103,7 +103,8 @@ class Emitter:
         """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
 
         With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
-        `applied` is how many events had been handled when its making began, all that have been by default.
+        `applied` is how many events had been handled when its making began: by default all that have been, and the one
+        whose handler emits it.
         `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
         """
         session = self._session
@@ -113,7 +114,7 @@ class Emitter:
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(moments), compute_time)
         flushes = self._flushes
-        compute_s, applied = compute_time or 0.0, session.applied if applied is None else applied
+        compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, moment in enumerate(moments):
             while not whole and self._full(alone=alone):
                 if drop:
@@ -141,7 +142,7 @@ class Emitter:
         self._sink.send(Flush(session.id, before=self._numbers))
         self.pace.restart()
         if self._sizes:
-            self._hand_over(session, self._sizes, session.applied)
+            self._hand_over(session, self._sizes, _applied(session))
         session.wake()
 
     def _hand_over(
@@ -201,6 +202,10 @@ class Emitter:
         seq = self._seqs[track.name]
         self._seqs[track.name] = seq + 1
         return seq
+
+
+def _applied(session: Session) -> int:
+    return max(session.applied, session.handled_here)
 
 
 def is_sound_alone(moments: Sequence[Mapping[TrackSpec, object]]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from reactor_runtime.authoring.messages import ClientInfo
@@ -14,6 +16,7 @@ from reactor_runtime.engine.trace import Recorder
 T = TypeVar("T")
 
 MOST_UNSHOWN = 1000
+_handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("", 0))  # session, event
 
 
 class SessionStopped(Exception):
@@ -67,11 +70,26 @@ class Session:
                 running.cancel()
         self.wake()
 
-    def has_applied(self, n: int, arrived_at: float) -> None:
-        """Take note that event `n` is applied, and when it came to the server, 0 where nobody knows."""
-        self.applied = n
+    @contextlib.contextmanager
+    def handling(self, n: int, arrived_at: float) -> Iterator[None]:
+        """Apply event `n` in the block; it came to the server at `arrived_at`, 0 where nobody knows."""
         if arrived_at:
             self._unshown.append((n, arrived_at))
+        token = _handled.set((self.id, n))
+        try:
+            yield
+        finally:
+            _handled.reset(token)
+        self.applied = n
+
+    @property
+    def handled_here(self) -> int:
+        """The event whose handler runs this code, itself or in a task it began; 0 outside of handlers.
+
+        What a handler emits is made with its event, while all that others emit meanwhile is made without.
+        """
+        session, n = _handled.get()
+        return n if session == self.id else 0
 
     def shown_by(self, applied: int) -> tuple[float, ...]:
         """Say when the events came that a frame is the first to show which shows those up to `applied`."""

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -125,6 +126,26 @@ def test_a_command_shows_in_the_blocks_begun_after_it_and_they_say_so() -> None:
         assert {(1, 0), (5, 1)} <= told <= {(1, 0), (5, 0), (5, 1)}
         late = [int(shown.array.flat[0]) for shown in studio.frames if shown.applied == 1]
         assert set(late) == {5}
+
+
+class Drawing(Scripted):
+    @command("draw")
+    def draw(self) -> None:
+        get_ctx().emit_block(batch(7))
+
+
+def test_a_block_that_a_command_emits_is_made_with_it() -> None:
+    def wait(_: Scripted) -> None:
+        while not get_ctx().should_stop():
+            time.sleep(0.001)
+
+    with studio_of(wait, Drawing) as studio:
+        studio.connect()
+        for applied in (1, 2):
+            studio.send_event("draw")
+            studio.run(0.5)
+            shown = studio.frames[-1]
+            assert (int(shown.array.flat[0]), shown.applied) == (7, applied)
 
 
 def test_commands_reply_refuse_and_fail_as_events_do() -> None:

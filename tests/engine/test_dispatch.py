@@ -8,7 +8,15 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import check_event
-from reactor_runtime.interface import ClientInfo, CommandError, InputField, ModelMessage, ReactorPipeline, event
+from reactor_runtime.interface import (
+    ClientInfo,
+    CommandError,
+    InputField,
+    ModelMessage,
+    ReactorModel,
+    ReactorPipeline,
+    event,
+)
 from reactor_runtime.seam.messages import Answer, ClientEvent, ModelSaid, Refusal, StateChanged
 from tests.engine.rig import Bright, Picture, Rig, frame
 from tests.fakes import settle
@@ -99,6 +107,67 @@ async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_an
         await rig.play(0.2)
     assert calls(rig) == ["between", "seek 3"]
     assert [(answer.ticket, answer.n) for answer in rig.sink.of(Answer)] == [(1, 1), (2, 2), (3, 3)]
+
+
+class Wiping(ReactorPipeline):
+    """Show one picture, and black at an event."""
+
+    state: Bright
+    output: Picture
+
+    def inference(self):  # type: ignore[no-untyped-def]  # as authors write it
+        yield frame(10)
+        while True:
+            yield None
+
+    @event(name="wipe")
+    def wipe(self) -> None:
+        self.output_buffer.flush()
+
+
+class Painting(ReactorModel):
+    """Draw in handlers, while `run` draws as well."""
+
+    output: Picture
+
+    def load(self, config: dict[str, object]) -> None:  # noqa: ARG002  (the signature authors write)
+        self.drawn = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def run(self) -> None:
+        await self.drawn.wait()
+        await self.emit(Picture(video=frame(99)))
+        self.may_end.set()
+        await asyncio.Event().wait()
+
+    @event(name="draw")
+    async def draw(self, red: int) -> None:
+        await asyncio.create_task(self.emit(Picture(video=frame(red))))
+        self.drawn.set()
+        await self.may_end.wait()
+
+
+def told(rig: Rig) -> list[tuple[int, int]]:
+    return [(shown.red, shown.moment.applied) for shown in rig.sink.shown]
+
+
+async def test_the_black_of_a_flush_in_a_handler_is_made_with_its_event() -> None:
+    rig = Rig(Wiping)
+    async with rig.running():
+        await rig.play(0.5)
+        rig.event("wipe", 1)
+        await rig.play(0.5)
+        assert told(rig) == [(10, 0), (0, 1)]
+
+
+async def test_what_a_handler_emits_is_made_with_its_event_and_what_others_emit_meanwhile_is_not() -> None:
+    rig = Rig(Painting)
+    async with rig.running():
+        rig.event("draw", 1, red=10)
+        await rig.play(0.5)
+        rig.event("draw", 2, red=20)
+        await rig.play(0.5)
+        assert told(rig) == [(10, 1), (99, 0), (20, 2)]
 
 
 async def test_an_event_without_id_is_answered_by_nothing() -> None:
