@@ -10,6 +10,7 @@ import math
 import operator
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from reactor_runtime.authoring.ahead import Ahead
@@ -48,6 +49,14 @@ class Waits:
         return self._finished_s + (self._clock.now() - self._since if self._waiting else 0.0)
 
 
+@dataclass(slots=True)
+class Reads:
+    """Count the items that were read, and those that were asked for when too few were there."""
+
+    taken: int = 0
+    missed: int = 0
+
+
 class InputBuffer(Generic[T]):
     """Hold the newest 128 items of an input track until the model reads them; when full, the oldest goes.
 
@@ -76,6 +85,7 @@ class InputBuffer(Generic[T]):
         self._line = Line(self._backlog)
         self._ahead = Ahead(self._backlog)
         self.early: Early[T] = Early(capacity)
+        self.reads = Reads()
 
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[T]:
         """Wait until n items are there and return them in order of arrival.
@@ -115,10 +125,13 @@ class InputBuffer(Generic[T]):
                     raise BufferClosed("the input is closed")
                 self._ahead.polled()
                 claim = self._backlog.take(n, mode)
-            if claim is None:
-                return None
+                if claim is None:
+                    self.reads.missed += n
+                    return None
             bad = _decode(claim.wanted)
             if not bad:
+                with self._lock:
+                    self.reads.taken += n
                 return _arrays(claim)
             with self._lock:
                 self._backlog.put_back(claim, without=[item for item, _ in bad])
@@ -184,6 +197,7 @@ class InputBuffer(Generic[T]):
         return self._backlog.closed
 
     async def _turn(self, reader: Reader[T], deadline: float | None) -> Claim[T]:
+        missed = reader.n
         while True:
             with self._lock:
                 claim = self._line.claim(reader)
@@ -191,6 +205,7 @@ class InputBuffer(Generic[T]):
                     return claim
                 if deadline is not None and self._clock.now() >= deadline:
                     raise TimeoutError(f"{len(self._backlog)} of {reader.n} items came in time")
+                self.reads.missed, missed = self.reads.missed + missed, 0
                 called = reader.expect(turn=True)
             await until(called, deadline, self._clock)
 
@@ -206,6 +221,8 @@ class InputBuffer(Generic[T]):
                 return False
             if bad:
                 self._backlog.put_back(claim, without=[item for item, _ in bad])
+            else:
+                self.reads.taken += reader.n
         _report(bad, self._on_bad)
         return not bad
 

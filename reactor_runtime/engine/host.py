@@ -150,7 +150,7 @@ class Host:
         self.output_buffer = OutputBuffer(self._emitter)
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media)
+        self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, told=sink.send)
         self._driver = self._make_driver(model, contract, turns or FreeTurns())
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()

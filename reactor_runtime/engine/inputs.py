@@ -18,8 +18,10 @@ from reactor_runtime.authoring.inputs import make_input
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.tracks import tracks_of
 from reactor_runtime.clock import Clock
+from reactor_runtime.engine.count import Count
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.seam.messages import Taken
 
 Buffer = InputBuffer[Any]
 
@@ -30,7 +32,8 @@ class Inputs:
     """Keep the buffers of a model's input tracks, and let in what belongs to the running session alone.
 
     `push` may come from any thread, the rest belongs to the model's. Decoding happens on a thread of its own, and only
-    for what is read. `arrived` and `bad` are called on any thread: something can be read; a file could not be decoded.
+    for what is read. `arrived`, `bad` and `told` are called on any thread: something can be read; a file could not be
+    decoded; how many of the pictures that were pushed the model takes.
     """
 
     def __init__(
@@ -41,11 +44,13 @@ class Inputs:
         *,
         arrived: Callable[[], None],
         bad: Callable[[str, Exception], None],
+        told: Callable[[Taken], None],
     ) -> None:
         self._waits = Waits(clock)
         self._pool: ThreadPoolExecutor | None = None
         self._buffers: dict[str, Buffer] = {}
         self._kinds: dict[str, str] = {}
+        self._told = told
         self._session: str | None = None
         self._lock = threading.Lock()  # between the check of whose frame it is and the push: sessions change meanwhile
         for attribute, kind in contract.inputs.items():
@@ -62,6 +67,8 @@ class Inputs:
             self._buffers.update(made)
             self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
             setattr(model, attribute, make_input(kind, made))
+        pictures = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
+        self._counts = {track: Count(track, buffer.reads, clock) for track, buffer in pictures.items()}
 
     def __bool__(self) -> bool:
         return bool(self._buffers)
@@ -80,6 +87,8 @@ class Inputs:
         """Let frames of `session` in, into empty buffers; without `reopen` the author opens them, before `opened`."""
         with self._lock:
             self._session = session
+            for count in self._counts.values():
+                count.begin()
             for buffer in self._buffers.values():
                 if reopen:
                     buffer.reset()
@@ -113,8 +122,12 @@ class Inputs:
         """Take a JPEG or WAV for a track; dropped when its session is over."""
         decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
         with self._lock:
-            if session == self._session and track in self._buffers:
-                self._buffers[track].push(Item.encoded(file, decode))
+            if session != self._session or track not in self._buffers:
+                return
+            self._buffers[track].push(Item.encoded(file, decode))
+            taken = self._counts[track].came(session) if track in self._counts else None
+        if taken is not None:
+            self._told(taken)
 
     def push_array(self, track: str, array: object) -> None:
         """Take a copy of what is decoded already, as an offline driver has it: a frame, a batch of them, or sound.

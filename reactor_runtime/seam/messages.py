@@ -269,6 +269,21 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """engine → server: at `at`, how many pictures of an input track had come in this session, and the model had taken.
+
+    `missed` counts those that it asked for before they had come.
+    """
+
+    session: str
+    track: str
+    at: float
+    came: int
+    taken: int
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
     """engine → server, when asked for in Load: what the process did in this session; see `engine.trace`."""
 
@@ -292,6 +307,7 @@ ToServer = (
     | StateChanged
     | Answer
     | Refusal
+    | Taken
     | Traced
 )
 Message = ToEngine | ToServer

@@ -186,9 +186,16 @@ class Hall:
             self.session.controller.tell(kind, data)
 
     def tell_statistics(self, now: float) -> None:
-        """Tell everyone who sees the session the figures of the model and its own."""
+        """Tell everyone who sees the session the figures of the model and its own, and the controller what it takes."""
         shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
-        self.audience.visit(lambda each: each.tell("reactor.stats", {**shared, **each.statistics(now)}))
+        controller = None if self.session is None else self.session.controller
+        inputs = {} if self.session is None else self.session.demand.figures()
+
+        def tell(each: Connection) -> None:
+            taken = {"inputs": inputs} if each is controller and inputs else {}
+            each.tell("reactor.stats", {**shared, **each.statistics(now), **taken})
+
+        self.audience.visit(tell)
 
     def _session_started(self, session: Session, started: seam.Started) -> None:
         session.began(started)

@@ -14,6 +14,7 @@ from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.ring import RingReader
 from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.demand import Demand
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.turn import Turn, TurnEnd, TurnLimits, TurnNotice
 from reactor_runtime.wire.messages import Event
@@ -61,6 +62,7 @@ class Session:
         self.turn = Turn(limits, clock, self._announce, self.stop)
         self.end = TurnEnd.LEFT
         self.started_at = 0.0
+        self.demand = Demand()
         self._early: list[seam.ClientEvent | seam.Media] = []
 
     def start(self) -> None:
@@ -142,6 +144,8 @@ class Session:
             case seam.StateChanged():
                 self.state.update(message.changes)
                 self._audience.tell("reactor.state", message.changes)
+            case seam.Taken():
+                self.demand.hear(message)
             case seam.Traced():
                 if self.controller.figures.trace is not None:
                     self.controller.figures.trace.spans(message, self.controller.ids.get("engine", ""))

@@ -202,6 +202,12 @@ def _error() -> Schema:
 def _stats() -> Schema:
     time_ms = {"type": "number", "minimum": 0}
     maybe_ms = {"type": ["number", "null"], "minimum": 0}
+    rate = {"type": "number", "minimum": 0}
+    wanted = {"type": ["number", "null"], "minimum": 0, "description": "null: as many as there are"}
+    inputs = {
+        **by_name(record({"came": rate, "taken": rate, "wanted": wanted})),
+        "description": "For the controller: pictures a second of each input track that any came for",
+    }
     return record(
         {
             "queue": {**COUNT, "description": "Moments that wait to be shown"},
@@ -217,5 +223,5 @@ def _stats() -> Schema:
             "rtt_ms": maybe_ms,
             "send_ms": maybe_ms,
         },
-        {f"{stage}_ms": time_ms for stage in STAGES},
+        {**{f"{stage}_ms": time_ms for stage in STAGES}, "inputs": inputs},
     )

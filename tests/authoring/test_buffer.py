@@ -296,3 +296,24 @@ def forget_bad_ahead(bench: Bench, model: Model) -> None:
     while bench.work:
         bench.work_once()
         model.items = [number for number in model.items if number > 0 or f"bad {number}" not in bench.bad]
+
+
+@pytest.mark.parametrize("how", ["read", "try_read"])
+async def test_each_item_that_was_read_counts_once_and_those_dropped_do_not(how: str) -> None:
+    bench = Bench()
+    for n in (1, 2):
+        bench.push(*range(5))
+        _ = bench.buffer.try_read(n) if how == "try_read" else await bench.buffer.read(n)
+    assert (bench.buffer.reads.taken, bench.buffer.reads.missed) == (3, 0)
+
+
+async def test_what_was_asked_for_too_early_is_counted_as_missed_once() -> None:
+    bench = Bench()
+    assert bench.buffer.try_read() is None
+    bench.push(1)
+    reading = await bench.waiting(2)
+    bench.push_encoded(-1, 2)
+    await settle()
+    bench.work_once()
+    assert await outcome(reading) == [1, 2]
+    assert (bench.buffer.reads.taken, bench.buffer.reads.missed) == (2, 3)

@@ -69,7 +69,12 @@ class Rig:
         if isinstance(self.model, LoopModel):
             self.model._runtime = self
         self.inputs = Inputs(
-            self.model, self.contract, self.clock, arrived=lambda: self.session.nudge(), bad=lambda *_: None
+            self.model,
+            self.contract,
+            self.clock,
+            arrived=lambda: self.session.nudge(),
+            bad=lambda *_: None,
+            told=self.sink.send,
         )
         self.model.load(config or {})
         self.driver: Driver = self._driver()

@@ -1,6 +1,7 @@
 /**
  * The way of a source's pictures to the model: from the source to the worker that encodes them, and from there to the socket. The
- * worker is asked for a picture when the connection has room for one, so none is made to wait.
+ * worker is asked for a picture when the connection has room for one, so none is made to wait, and looks at no more of them than the
+ * model takes.
  */
 
 import { Beat } from "./beat.js";
@@ -12,7 +13,10 @@ const MOST = { fps: 30, width: 4096, height: 4096, quality: 0.85 };
 
 export class Pictures {
   #lane;
+  #session;
+  #track;
   #settings;
+  #most; // the rate that was asked for
   #capture;
   #worker = null;
   #asked = false; // for the next picture, until it has come
@@ -22,7 +26,10 @@ export class Pictures {
   /** `link` is as Way wants it; `capture` is told of what becomes of the pictures. */
   constructor(link, track, options, capture) {
     this.#lane = new Lane(link, track);
+    this.#session = link.session;
+    this.#track = track;
     this.#settings = { ...MOST, ...options };
+    this.#most = this.#settings.fps;
     this.#capture = capture;
     capture.signal.addEventListener("abort", () => this.#end());
   }
@@ -40,7 +47,16 @@ export class Pictures {
     worker.onerror = ({ message }) => this.#capture.end(new Error(message));
     if (track) this.#stream(track);
     else this.#follow(view);
+    this.#session.addEventListener("stats", ({ detail }) => this.#heed(detail), { signal });
     this.#ask();
+  }
+
+  /** What the model would not take need not be made. */
+  #heed({ inputs = {} }) {
+    const fps = Math.min(this.#most, inputs[this.#track]?.wanted ?? Infinity);
+    if (fps === this.#settings.fps) return;
+    this.#settings = { ...this.#settings, fps };
+    this.#worker.postMessage({ settings: this.#settings });
   }
 
   #stream(track) {
@@ -58,9 +74,8 @@ export class Pictures {
   /** Where the browser gives no stream of frames: a copy of what is shown, whenever that is another picture. */
   #follow(view) {
     const beat = new Beat();
-    const { fps } = this.#settings;
     const step = async () => {
-      if (view.ownerDocument?.hidden || !beat.isDue(performance.now(), fps)) return;
+      if (view.ownerDocument?.hidden || !beat.isDue(performance.now(), this.#settings.fps)) return;
       if (!this.#asked || this.#copied) return this.#skip();
       this.#copied = true;
       await this.#copy(view).catch((error) => {
@@ -68,7 +83,7 @@ export class Pictures {
         if (error.name !== "InvalidStateError") this.#capture.end(error); // else there is nothing to see yet
       });
     };
-    each(view, fps, step, this.#capture.signal);
+    each(view, this.#most, step, this.#capture.signal);
   }
 
   async #copy(view) {

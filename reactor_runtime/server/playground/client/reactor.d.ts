@@ -133,7 +133,7 @@ export interface Sound extends FrameHeader {
 }
 
 export interface CaptureOptions {
-  /** The most pictures a second; 30. */
+  /** The most pictures a second; 30. Fewer where the model takes fewer. */
   fps?: number;
   /** The most pixels; a larger picture is scaled down into them, in its own shape. 4096 each. */
   width?: number;
@@ -275,7 +275,8 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   ): Promise<boolean>;
   /**
    * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the source's end or close().
-   * A picture is encoded in a worker when there is room for it, the newest at that moment. Rejects where it can't be read.
+   * A picture is encoded in a worker when there is room for it and the model will take it, the newest at that moment. Rejects where it
+   * can't be read.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],

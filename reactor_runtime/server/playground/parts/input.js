@@ -146,7 +146,7 @@ export class Input {
     const counts = this.#counts;
     const at = performance.now();
     const seconds = (at - counts.since) / 1000;
-    if (counts.last) this.#panel.figures = this.#kind.describe({ ...counts, seconds });
+    if (counts.last) this.#panel.figures = this.#kind.describe({ ...counts, seconds, input: this.#session.stats.inputs?.[this.#track.name] });
     Object.assign(counts, { since: at, count: 0, bytes: 0, level: 0 });
   }
 }

@@ -29,6 +29,7 @@ export const picture = {
   },
 
   /** The figures of about the last second in words. */
-  describe: ({ count, bytes, seconds, skipped, last }) =>
-    `${(count / seconds).toFixed(1)} fps · ${Math.round(bytes / 1000 / seconds)} kB/s · ${last.width}×${last.height} · ${skipped} skipped`,
+  describe: ({ count, bytes, seconds, skipped, last, input }) =>
+    `${(count / seconds).toFixed(1)} fps · ${Math.round(bytes / 1000 / seconds)} kB/s · ${last.width}×${last.height} · ${skipped} skipped` +
+    (input?.wanted ? ` · the model takes ${input.taken.toFixed(1)} a second` : ""),
 };

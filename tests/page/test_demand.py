@@ -1,0 +1,124 @@
+"""A model that is slower than the camera: the page sends little more than it takes, and all again when it is quick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server.running import serving, write_project
+
+from .conftest import launched, open_page
+from .fake_server import FakeServer
+from .test_camera import NO_CALLBACKS, NO_STREAMS
+
+FULL = {"rung": 0, "quality": 85, "scale": 1, "why": "full"}
+FEW = {"camera": {"came": 5.0, "taken": 0.8, "wanted": 5.0}}
+ALL = {"camera": {"came": 5.0, "taken": 5.0, "wanted": None}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched("--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream") as browser:
+        yield browser
+
+
+def seconds_for(server: FakeServer, pictures: int) -> float:
+    """Measure from one picture to the one that comes so many later."""
+    server.wait_for_media("camera")
+    began = time.monotonic()
+    server.wait_for_media("camera", pictures)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("browsers", ["", NO_STREAMS, NO_CALLBACKS], ids=["Chromium", "others", "before callbacks"])
+def test_no_more_pictures_go_out_than_are_wanted(page: Page, server: FakeServer, browsers: str) -> None:
+    page.add_init_script(browsers)
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    page.get_by_role("button", name="Start").click()
+    server.wait_for_media("camera")
+    figures = page.locator("[data-input=camera] .input-figures")
+    server.broadcast("reactor.stats", **FULL, inputs=FEW)
+    expect(figures).to_contain_text(" · the model takes 0.8 a second")
+    assert seconds_for(server, 5) > 0.6
+    server.broadcast("reactor.stats", **FULL, inputs=ALL)
+    expect(figures).not_to_contain_text("the model takes")
+    assert seconds_for(server, 20) < 3
+
+
+def test_figures_of_another_track_and_of_a_server_that_has_none_change_nothing(page: Page, server: FakeServer) -> None:
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    page.get_by_role("button", name="Start").click()
+    server.broadcast("reactor.stats", **FULL, inputs={"depth": FEW["camera"]})
+    server.broadcast("reactor.stats", **FULL)
+    server.wait_for_media("camera", 5)
+    assert seconds_for(server, 20) < 3
+
+
+MODEL = """
+class Eyes(Input):
+    camera: Video
+
+
+class MyState(InputState):
+    step_s: float = 0.25
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    input: Eyes
+    output: MyOutput
+    fps = 60
+
+    async def inference(self):
+        while True:
+            [picture] = await self.input.camera.read()
+            time.sleep(self.state.step_s)
+            yield gray(100)
+"""
+FOLLOWING = """async () => {
+  const { connect } = await import("/reactor.js");
+  const session = connect(location.origin);
+  await session.ready();
+  const drawing = document.body.appendChild(document.createElement("canvas"));
+  const context = drawing.getContext("2d");
+  let drawn = 0;
+  setInterval(() => {
+    context.fillStyle = `rgb(${drawn++ % 255} 0 0)`;
+    context.fillRect(0, 0, 300, 150);
+  }, 20);
+  const capture = await session.publish("camera", drawing.captureStream().getVideoTracks()[0]);
+  const sent = [];
+  capture.addEventListener("sent", () => sent.push(performance.now()));
+  const rate = (over) => sent.filter((at) => at > performance.now() - over).length / over * 1000;
+  const later = (ms) => new Promise((done) => setTimeout(done, ms));
+  const until = async (isSo) => {
+    const began = performance.now();
+    while (!isSo() && performance.now() - began < 10000) await later(20);
+    return performance.now() - began;
+  };
+  await until(() => rate(500) > 10);
+  await later(1000); // from here on a second ago was the first picture
+  await until(() => rate(1000) <= 11);
+  const slow = rate(1000);
+  await session.send("set_step_s", { step_s: 0 });
+  const followed = await until(() => rate(500) > 15);
+  session.close();
+  return { slow, followed };
+}"""
+
+
+def test_what_is_sent_follows_the_model_that_is_served(browser: Browser, tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        server.wait_for_health("ready")
+        with open_page(browser, f"http://127.0.0.1:{server.port}") as page:
+            page.goto("/?role=viewer")
+            said: dict[str, Any] = page.evaluate(FOLLOWING)
+    assert 4 < said["slow"] <= 11  # 9, of a model that takes 4
+    assert said["followed"] < 4000  # and about 1000 where nothing else runs
