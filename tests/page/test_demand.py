@@ -18,6 +18,7 @@ from .test_camera import NO_CALLBACKS, NO_STREAMS
 
 FULL = {"rung": 0, "quality": 85, "scale": 1, "why": "full"}
 FEW = {"camera": {"came": 5.0, "taken": 0.8, "wanted": 5.0}}
+MOST = {"camera": {"came": 30.0, "taken": 28.0, "wanted": 39.0}}
 ALL = {"camera": {"came": 5.0, "taken": 5.0, "wanted": None}}
 
 
@@ -33,6 +34,22 @@ def seconds_for(server: FakeServer, pictures: int) -> float:
     began = time.monotonic()
     server.wait_for_media("camera", pictures)
     return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "inputs", [MOST, ALL, {"depth": FEW["camera"]}], ids=["a few missed", "all", "of another track"]
+)
+def test_a_model_that_keeps_up_is_no_news(page: Page, server: FakeServer, inputs: dict[str, Any]) -> None:
+    server.script.inputs = {"camera": None}
+    page.goto(server.url)
+    page.get_by_role("button", name="Start").click()
+    figures = page.locator("[data-input=camera] .input-figures")
+    server.broadcast("reactor.stats", **FULL, inputs=FEW)
+    expect(figures).to_contain_text("the model takes")
+    server.broadcast("reactor.stats", **FULL, inputs=inputs)
+    expect(figures).not_to_contain_text("the model takes")
+    server.wait_for_media("camera", 3)
+    assert seconds_for(server, 20) < 3
 
 
 @pytest.mark.parametrize("browsers", ["", NO_STREAMS, NO_CALLBACKS], ids=["Chromium", "others", "before callbacks"])
@@ -51,13 +68,12 @@ def test_no_more_pictures_go_out_than_are_wanted(page: Page, server: FakeServer,
     assert seconds_for(server, 20) < 3
 
 
-def test_figures_of_another_track_and_of_a_server_that_has_none_change_nothing(page: Page, server: FakeServer) -> None:
+def test_a_server_without_such_figures_is_sent_all(page: Page, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page.goto(server.url)
     page.get_by_role("button", name="Start").click()
-    server.broadcast("reactor.stats", **FULL, inputs={"depth": FEW["camera"]})
     server.broadcast("reactor.stats", **FULL)
-    server.wait_for_media("camera", 5)
+    server.wait_for_media("camera", 3)
     assert seconds_for(server, 20) < 3
 
 
