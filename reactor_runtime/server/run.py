@@ -202,7 +202,7 @@ class Service:
         self._engines.expect_end()  # the signal may have ended them as well
         self._stop.set()
 
-    async def _close_sockets(self, failure: BaseException | None, server: uvicorn.Server) -> None:
+    async def _close_sockets(self, failure: BaseException | None, server: _HttpServer) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
             close(self._lobby)
@@ -218,6 +218,7 @@ class Service:
         for connection in self._connections:
             connection.given_up.set()
         server.should_exit = True
+        asyncio.get_running_loop().call_later(FAREWELL_S, server.abort)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -251,6 +252,11 @@ class Service:
 
 
 class _HttpServer(uvicorn.Server):
+    def abort(self) -> None:
+        """Cut off peers that take nothing: uvicorn would wait for them, and then call that an error."""
+        for protocol in tuple(self.server_state.connections):
+            protocol.transport.abort()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the service decides what signals mean

@@ -214,10 +214,11 @@ async def test_a_client_that_vanishes_frees_the_model(server: RunningServer) -> 
 async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
     writer.write(
-        b"GET /ws?role=viewer HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"GET /ws?role=viewer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
     await writer.drain()
+    assert await reader.readexactly(12) == b"HTTP/1.1 101"
     writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport can
     async with controlling(server.url) as controller:
         first = await controller.frame()
@@ -225,6 +226,7 @@ async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) ->
             last = await controller.frame()
         assert last.header.seq - first.header.seq == 60
         assert last.header.pts_us - first.header.pts_us < 4_000_000
+        assert server.health()[1]["viewers"] == 1
     writer.transport.abort()
     del reader
 

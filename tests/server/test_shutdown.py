@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from tests.processes import alive, gone
 from tests.server.client import client, controlling
 from tests.server.running import listening, started, write_project
 
+GET_WS = (
+    b"GET /ws?role=viewer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 MODEL = """
+NOISE = MyOutput(main_video=np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8))
+
+
 class MyState(InputState):
     _seconds = 0
 
@@ -44,6 +52,24 @@ class MyModel(ReactorPipeline):
     def bye(self):
         print("goodbye", flush=True)
 """
+
+
+async def test_a_client_that_reads_nothing_is_cut_off_without_a_word(tmp_path: Path) -> None:
+    with started(write_project(tmp_path, MODEL.replace("gray(100)", "NOISE"))) as server:
+        server.wait_for("ready in")
+        async with client(server.url) as controller:
+            await controller.frame()
+            deaf = socket.create_connection(("127.0.0.1", server.port))
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.sendall(GET_WS)
+            assert deaf.recv(12) == b"HTTP/1.1 101"
+            for _ in range(30):
+                await controller.frame()
+            server.interrupt()
+            assert (await controller.closed())[0] == 1001
+        assert server.ended() == 0
+        deaf.close()
+        assert "error" not in server.log
 
 
 async def test_ctrl_c_in_a_session_tells_everyone_and_lets_the_model_finish(tmp_path: Path) -> None:
