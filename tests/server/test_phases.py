@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from reactor_runtime.client import EventError, SessionEnded
 from tests.server.running import RunningServer, serving, started, write_project
-from tests.server.visitor import is_served, until_over, visiting
+from tests.server.visitor import is_served, several, until_over, visiting
 
 MODEL = """
 ARMED = os.path.join(os.path.dirname(__file__), "armed")
@@ -137,3 +138,28 @@ async def test_a_fault_while_the_server_stops_changes_nothing(tmp_path: Path, fa
                 await until_over(session)
             assert ended.value.reason == "server_stopping"
         assert server.ended() == 0
+
+
+@pytest.mark.parametrize("phase", ["step", "disconnected"])
+@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
+async def test_a_fault_while_it_drains_leaves_the_other_session_to_its_end(
+    tmp_path: Path, fault: str, phase: str
+) -> None:
+    with started(write_project(tmp_path, MODEL), "--sessions", "2", "--drain-timeout", "60") as server:
+        server.wait_for("ready 2 of 2")
+        async with visiting(server.url) as other:
+            await other.frame()
+            async with visiting(server.url) as session:
+                await session.frame()
+                server.process.terminate()
+                await asyncio.to_thread(server.wait_for, "stopping when 2 sessions are over")
+                arm(server, phase, fault)
+                if phase == "step":  # of whichever comes to it first
+                    await asyncio.to_thread(server.wait_for, WORDS[fault])
+                    assert server.get("/ready") == (503, "stopping\n")
+            if phase == "disconnected":
+                await asyncio.to_thread(server.wait_for, WORDS[fault])
+                assert server.get("/ready") == (503, "stopping\n")
+                await several(other.frames(), 10)
+        assert server.ended() == 0
+        assert "it is started again" not in server.log
