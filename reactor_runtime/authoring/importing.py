@@ -29,14 +29,22 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
             f"{module_name} has no class {class_name}",
             hint=_choices(class_name, candidates, module_name),
         )
-    if not isinstance(found, type) or not issubclass(found, Model):
-        what = "a class" if isinstance(found, type) else type(found).__name__
+    ours = isinstance(found, type) and is_ours_module(found.__module__)
+    if not isinstance(found, type) or not issubclass(found, Model) or ours:
+        what = "Reactor's own class" if ours else "a class" if isinstance(found, type) else type(found).__name__
         raise ClassError(
             f"{module_name}:{class_name} is {what}, not a model",
-            hint="derive it from ReactorPipeline" if not candidates else _choices(class_name, candidates, module_name),
-            where=locate(found) if isinstance(found, type) else None,
+            hint=_derive(found) if not candidates else _choices(class_name, candidates, module_name),
+            where=locate(found) if isinstance(found, type) and not ours else None,
         )
     return found
+
+
+def _derive(found: object) -> str:
+    """Say how there comes to be a model, from the class that was named where it is one to derive from."""
+    if isinstance(found, type) and issubclass(found, Model):
+        return f"derive yours from it: class MyModel({found.__name__})"
+    return "derive it from ReactorPipeline"
 
 
 def _file_of(module: ModuleType) -> Path | None:

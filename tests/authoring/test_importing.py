@@ -59,6 +59,21 @@ def test_a_missing_module_is_named_with_the_nearest_there_is(project: Path) -> N
     assert error.hint == "did you mean pipeline?"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (GOOD, "pipeline has: MyModel"),
+        ("from reactor_runtime import ReactorPipeline\n", "derive yours from it: class MyModel(ReactorPipeline)"),
+    ],
+    ids=["beside a model", "alone"],
+)
+def test_a_class_of_ours_is_no_model_and_no_code_of_ours_is_shown(project: Path, text: str, hint: str) -> None:
+    write(project, text)
+    error = refused(project, name="ReactorPipeline")
+    assert (error.message, error.hint) == ("pipeline:ReactorPipeline is Reactor's own class, not a model", hint)
+    assert error.where is None
+
+
 def test_a_missing_package_is_told_from_a_missing_module(project: Path) -> None:
     write(project, "import os\nimport not_installed_at_all\n")
     error = refused(project)
