@@ -8,6 +8,7 @@ from typing import Any
 from reactor_runtime.authoring.block import VideoModel, starting_config
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.source import locate
 from reactor_runtime.config import laid_over
 from reactor_runtime.errors import LoadError, ModelFailed, author_error
 
@@ -51,4 +52,5 @@ def check_inference(model: Model) -> None:
         raise LoadError(
             f"{type(model).__name__} has no inference() after load()",
             hint="define `def inference(self)` that yields frames, or assign self.inference in load()",
+            where=locate(type(model)),
         )

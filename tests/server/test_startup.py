@@ -50,7 +50,11 @@ def good(load: str = "pass") -> str:
         ("MyModel = 3\n", 2, ["pipeline:MyModel is int, not a model", "reactor.yaml:1:8"]),
         (good().replace("def load(self, config)", "async def load(self, config)"), 2, ["MyModel.load is async"]),
         (good().replace("def load(self, config)", "def load(self)"), 2, ["def load(self, config)"]),
-        (good().replace("def inference", "def frames"), 4, ["MyModel has no inference() after load()"]),
+        (
+            good().replace("def inference", "def frames"),
+            4,
+            ["MyModel has no inference() after load()", "class MyModel(ReactorPipeline):"],
+        ),
         (good("raise BaseException('a panic elsewhere')"), 4, ["load() failed: BaseException: a panic elsewhere"]),
     ],
     ids=[
