@@ -84,7 +84,7 @@ def write(template: Template, target: Path, name: str, *, merge: bool = False, f
         more = f"\n  and {len(obstacles) - 10} more" if len(obstacles) > 10 else ""
         raise UsageError(
             "nothing was written, this is in the way:" + "".join(f"\n  {path}" for path in obstacles[:10]) + more,
-            hint="choose another name" + ("" if force else ", or replace files of the same name with --force"),
+            hint=_way_out(merge=merge, force=force),
         )
     for file in template.files:
         path = target / file.path
@@ -93,6 +93,12 @@ def write(template: Template, target: Path, name: str, *, merge: bool = False, f
             path.unlink(missing_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:
             new.write(file.text().replace(PLACEHOLDER, name))
+
+
+def _way_out(*, merge: bool, force: bool) -> str:
+    """Say what helps against what is in the way: another name doesn't, where the directory is given."""
+    ways = ["choose another name"] if not merge else ["move it away"] if force else []
+    return ", or ".join(ways if force else [*ways, "replace files of the same name with --force"])
 
 
 def tree(template: Template, title: str) -> str:

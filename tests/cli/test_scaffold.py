@@ -187,3 +187,23 @@ def test_a_file_of_the_project_s_name_is_in_the_way(template: Template, tmp_path
     (tmp_path / "new").write_text("mine")
     with pytest.raises(UsageError, match="in the way"):
         write(template, tmp_path / "new", "new", force=True)
+
+
+@pytest.mark.parametrize(
+    ("merge", "force", "hint"),
+    [
+        (False, False, "choose another name, or replace files of the same name with --force"),
+        (False, True, "choose another name"),
+        (True, False, "replace files of the same name with --force"),
+        (True, True, "move it away"),
+    ],
+    ids=["new", "new, by force", "here", "here, by force"],
+)
+def test_the_hint_names_what_helps_against_what_is_in_the_way(
+    template: Template, tmp_path: Path, merge: bool, force: bool, hint: str
+) -> None:
+    target = tmp_path / "new"
+    (target / "model.py").mkdir(parents=True) if merge else target.write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        write(template, target, "new", merge=merge, force=force)
+    assert caught.value.hint == hint
