@@ -50,6 +50,17 @@ def test_frames_are_acknowledged_and_gaps_counted(page: Page, server: FakeServer
     expect(page.locator("[data-figure=size]")).to_have_text("640×480")
 
 
+def test_what_the_headline_says_is_not_said_again_below_it(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    server.script.held_loading = True
+    server.crash("the model failed: ValueError: the weights don't fit")
+    expect_phase(page, "failed")
+    expect(page.locator("#notice-headline")).to_have_text("The model failed")
+    expect(page.locator("#notice-detail")).to_have_text(re.compile(r"^ValueError: the weights don't fit"))
+    expect(page.get_by_role("log")).to_contain_text("The model failed: ValueError: the weights don't fit")
+
+
 def test_a_crashed_model_is_named_and_the_page_comes_back(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()

@@ -13,6 +13,8 @@ const CLOSED = {
   4401: ["offline", "The server wants a valid token"],
 };
 
+const unsaid = (detail) => detail?.replace(/^the model failed: /, ""); // the headline says it
+
 /**
  * What a status of the session means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor
  * may do, where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
@@ -36,11 +38,11 @@ const meanings = {
   }),
   ended: ({ reason = "", detail }) => {
     const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
-    return { phase, headline, detail: detail || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
+    return { phase, headline, detail: unsaid(detail) || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
   },
   reconnecting: ({ code, detail, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];
-    return { phase, headline, detail, next: "Reconnecting", at: retryAt };
+    return { phase, headline, detail: unsaid(detail), next: "Reconnecting", at: retryAt };
   },
 };
 
