@@ -28,16 +28,16 @@ on("session", (welcome) => {
   status.may = role === "controller" ? "The controls are loading" : "";
   tracks.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, guests, residents, share }) => {
+  withPanels(({ controls, figures, bound, media, share }) => {
     const hasSound = session.speaker.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
     figures.restart(tracks.pictures, hasSound);
-    residents.restart();
+    media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
     share.then((part) => part.begin());
     if (!session.role) return; // it has ended meanwhile
     const ready = () => session.id === id && (status.may = "");
-    guests.invite(welcome).catch(missing).then(ready);
+    bound.begin(welcome).catch(missing).then(ready);
   });
 });
 
@@ -52,9 +52,9 @@ on("status", (now) => {
   status.show(shown, role ? "" : reasonOf(phase, shown));
   if (shown.role) status.overPicture = tracks.awaited;
   if (phase === "connecting") return;
-  withPanels(({ controls, guests }) => {
+  withPanels(({ controls, bound }) => {
     controls.enabled = role === "controller";
-    if (!role) guests.leave();
+    if (!role) bound.leave();
   });
 });
 
@@ -66,7 +66,7 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("stopping", (said) => log("note", said.message, said));
-on("state", (changes) => withPanels(({ controls, guests }) => [controls, guests].forEach((part) => part.follow(changes))));
+on("state", (changes) => withPanels(({ controls, bound }) => [controls, bound].forEach((part) => part.follow(changes))));
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => {
   const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller"); // "ended" has said it

@@ -1,14 +1,14 @@
 /** What is around the picture, loaded once there is something to put into it, so that the picture waits for none of it. */
 
 import { Controls } from "./controls.js";
+import { Bound } from "./bound.js";
 import { byId } from "./dom.js";
 import { Figures } from "./figures.js";
-import { Guests } from "./guests.js";
 import { Log } from "./log.js";
+import { MediaParts } from "./mediaparts.js";
 import { Journal } from "./parts/journal.js";
 import { openers } from "./parts/openers.js";
 import { style } from "./parts/style.js";
-import { Residents } from "./residents.js";
 
 export async function makePanels(session, tracks) {
   await Promise.all(["../controls.css", "../figures.css"].map(style));
@@ -32,5 +32,5 @@ export async function makePanels(session, tracks) {
   const share = import("./parts/share.js")
     .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))
     .catch(({ message }) => (failed("The tools of the picture can't be loaded", message), { begin() {} }));
-  return { log, figures, controls, guests: new Guests(stage, send), residents: new Residents(session, log), share };
+  return { log, figures, controls, bound: new Bound(stage, send), media: new MediaParts(session, log), share };
 }

@@ -2,8 +2,8 @@
 
 import { el } from "../dom.js";
 import { recall, remember } from "./memory.js";
+import { FIELDS } from "./typing.js";
 
-const TEXT = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=checkbox], [type=radio], [type=button])";
 const KEYWORD = "x-reactor-bind";
 const VIEWS = {
   stages: ["Input to picture", "Where the time from an input to its picture goes", () => import("./stages.js")],
@@ -78,7 +78,7 @@ export function openers(list, { session, figures, journal, failed }) {
 /** Whether a key press asks for the trace: not while somebody types, and not where the model has bound that key. */
 function isCall({ key, code, target, repeat, ctrlKey, altKey, metaKey, isComposing }, events) {
   if (key.toLowerCase() !== "t" || repeat || ctrlKey || altKey || metaKey || isComposing) return false;
-  return !target.closest?.(TEXT) && !isBound(code, events);
+  return !target.closest?.(`dialog, ${FIELDS}`) && !isBound(code, events);
 }
 
 export function isBound(code, events) {

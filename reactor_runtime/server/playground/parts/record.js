@@ -1,5 +1,7 @@
 /** Files of what is shown: a picture as PNG, a stretch of it as whatever film the browser can make. */
 
+import { save, stamp } from "./save.js";
+
 const FILMS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm", "video/mp4"];
 const BITS_PER_S = 12e6;
 
@@ -57,11 +59,3 @@ function firstOfEach(tracks) {
   const kinds = new Map(tracks.toReversed().map((track) => [track.kind, track.name]));
   return [...kinds.values()];
 }
-
-function save(blob, name) {
-  const href = URL.createObjectURL(blob);
-  Object.assign(document.createElement("a"), { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60000);
-}
-
-const stamp = () => new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-");

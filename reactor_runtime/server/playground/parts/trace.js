@@ -2,6 +2,7 @@
 
 import { el, setText } from "../dom.js";
 import { sharp } from "./graph.js";
+import { save, stamp } from "./save.js";
 import { lanesOf, toChromeTrace } from "./spans.js";
 import { style } from "./style.js";
 import { Timeline } from "./timeline.js";
@@ -22,7 +23,7 @@ export async function openTrace(recent, model) {
   const buttons = [
     button("−", "Zoom out", () => timeline.zoom(2)),
     button("+", "Zoom in", () => timeline.zoom(0.5)),
-    button("Save", "As a file for ui.perfetto.dev or chrome://tracing", () => save(toChromeTrace(lanes, model), model)),
+    button("Save", "As a file for ui.perfetto.dev or chrome://tracing", () => saveTrace(toChromeTrace(lanes, model), model)),
     button("Close", null, () => dialog.close()),
   ];
   const dialog = el("dialog", { class: "trace", "aria-label": "Trace of the last 10 s" },
@@ -49,9 +50,6 @@ function summary(lanes) {
   return `${rows} inputs · ${painted.length} painted · ${skipped.length} skips`;
 }
 
-function save(trace, model) {
-  const href = URL.createObjectURL(new Blob([JSON.stringify(trace)], { type: "application/json" }));
-  const download = `${model}-trace-${new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-")}.json`;
-  Object.assign(document.createElement("a"), { href, download }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60000);
+function saveTrace(trace, model) {
+  save(new Blob([JSON.stringify(trace)], { type: "application/json" }), `${model}-trace-${stamp()}.json`);
 }

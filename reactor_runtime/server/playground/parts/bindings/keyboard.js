@@ -1,6 +1,7 @@
 /** Keys, by their place on the keyboard: held until they come up, or until nobody can know any more whether they did. */
 
-const TEXT = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio], [type=button])";
+import { FIELDS } from "../typing.js";
+
 const OWN = "button, summary, input, a[href], [tabindex]"; // what arrows, Space and Enter do something to when it has the focus
 const MOVING = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
 
@@ -19,7 +20,7 @@ export class Keyboard {
     if (!this.#bound.size) return;
     window.addEventListener("keydown", (event) => this.#down(event), { signal });
     window.addEventListener("keyup", (event) => this.#up(event), { signal });
-    document.addEventListener("focusin", ({ target }) => target.matches(TEXT) && this.letGo(), { signal });
+    document.addEventListener("focusin", ({ target }) => target.matches(FIELDS) && this.letGo(), { signal });
   }
 
   letGo() {
@@ -50,5 +51,5 @@ export class Keyboard {
 
 function keptBy(target, code) {
   if (!(target instanceof Element)) return false;
-  return target.closest(TEXT) !== null || (MOVING.test(code) && target.closest(OWN) !== null);
+  return target.closest(FIELDS) !== null || (MOVING.test(code) && target.closest(OWN) !== null);
 }

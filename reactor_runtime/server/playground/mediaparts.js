@@ -1,8 +1,8 @@
-/** Parts that only some models need: brought by the first of those, and kept from session to session. */
+/** The button of sound and the panels of cameras and microphones: brought by the first model that has use for them, and kept. */
 
 import { byId } from "./dom.js";
 
-export class Residents {
+export class MediaParts {
   #session;
   #log;
   #here = {}; // name → promise of the part, undefined where it could not be loaded
