@@ -44,6 +44,7 @@ class Script:
     """What the next connections meet; a test sets it from its own thread."""
 
     model: str = "aurora"
+    session: str | None = "s-1a2b"
     events: dict[str, Any] = field(default_factory=lambda: dict(SCHEMA))
     tracks: tuple[str, ...] = ("main_video",)
     size: tuple[int, int] = (480, 640)
@@ -259,7 +260,7 @@ class FakeServer:
     def _welcome(self, client: WebSocket) -> dict[str, Any]:
         return {
             "protocol": "reactor.v1",
-            "session": "s-1a2b",
+            "session": self.script.session,
             "role": self.script.role or client.query_params.get("role", "controller"),
             "model": self.script.model,
             "resume": self.script.resume,

@@ -52,6 +52,14 @@ def watching(page: Page, server: FakeServer) -> None:
     expect_phase(page, "watching")
 
 
+def alone(page: Page, server: FakeServer) -> None:
+    server.script.session = None
+    page.goto(f"{server.url}?role=viewer")
+    expect(page.locator("#notice")).to_contain_text("Nobody controls")
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    expect(page.locator("#controls .group").first).to_be_attached()
+
+
 def two_pictures(page: Page, server: FakeServer) -> None:
     server.script.tracks = ("main_video", "depth")
     connected(page, server)
@@ -178,6 +186,7 @@ STATES: dict[str, State] = {
         waiting,
         connected,
         watching,
+        alone,
         two_pictures,
         many_controls,
         walking,

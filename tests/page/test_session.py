@@ -116,6 +116,17 @@ def test_a_viewer_watches_with_the_controls_off(page: Page, server: FakeServer) 
     assert server.queries[0] == {"role": "viewer", "token": "abc", "session": "s-1", "watch": "1"}
 
 
+def test_a_viewer_is_told_that_nobody_controls_the_model(page: Page, server: FakeServer) -> None:
+    server.script.session = None
+    page.goto(f"{server.url}?role=viewer")
+    expect(page.locator("canvas[data-seq]")).to_be_attached()  # the last one of somebody else's
+    expect(page.get_by_role("status").first).to_have_text("Nobody controls the model")
+    expect(page.locator("#notice")).to_contain_text("open this page without role=viewer")
+    server.broadcast("reactor.session", phase="started", session="s-2")
+    expect(page.get_by_role("status").first).to_have_text("Connected, watching")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_what_the_page_does_not_know_is_logged_and_ignored(page: Page, server: FakeServer) -> None:
     server.script.frames = False
     page.goto(server.url)
@@ -197,7 +208,7 @@ def test_what_the_page_loads_at_once_weighs_little() -> None:
     """Everything else comes by `import()`: the picture waits for none of it."""
     loaded = first_load(PLAYGROUND / "index.html")
     assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 59_700
+    assert weight(loaded) < 59_600
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:

@@ -44,7 +44,8 @@ on("session", (welcome) => {
 on("status", (now) => {
   const { phase, role, opened } = now;
   const told = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
-  const shown = { ...meaning(now), ...(told && status.now) };
+  const alone = phase === "connected" && !session.id; // the picture is of a session that is over
+  const shown = { ...meaning(alone ? { phase: "alone" } : now), ...(told && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);

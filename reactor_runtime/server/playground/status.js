@@ -33,6 +33,7 @@ const meanings = {
   connected: ({ role }) => (role === "viewer"
     ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
     : { phase: "connected", headline: "Connected", role: "You have the controls" }),
+  alone: () => ({ phase: "watching", headline: "Nobody controls the model", detail: "To take the controls, open this page without role=viewer." }),
   idle: ({ seconds }) => ({
     phase: "idle", headline: "Are you still there?", next: "Your turn ends", at: performance.now() + 1000 * seconds, button: "Yes, go on",
   }),

@@ -56,7 +56,7 @@ export class Standing {
 
   #turned({ phase, ...rest }) {
     const { session, seconds, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
-    const starts = phase === "started" && this.#isKnown && !this.role; // a viewer stays
+    const starts = phase === "started" && this.#isKnown && !(this.role && this.welcome.session); // a viewer stays
     if (starts) this.#begin({ ...this.welcome, session });
     else if (phase === "idle") this.#report(seconds === null ? { phase: "connected" } : { phase, seconds });
     else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
