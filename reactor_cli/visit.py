@@ -12,7 +12,19 @@ from typing import Any
 from reactor_cli import console, spoken
 from reactor_cli.report import Report, figures_line, legible, shown
 from reactor_cli.screen import Screen
-from reactor_runtime.client import EventError, Message, Reply, Session, Track, UploadError, connect, halfblocks
+from reactor_runtime.client import (
+    Busy,
+    ConnectError,
+    EventError,
+    Message,
+    Phase,
+    Reply,
+    Session,
+    Track,
+    UploadError,
+    connect,
+    halfblocks,
+)
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.recording import Folder, Recording, recording
 from reactor_runtime.errors import UsageError
@@ -23,7 +35,10 @@ PICTURE_S = 0.1  # as much as a connection to far away takes, and as much as tex
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants of a visit; `seconds` None is until it ends, 0 until everything to send was answered."""
+    """What somebody wants of a visit; `seconds` None is until it ends, 0 until everything to send was answered.
+
+    As long at most is the turn waited for, and without a limit where it is None or 0.
+    """
 
     url: str
     token: str | None
@@ -68,7 +83,7 @@ class Visit:
         try:
             async with asyncio.TaskGroup() as tasks:
                 ended = tasks.create_task(self._statuses(session))
-                await session.ready()
+                await _turn(session, self._wish.seconds)
                 self.began = True
                 duties = [tasks.create_task(duty) for duty in self._duties(session, kept)]
                 for line in self._wish.sends:
@@ -183,6 +198,17 @@ class Visit:
             raise
         message = None if reply.message is None else {"type": reply.message.type, "data": dict(reply.message.data)}
         self._report.say("reply", _answer(said.event, reply), event=said.event, n=reply.n, message=message)
+
+
+async def _turn(session: Session, seconds: float | None) -> None:
+    """Wait for the turn. Raises `Busy` where it doesn't come in time, `ConnectError` while the model loads."""
+    try:
+        async with asyncio.timeout(seconds or None):
+            await session.ready()
+    except TimeoutError:
+        kind = Busy if session.status.phase is Phase.WAITING else ConnectError
+        message = f"the turn did not come within {seconds:g} s: {legible(str(session.status))}"
+        raise kind(message, hint="--seconds limits the wait as well; leave it out to wait") from None
 
 
 def _kept_tracks(session: Session, kept: Recording) -> list[Track]:

@@ -29,8 +29,8 @@ Examples:
 \b
 Exit codes: 0 done, also by Ctrl-C; 1 an event of --send was refused, or the session
 ended otherwise than by this client or the model; 2 the command has to be corrected;
-3 no server there, or it lets nobody in without a token; 5 its line is full;
-130 interrupted before the turn came.
+3 no server there, or it lets nobody in without a token; 5 its line is full, or the
+turn did not come within --seconds; 130 interrupted before the turn came.
 """
 
 
@@ -48,7 +48,12 @@ def connect(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", parser=duration, metavar="TIME", help="Leave after TIME, 0: when all was answered."),
+        typer.Option(
+            "--seconds",
+            parser=duration,
+            metavar="TIME",
+            help="Leave after TIME, in line too; 0: when all was answered.",
+        ),
     ] = None,
     save: Annotated[
         Path | None,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import simplejpeg
 
+from reactor_runtime.client import connect
 from tests.cli.command import environment, reactor
 from tests.cli.terminal import terminal
 from tests.server.running import RunningServer, serving, write_project
@@ -139,6 +140,15 @@ def test_who_is_not_let_in_is_told_why(url: str, tmp_path: Path) -> None:
         assert "viewers send nothing" in watching.err
         first.type("\x04")
         assert first.ended() == 0
+
+
+def test_the_turn_is_waited_for_no_longer_than_it_says(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        with connect(url):
+            late = reactor("connect", url, "--seconds", "0.5", cwd=tmp_path)
+    assert late.code == 5
+    assert "error: the turn did not come within 0.5 s: in line, 1 of 1" in late.err
 
 
 def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:
