@@ -15,7 +15,7 @@ from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply, write, write_event
 from reactor_runtime.client.questions import Answer
 from reactor_runtime.client.status import Status
-from reactor_runtime.client.upload import File, upload
+from reactor_runtime.client.upload import File, Upload
 
 
 class Session(Known):
@@ -187,14 +187,19 @@ class Session(Known):
     ) -> dict[str, str]:
         """Send a file, from its bytes or its path, and return what an event's parameter wants in its place.
 
-        Raises `UploadError` when the server doesn't take it.
+        Raises `UploadError` when the server doesn't take it. Who cancels it stops it.
         """
         self._exchange.conversation.check()
         key = self._exchange.conversation.welcome.upload_key
         if key is None:
             raise ValueError("only the controller of a running session sends files")
         file = File.of(content, name, content_type)
-        return await asyncio.to_thread(upload, self.connection.address, key, file, tls=self.connection.tls)
+        sending = Upload(self.connection.address, key, file, tls=self.connection.tls)
+        try:
+            return await asyncio.to_thread(sending.send)
+        except asyncio.CancelledError:
+            sending.cancel()  # its thread would hold up the end of the program
+            raise
 
     def view(self, *, paused: bool = False, max_fps: float | None = None, tracks: list[str] | None = None) -> None:
         """Say what to send from here on: nothing while `paused`, at most `max_fps` of each track, only these tracks."""

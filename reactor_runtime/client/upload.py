@@ -7,6 +7,7 @@ import http.client
 import json
 import mimetypes
 import os
+import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,25 +48,49 @@ class File:
             yield file, os.fstat(file.fileno()).st_size
 
 
-def upload(address: Address, key: str, file: File, *, tls: ssl.SSLContext | None = None) -> dict[str, str]:
-    """Send a file and return what an event's parameter wants, `{"upload": id}`; blocks until the server has it.
+class Upload:
+    """A file on its way: `send` blocks one thread, and `cancel` has it return from another one."""
 
-    Raises `UploadError` when the server doesn't take it, `OSError` for a file that can't be read.
-    """
-    query = urlencode({"key": key, "name": file.name})
-    with file.opened() as (body, size), contextlib.closing(_connection(address, tls)) as connection:
-        headers = {**address.headers, "Content-Type": file.content_type, "Content-Length": str(size)}
-        try:
-            # Who refuses a file may answer and close before all of it is there.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request("POST", f"{address.root}/uploads?{query}", body, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-        except (OSError, http.client.HTTPException) as error:
-            raise UploadError(f"{file.name or 'the file'} was not sent: {error or type(error).__name__}") from error
-    if answer.status != http.client.CREATED:
-        raise UploadError(f"{file.name or 'the file'} was not taken: {text.strip()}", status=answer.status)
-    return {"upload": str(json.loads(text)["upload"])}
+    def __init__(self, address: Address, key: str, file: File, *, tls: ssl.SSLContext | None = None) -> None:
+        self._address = address
+        self._key = key
+        self._file = file
+        self._connection = _connection(address, tls)
+        self._cancelled = False
+
+    def send(self) -> dict[str, str]:
+        """Send the file and return what an event's parameter wants, `{"upload": id}`, once the server has it.
+
+        Raises `UploadError` when the server doesn't take it, `OSError` for a file that can't be read.
+        """
+        name = self._file.name or "the file"
+        with self._file.opened() as (body, size), contextlib.closing(self._connection):
+            try:
+                status, text = self._exchange(body, size)
+            except (OSError, http.client.HTTPException) as error:
+                raise UploadError(f"{name} was not sent: {error or type(error).__name__}") from error
+        if status != http.client.CREATED:
+            raise UploadError(f"{name} was not taken: {text.strip()}", status=status)
+        return {"upload": str(json.loads(text)["upload"])}
+
+    def cancel(self) -> None:
+        """Send no more of it, and wait for no answer."""
+        self._cancelled = True
+        with contextlib.suppress(OSError):  # it is closed already
+            if self._connection.sock is not None:
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _exchange(self, body: bytes | BinaryIO, size: int) -> tuple[int, str]:
+        query = urlencode({"key": self._key, "name": self._file.name})
+        headers = {**self._address.headers, "Content-Type": self._file.content_type, "Content-Length": str(size)}
+        self._connection.connect()
+        if self._cancelled:
+            raise OSError("it was cancelled")
+        # Who refuses a file may answer and close before all of it is there.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.request("POST", f"{self._address.root}/uploads?{query}", body, headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
 
 
 def _connection(address: Address, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
