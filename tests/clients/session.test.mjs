@@ -99,6 +99,8 @@ test("what cannot be sent rejects and ends nothing", () => during(async (session
   await assert.rejects(session.publish("camera", huge), RangeError);
   await assert.rejects(session.publish("camera", "camera"), /JPEG and WAV, as bytes or Blob, are all that can be published here/);
   await assert.rejects(session.stream(), /there is no MediaStream here/);
+  await assert.rejects(session.speaker.start(), { name: "TypeError", message: 'there is no AudioContext here; the event "sound" gives the pieces' });
+  await assert.rejects(session.speaker.start(), TypeError);
   assert.equal((await session.send("set_level", { level: 3 })).n, 1);
 }));
 

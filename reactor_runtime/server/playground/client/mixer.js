@@ -138,6 +138,12 @@ export class Mixer {
   }
 }
 
+/** Why nothing can be played here. */
+export function silence() {
+  if (globalThis.AudioContext) return new Error("browsers allow it from https and from localhost only");
+  return new TypeError('there is no AudioContext here; the event "sound" gives the pieces');
+}
+
 /**
  * What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. The browser's own pair of times is 0 before
  * anything has come out, and old after a pause. WebKit for Linux puts the pair into the future; Firefox gives the right sample with

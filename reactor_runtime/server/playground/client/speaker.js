@@ -65,7 +65,7 @@ export class Speaker {
   }
 
   async #open() {
-    if (!globalThis.isSecureContext) throw new Error("browsers allow it from https and from localhost only");
+    if (!globalThis.isSecureContext) throw (await import("./mixer.js")).silence();
     const context = (this.#context = new AudioContext());
     const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
