@@ -168,6 +168,17 @@ test("a viewer watches and is refused the controls", () => during((session) => d
   await assert.rejects(viewer.upload(new Blob(["x"])), (error) => error instanceof UploadError && error.status === 403);
 }, { role: "viewer" })));
 
+test("a viewer waits for the next session", () => during(async (first) => {
+  const viewer = connect(url, { role: "viewer" });
+  await viewer.ready({ signal: signal() });
+  const left = once(viewer, "status");
+  first.close();
+  assert.deepEqual(await left, { phase: "waiting", role: null, reason: "left", detail: "the controller has gone" });
+  const ready = viewer.ready({ signal: signal() });
+  await during(async (second) => assert.equal((await ready).id, second.id));
+  viewer.close();
+}));
+
 test("a broken connection comes back to its session", async () => {
   const sockets = [];
   class Breakable extends WebSocket {

@@ -67,7 +67,7 @@ def test_errors_say_the_same(error: Exception) -> None:
 def test_every_phase_is_one_of_both() -> None:
     status = re.search(r"^export type Status =(.*?);\n\n", DECLARED, re.M | re.S)
     assert status is not None
-    assert set(re.findall(r'phase: "(\w+)"', status[1])) == {*Phase, "idle"}  # a notice in Python, beside the phase
+    assert set(re.findall(r'phase: "(\w+)"', status[1])) == {*Phase}
 
 
 def test_errors_of_javascript_are_those_of_python() -> None:

@@ -42,7 +42,8 @@ on("session", (welcome) => {
 });
 
 on("status", (now) => {
-  const { phase, role, opened } = now;
+  const { role, opened, reason } = now;
+  const phase = reason ? "ended" : now.phase;
   const told = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
   const alone = phase === "connected" && !session.id; // the picture is of a session that is over
   const shown = { ...meaning(alone ? { phase: "alone" } : now), ...(told && status.now) };
@@ -58,6 +59,8 @@ on("status", (now) => {
     if (!role) bound.leave();
   });
 });
+
+on("idle", ({ seconds }) => status.show(meaning(seconds === null ? session.status : { phase: "idle", seconds }), ""));
 
 /** What is remembered until there is a session again. */
 function reasonOf(phase, { phase: shown, headline, detail }) {
@@ -76,4 +79,4 @@ on("error", (error) => {
 on("ignored", ({ what, why }) => log("note", what, why));
 for (const name of ["painted", "sound"]) on(name, () => status.now.role && !tracks.awaited && (status.overPicture = ""));
 
-byId("retry").onclick = () => (session.status.phase === "idle" ? session.here() : session.reconnect());
+byId("retry").onclick = () => (status.now.phase === "idle" ? session.here() : session.reconnect());

@@ -19,7 +19,7 @@ const unsaid = (detail) => detail?.replace(/^the model failed: /, ""); // the he
  * What a status of the session means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor
  * may do, where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
  */
-export const meaning = (status) => meanings[status.phase](status);
+export const meaning = (status) => meanings[status.reason ? "ended" : status.phase](status);
 
 const meanings = {
   connecting: () => ({ phase: "connecting", headline: "Connecting" }),

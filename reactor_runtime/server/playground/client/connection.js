@@ -150,8 +150,7 @@ export class Connection extends EventTarget {
   }
 
   async #askWhy() {
-    const { refusal } = await import("./refusal.js");
-    const why = await refusal(this.#address);
+    const why = await (await import("./refusal.js")).refusal(this.#address);
     if (why && !this.#released) this.close(why); // a token that is wrong stays wrong
   }
 

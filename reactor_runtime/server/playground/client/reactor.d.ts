@@ -67,11 +67,12 @@ export type Status =
   | { phase: "connecting"; role: null }
   /** The model loads; `detail` is the last line it logged. */
   | { phase: "loading"; role: null; detail?: string; elapsedS: number }
-  /** In line; with a role for who watches meanwhile. */
-  | { phase: "waiting"; role: Role | null; position: number; length: number }
+  /**
+   * In line, with its place, and with a role for who watches meanwhile. As a viewer: nobody controls the model; `reason` and `detail`
+   * say why the session before has ended.
+   */
+  | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: string; detail?: string }
   | { phase: "connected"; role: Role }
-  /** The server asks whether somebody is there: here(), any event or media keeps the turn. */
-  | { phase: "idle"; role: Role; seconds: number }
   /** The connection broke, or an attempt failed, where `opened` is false; `retryAt` is on performance.now()'s clock. */
   | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
   /**
@@ -196,6 +197,8 @@ export interface SessionEvents<Model extends Modelled = AnyModel> {
   received: number;
   /** The turn ends in `seconds`; null: it doesn't. */
   ending: { seconds: number | null };
+  /** The server asks whether somebody is there: the turn ends in `seconds`, unless here(), an event or media keeps it; null: it is kept. */
+  idle: { seconds: number | null };
   /** The server is about to stop. */
   stopping: { seconds: number; message: string };
   /** The controller's connection broke, and its session is kept. */

@@ -6,10 +6,6 @@ export { ConnectionLost, EventError, SessionEnded, UploadError } from "./errors.
 export { MediaError, readMedia } from "./media.js";
 export { Session };
 
-/**
- * @param {string | URL} [url]
- * @param {import("./reactor.js").Options} [options]
- */
 export function connect(url = globalThis.location?.href, options = {}) {
   const given = new URL(/^[a-z]+:\/\//i.test(url) ? url : `http://${url}`);
   const of = (name) => given.searchParams.get(name);

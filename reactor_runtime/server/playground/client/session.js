@@ -9,7 +9,7 @@ import { Outputs } from "./outputs.js";
 import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
-const FINAL = { controller: /closed|failed|refused|turn_over|idle/, viewer: /closed|failed|refused/ }; // no session follows these by itself
+const FINAL = /closed|failed|refused|turn_over|idle/; // no session follows these by itself
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
@@ -68,7 +68,7 @@ export class Session extends EventTarget {
         const { phase, reason, detail } = this.status;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (this.role === this.#options.role) settle(resolve, this);
-        else if (phase === "ended" && FINAL[this.#options.role]?.test(reason)) settle(reject, new SessionEnded(reason, detail));
+        else if (phase === "ended" && FINAL.test(reason)) settle(reject, new SessionEnded(reason, detail));
       };
       this.addEventListener("status", look, { signal: over.signal });
       signal?.addEventListener("abort", look, { signal: over.signal });

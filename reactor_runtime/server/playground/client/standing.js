@@ -55,14 +55,13 @@ export class Standing {
   };
 
   #turned({ phase, ...rest }) {
-    const { session, seconds, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
+    const { session, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
     const starts = phase === "started" && this.#isKnown && !(this.role && this.welcome.session); // a viewer stays
     if (starts) this.#begin({ ...this.welcome, session });
-    else if (phase === "idle") this.#report(seconds === null ? { phase: "connected" } : { phase, seconds });
     else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
     else if (phase === "failed") this.#leave({ phase: "ended", reason: phase, detail: message });
-    else if (phase === "ended") this.#leave({ phase, reason, detail: message });
-    else if (phase !== "started") this.#tell.emit(phase, rest); // ending, stopping, away, resumed
+    else if (phase === "ended") this.#leave({ phase: this.role === "viewer" ? "waiting" : phase, ...this.#place, reason, detail: message });
+    else if (phase !== "started") this.#tell.emit(phase, rest); // ending, idle, stopping, away, resumed
   }
 
   #begin(welcome) {
