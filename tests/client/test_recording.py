@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import wave
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.recording import FILM_FPS, Film, Folder, TimeLine, recording
 from reactor_runtime.errors import ReactorError, UsageError
+from tests.timeouts import TIMEOUT_S
 
 # Notes how it was called and what it read, in a file beside the one it is to write.
 FFMPEG = f"""#!{sys.executable}
@@ -130,3 +132,22 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="can't be written"):
         recording(tmp_path / "file")
+
+
+def test_pictures_and_sound_that_come_first_at_once_are_put_on_one_line() -> None:
+    line = TimeLine()
+    placed: list[float] = []
+    sound = threading.Thread(target=lambda: placed.append(line.place(5.5)))
+
+    class First(float):
+        """The time of a picture, that of a piece of sound coming in between."""
+
+        def __neg__(self) -> float:
+            sound.start()
+            sound.join(0.05)
+            assert sound.is_alive(), "it waits for the picture to be placed"
+            return -float(self)
+
+    assert line.place(First(5.0)) == 0.0
+    sound.join(TIMEOUT_S)
+    assert placed == [0.5]

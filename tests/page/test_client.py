@@ -177,6 +177,13 @@ def test_a_hidden_page_goes_on_with_frames_that_are_asked_for(page: Page) -> Non
         for await (const { applied } of frames) if (applied >= n) break;""")  # fmt: skip
 
 
+def test_a_browser_that_makes_no_stream_of_pictures_says_so_and_streams_sound(page: Page) -> None:
+    run(page, "delete window.MediaStreamTrackGenerator; delete HTMLCanvasElement.prototype.captureStream;")
+    said = run(page, "return session.stream().catch(({ name, message }) => [name, message]);")
+    assert said == ["TypeError", "this browser makes no stream of pictures; attach() shows them on a canvas"]
+    assert run(page, "return (await session.stream('tone')).getTracks().map(({ kind }) => kind);") == ["audio"]
+
+
 def test_a_stream_of_a_track_there_isn_t_names_those_there_are(page: Page) -> None:
     with pytest.raises(Exception, match="the model sends no track depth; it sends main_video, tone"):
         run(page, "await session.stream('depth');")

@@ -5,6 +5,10 @@ export async function streamOf(session, names) {
   if (!globalThis.MediaStream) throw new TypeError("there is no MediaStream here; frames() gives the pictures");
   const known = session.tracks.filter(({ direction }) => direction === "out");
   const wanted = names.length ? names.map((name) => find(known, name)) : known;
+  const canStream = globalThis.MediaStreamTrackGenerator || HTMLCanvasElement.prototype.captureStream;
+  if (!canStream && wanted.some(({ kind }) => kind === "video")) {
+    throw new TypeError("this browser makes no stream of pictures; attach() shows them on a canvas");
+  }
   if (wanted.some(({ kind }) => kind === "audio") && !session.speaker.on) await session.speaker.start();
   const tracks = wanted.map(({ name, kind }) => (kind === "video" ? pictures(session, name) : session.speaker.mixer.copy(name)));
   return new MediaStream(tracks);
