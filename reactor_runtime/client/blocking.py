@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from reactor_runtime.client.errors import SessionEnded
@@ -156,13 +156,16 @@ class BlockingSession(Known):
         """Yield the pieces of a track of sound."""
         return self._thread.each(lambda: self._session.sound(track))
 
-    def publish(self, track: str, content: object) -> None:
-        """Send a picture or a piece of sound to the model; returns at once."""
+    def publish(self, track: str, content: object) -> Future[bool]:
+        """Send a picture or a piece of sound to the model; returns at once, `result()` waits until it has gone."""
+        gone: Future[bool] = Future()
 
         def work() -> None:
-            self._session.publish(track, content)
+            sent = self._session.publish(track, content)
+            sent.add_done_callback(lambda sent: gone.set_result(not sent.cancelled() and sent.result()))
 
         self._thread.call(work)
+        return gone
 
     def upload(
         self,

@@ -30,12 +30,14 @@ async def test_without_a_loop_it_is_sent_as_well() -> None:
 
     def program(url: str) -> None:
         with connect(url) as session:
-            session.publish("camera", PICTURE)
+            assert session.publish("camera", PICTURE).result(TIMEOUT_S)
+            last = session.publish("camera", PICTURE)
+        assert last.result(TIMEOUT_S)
 
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
         await asyncio.to_thread(program, url)
         await server.left.wait()
-    assert len(server.pictures) == 1
+    assert len(server.pictures) == 2
 
 
 async def test_who_awaits_is_told_whether_a_picture_has_gone() -> None:
