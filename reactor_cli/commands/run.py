@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from reactor_cli import access as strangers
-from reactor_cli import console, gpus, turns
-from reactor_cli.options import (
-    Directory,
-    Overrides,
-    PathOption,
-    Verbose,
-    one_of,
-    project_directory,
-    whole_number,
-)
-from reactor_runtime.verbosity import FORMATS, LEVELS
+from reactor_cli import console, gpus, listening, records, turns
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.server.access import Access
-    from reactor_runtime.server.options import Listening, Loading, Ready
+    from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
 
 MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
@@ -51,15 +41,10 @@ def run(
     context: typer.Context,
     directory: Directory = None,
     path: PathOption = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 lets other machines in.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(parser=whole_number(0, 65535), metavar="PORT", help="The port to listen on; 0 picks a free one."),
-    ] = 8080,
+    host: listening.Host = "127.0.0.1",
+    port: listening.Port = 8080,
     overrides: Overrides = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_page: listening.OpenPage = False,
     max_waiting: turns.MaxWaiting = 16,
     max_viewers: turns.MaxViewers = 100,
     max_session: turns.MaxSession = 0.0,
@@ -79,16 +64,9 @@ def run(
     step_timeout: turns.StepTimeout = 0,
     load_timeout: turns.LoadTimeout = 0.0,
     drain_timeout: turns.DrainTimeout = 0,
-    log_level: Annotated[
-        str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
-    ] = "info",
-    log_format: Annotated[
-        str,
-        typer.Option(parser=one_of(FORMATS), metavar="|".join(FORMATS), help="Log lines for people or for programs."),
-    ] = "text",
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write when each frame and event was where; Perfetto opens it.")
-    ] = None,
+    log_level: records.LogLevel = "info",
+    log_format: records.LogFormat = "text",
+    trace: records.Trace = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve a project: the model, its page and its controls.
@@ -116,37 +94,45 @@ def run(
         dev=dev,
     )
 
-    from reactor_runtime import logs, prints
     from reactor_runtime.server.options import ServeOptions
-    from reactor_runtime.server.run import serve
     from reactor_runtime.server.turn import TurnLimits
 
     settings.json_logs = log_format == "json"
-    logs.configure(log_level, "json" if log_format == "json" else "text")
     announcer = Announcer(manifest=checked, access=access, open_page=open_page)
-    options = ServeOptions(
-        manifest=checked,
-        config=values,
-        host=host,
-        port=port,
-        access=access,
-        max_waiting=max_waiting,
-        max_viewers=max_viewers,
-        limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
-        sessions=sessions,
-        gpus=gpu_names,
-        step_timeout_s=step_timeout,
-        load_timeout_s=load_timeout,
-        drain_timeout_s=drain_timeout,
-        log_level=log_level,
-        log_format=log_format,
-        trace=trace,
-        on_listening=announcer.listening,
-        on_loading=announcer.loading,
-        on_ready=announcer.ready,
+    _serve(
+        ServeOptions(
+            manifest=checked,
+            config=values,
+            host=host,
+            port=port,
+            access=access,
+            max_waiting=max_waiting,
+            max_viewers=max_viewers,
+            limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
+            sessions=sessions,
+            gpus=gpu_names,
+            step_timeout_s=step_timeout,
+            load_timeout_s=load_timeout,
+            drain_timeout_s=drain_timeout,
+            log_level=log_level,
+            log_format=log_format,
+            trace=trace,
+            on_listening=announcer.listening,
+            on_loading=announcer.loading,
+            on_ready=announcer.ready,
+        )
     )
-    with manifest.pointing_at(checked), contextlib.ExitStack() as stack:
-        if log_format == "json":
+
+
+def _serve(options: ServeOptions) -> None:
+    """Serve, and have what this process logs and prints come in the format that was asked for."""
+    from reactor_runtime import logs, manifest, prints
+    from reactor_runtime.server.run import serve
+
+    as_json = options.log_format == "json"
+    logs.configure(options.log_level, "json" if as_json else "text")
+    with manifest.pointing_at(options.manifest), contextlib.ExitStack() as stack:
+        if as_json:
             stack.callback(prints.log_prints())
         serve(options)
 
