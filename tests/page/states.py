@@ -70,6 +70,14 @@ def many_controls(page: Page, server: FakeServer) -> None:
     connected(page, server)
 
 
+def long_descriptions(page: Page, server: FakeServer) -> None:
+    steps = {"type": "integer", "minimum": 1, "maximum": 8, "default": 4}
+    server.script.events = {"set_steps": setter("steps", 9 * LONG, steps), "save": action(9 * LONG)}
+    connected(page, server)
+    expect(page.get_by_role("button", name="more")).to_have_count(2)
+    page.get_by_role("button", name="more").first.click()
+
+
 def walking(page: Page, server: FakeServer) -> None:
     server.script.events = {**WALKER, "set_zoom": PAINTER["set_zoom"], "drop": PAINTER["drop"]}
     connected(page, server)
@@ -189,6 +197,7 @@ STATES: dict[str, State] = {
         alone,
         two_pictures,
         many_controls,
+        long_descriptions,
         walking,
         walking_in_two_pictures,
         sending,
