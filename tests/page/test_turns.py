@@ -76,6 +76,16 @@ def test_after_its_turn_the_page_comes_back_only_when_asked_to(page: Page, serve
     expect(page.locator("#retry")).to_be_hidden()
 
 
+def test_a_viewer_comes_back_after_the_turn_of_somebody_else(page: Page, server: FakeServer) -> None:
+    server.script.role = "viewer"
+    start(page, server)
+    server.broadcast("reactor.session", phase="ended", reason="turn_over", message="the turn is over: others wait")
+    expect(page.get_by_role("status")).not_to_have_text("Connected, watching")
+    server.stop()
+    server.start()
+    expect(page.get_by_role("status")).to_have_text("Connected, watching")
+
+
 def test_after_a_break_the_page_brings_its_secret(page: Page, server: FakeServer) -> None:
     server.script.resume = "a secret"
     start(page, server)

@@ -26,6 +26,7 @@ export class Connection extends EventTarget {
   #silentPings = 0;
   #openedAt = 0;
   #resume = null;
+  #role = "";
   #released = false; // another turn is for the user to ask for
 
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
@@ -117,8 +118,8 @@ export class Connection extends EventTarget {
     if (!message) return this.#emit("malformed", payload.slice(0, 200));
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
-    if (type === "reactor.welcome") [this.#resume, this.limits] = [data.resume, data.limits ?? {}];
-    if (type === "reactor.session") this.#released = ["turn_over", "idle"].includes(data.reason);
+    if (type === "reactor.welcome") [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
+    if (type === "reactor.session") this.#released = this.#role !== "viewer" && ["turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
     if (type === "reactor.reply") this.#take(id)?.resolve(data);
     if (type === "reactor.error") this.#take(id)?.reject(new EventError(data));
