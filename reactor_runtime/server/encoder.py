@@ -72,7 +72,7 @@ class _Task(NamedTuple):
             outcome.set_result(self.job(ahead))
         except Exception as error:  # noqa: BLE001  (whoever submitted it is told)
             outcome.set_exception(error)
-        if not self.loop.is_closed():  # the last jobs may outlive the server's loop
+        with contextlib.suppress(RuntimeError):  # the last jobs may outlive the server's loop
             self.loop.call_soon_threadsafe(self.done, outcome)
 
 
