@@ -67,7 +67,7 @@ def encode(
     `ahead` holds the bands of the moment's pictures on the top rung, where they are encoded already.
     """
     began = time.monotonic()
-    early = {} if ahead is None else _joined(moment.pictures, ahead)
+    early = _joined(moment.pictures, ahead) if ahead is not None and job.is_top else {}
 
     def header(part: Picture | Sound, at: float) -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)

@@ -72,6 +72,16 @@ def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None
     assert np.array_equal(jpeg.decode(encoded.frames[0].data), jpeg.decode(jpeg.encode(pixels)))
 
 
+def test_what_was_encoded_ahead_is_no_work_of_a_job_that_has_no_use_for_it() -> None:
+    (job,) = jobs_of(LARGE, lambda _: [1])
+    black = jpeg.encode(np.zeros((16, 1280, 3), np.uint8))
+    encoded = encode(
+        LARGE, RingReader(-1), 0.0, (), job, tuple(Band(black, Work(1.0, 2.0, 7)) for _ in bands(720, 1280))
+    )
+    assert encoded.began > 2.0
+    assert encoded.frames[0].rung == 1
+
+
 def test_with_a_band_missing_the_job_encodes_all_itself() -> None:
     (job,) = jobs_of(LARGE, lambda _: [0])
     grey = Band(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
