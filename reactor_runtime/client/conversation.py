@@ -93,6 +93,11 @@ class Conversation:
         turn = self.role == "viewer" or self.status.phase is Phase.CONNECTED
         return self.over is not None or (self.known and turn)
 
+    @property
+    def controls(self) -> bool:
+        """Whether this client controls a session now."""
+        return self.role == "controller" and self.status.phase is Phase.CONNECTED
+
     def is_done(self) -> bool:
         """Tell whether it is over as it should be; raises why, when it is over otherwise."""
         well = isinstance(self.over, SessionEnded) and self.over.reason in ENDS_WELL

@@ -56,14 +56,15 @@ class Session(Known):
         return outcome
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event and go on: true, or false while there is no connection, and then it is not sent.
+        """Send an event and return true; return false, and send nothing, while this client does not control a session.
 
-        What is wrong with it is logged. Raises why it is over, if it is.
+        That is so in the wait queue, while the model loads, in a break, and for a viewer. The server's error is logged.
+        Raises why it is over, if it is.
         """
         conversation = self._exchange.conversation
         conversation.check()
         text = write_event(event, {**(data or {}), **values}, most_bytes=conversation.welcome.max_text_bytes)
-        if self._exchange.away:
+        if not conversation.controls:
             return False
         self._exchange.say(text)
         return True

@@ -265,6 +265,7 @@ async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -
         statuses = second.statuses()
         while (await anext(statuses)).position != 1:
             pass
+        assert not second.notify("set_level", level=9)
         with pytest.raises(Busy):
             await connect(url)
         await first.aclose()
@@ -279,6 +280,7 @@ async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
         with pytest.raises(EventError) as refusal:
             await viewer.send("set_level", level=1)
         assert refusal.value.code == "not_controller"
+        assert not viewer.notify("set_level", level=1)
         with pytest.raises(ValueError, match="only the controller"):
             await viewer.upload(b"x")
 

@@ -113,6 +113,24 @@ test("messages come in order and a handler's own with the reply", () => during(a
   for (const words of ["one", "two"]) assert.deepEqual((await messages.next()).value.data, { words });
 }));
 
+test("an event is not sent without an answer by a client that controls no session", () => during(async (session) => {
+  const errors = [];
+  const watch = async (options) => {
+    const other = connect(url, options);
+    await once(other, "session");
+    other.addEventListener("error", ({ detail }) => errors.push(detail));
+    assert.equal(other.notify("set_level", { level: 9 }), false);
+    other.notify("reactor.ping", { t: "after" }); // the server answers when it has read all before it
+    await once(other, "pong", ({ t }) => t === "after");
+    other.close();
+  };
+  await watch({ role: "viewer" });
+  await watch({ watch: true });
+  assert.deepEqual(errors, []);
+  assert.equal(session.notify("set_level", { level: 3 }), true);
+  while (session.state.level !== 3) await once(session, "state");
+}));
+
 test("who takes frames slowly gets the newest", () => during(async (session) => {
   const frames = session.frames("main_video");
   const { value: first } = await frames.next();

@@ -249,7 +249,10 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
     type: Type,
     ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
   ): Promise<Reply<Model>>;
-  /** Send an event without asking for an answer; false when there is no connection. Throws RangeError for one over the limit. */
+  /**
+   * Send an event without asking for an answer; false, and it is not sent, while this client controls no session: in line, while the
+   * model loads, in a break, as a viewer. Throws RangeError for one over the limit.
+   */
   notify<Type extends keyof Model["events"] & string>(type: Type, ...rest: Carried<Model["events"][Type]>): boolean;
 
   /** The model's messages from now on; when 1,000 wait, the oldest goes. */

@@ -94,6 +94,7 @@ export class Session extends EventTarget {
   }
 
   notify(type, data = {}) {
+    if (this.role !== "controller" && !type.startsWith("reactor.")) return false; // the server would refuse it
     return this.#connection.notify(type, data);
   }
 
