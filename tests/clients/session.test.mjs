@@ -1,10 +1,15 @@
 /** The client in Node, against a real server: each test is run by test_node.py, with the server's address and files in the environment. */
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
-const { connect, ConnectionLost, EventError, SessionEnded, UploadError } = await import(process.env.CLIENT);
+const client = await import(process.env.CLIENT);
+const { connect, ConnectError, ConnectionLost, EventError, ClientError, SessionEnded, UploadError } = client;
 const url = process.env.SERVER;
 const signal = () => AbortSignal.timeout(20_000);
 
@@ -113,6 +118,18 @@ test("messages come in order and a handler's own with the reply", () => during(a
   for (const words of ["one", "two"]) assert.deepEqual((await messages.next()).value.data, { words });
 }));
 
+test("a track that the model does not send is refused with those it sends", () => during(async (session) => {
+  const wrong = { name: "TypeError", message: "the model sends no pictures nix; it sends main_video" };
+  const frames = session.frames("nix");
+  await assert.rejects(frames.next(), wrong);
+  assert.deepEqual(await frames.next(), { done: true, value: undefined });
+  await assert.rejects(session.frame({ track: "nix" }), wrong);
+  assert.throws(() => session.attach("nix", {}), wrong);
+  const early = connect(url, { role: "viewer" });
+  await assert.rejects(early.frames("nix").next(), wrong);
+  early.close();
+}));
+
 test("an event is not sent without an answer by a client that controls no session", () => during(async (session) => {
   const errors = [];
   const watch = async (options) => {
@@ -164,7 +181,7 @@ test("a file that is not taken is an error with its status", async () => {
     await assert.rejects(session.upload(new Blob(["x"]), "x".repeat(300)), (error) => error instanceof UploadError && error.status === 400);
   });
   const nowhere = connect("127.0.0.1:9"); // where nobody listens
-  await assert.rejects(nowhere.upload(new Blob(["x"])), { name: "Error", status: 403 });
+  await assert.rejects(nowhere.upload(new Blob(["x"])), { name: "UploadError", code: "upload_failed", status: 403 });
   nowhere.close();
 });
 
@@ -280,16 +297,122 @@ test("it can be closed at any moment and more than once", async () => {
   assert.deepEqual([...phases, lost.status.reason], ["reconnecting", "ended", "closed"]);
 });
 
-test("waiting for a server that isn't there ends with the signal", async () => {
-  const session = connect("127.0.0.1:9"); // where nobody listens
-  const { opened, retryAt } = await once(session, "status");
-  assert.equal(opened, false);
-  assert.ok(retryAt > performance.now());
+test("waiting for the turn ends with the signal", () => during(async () => {
+  const session = connect(url);
+  await once(session, "status", ({ phase }) => phase === "waiting");
   const over = new AbortController();
   const ready = session.ready({ signal: over.signal });
   over.abort(new Error("enough"));
   await assert.rejects(ready, /enough/);
   session.close();
+}));
+
+test("what is no address and no role is refused at once", () => {
+  for (const address of [undefined, null, "", "file:///model"]) {
+    assert.throws(() => connect(address), { name: "TypeError", message: /needs the address of a server, as in http:.*not/ });
+  }
+  assert.throws(() => connect("http://a b"), TypeError);
+  const wrong = { name: "TypeError", message: 'the role is controller or viewer, not "boss"' };
+  assert.throws(() => connect(`${url}?role=boss`), wrong);
+  assert.throws(() => connect(url, { role: "boss" }), wrong);
+});
+
+/** Resolves to the port. */
+const listening = (server, port = 0) => new Promise((resolve) => server.listen(port, "127.0.0.1", () => resolve(server.address().port)));
+
+test("a server that can't be reached is given up with the reason", async () => {
+  const closed = net.createServer();
+  const unused = await listening(closed);
+  closed.close();
+  const foreign = createServer((_, answer) => answer.end("hello"));
+  const silent = net.createServer((socket) => socket.end("SSH-2.0\r\n"));
+  const addresses = [
+    [`http://127.0.0.1:${unused}`, /^http:.* can't be reached: nothing listens there/],
+    ["http://nowhere.invalid", /: there is no host of this name/],
+    [url.replace("http", "https"), /: there is no TLS; try http:/],
+    [`http://127.0.0.1:${await listening(foreign)}`, / is no Reactor server: \/ws was answered with 200/],
+    [`http://127.0.0.1:${await listening(silent)}`, /: no HTTP came; if it uses TLS, try https:/],
+    [`${url}/elsewhere`, /elsewhere is no Reactor server: \/ws was answered with 404/],
+  ];
+  for (const [address, reason] of addresses) {
+    const session = connect(`${address}?token=secret`);
+    const error = await session.ready().catch((error) => error);
+    assert.ok(error instanceof ConnectError, address);
+    assert.match(error.message, reason);
+    assert.doesNotMatch(error.message, /secret/);
+    assert.deepEqual(session.status, { phase: "ended", role: null, reason: "unreachable", detail: error.message });
+    await assert.rejects(session.send("say", { words: "hello" }), { name: "ConnectError", code: "unreachable" });
+    await assert.rejects(session.frame(), ConnectError);
+  }
+  foreign.close();
+  foreign.closeAllConnections();
+  silent.close();
+});
+
+test("a server that went is tried again within two seconds, and meanwhile the status has the reason", async () => {
+  const sockets = new Set();
+  const cable = () => net.createServer((near) => {
+    const far = net.connect(new URL(url).port, "127.0.0.1");
+    for (const [from, to] of [[near, far], [far, near]]) {
+      sockets.add(from);
+      from.on("error", () => to.destroy()).on("close", () => to.destroy()).pipe(to);
+    }
+  });
+  const first = cable();
+  const port = await listening(first);
+  const session = connect(`http://127.0.0.1:${port}`, { role: "viewer" });
+  await session.ready({ signal: signal() });
+  session.addEventListener("status", ({ detail: { retryAt = 0 } }) => assert.ok(retryAt < performance.now() + 2000));
+  first.close();
+  for (const socket of sockets) socket.destroy();
+  await once(session, "status", ({ phase, detail }) => phase === "reconnecting" && /nothing listens there/.test(detail));
+  for (let attempts = 0; attempts < 4; attempts++) await once(session, "status", ({ opened }) => opened === false);
+  const second = cable();
+  await listening(second, port);
+  await session.ready({ signal: signal() });
+  session.close();
+  second.close();
+});
+
+test("clients that lose a server at once do not come back at once", () => {
+  class Failing {
+    constructor() {
+      queueMicrotask(() => this.onerror());
+    }
+    close() {}
+  }
+  const sessions = Array.from({ length: 30 }, () => connect(url, { WebSocket: Failing }));
+  return Promise.all(sessions.map((session) => once(session, "status").then(({ retryAt }) => (session.close(), retryAt))))
+    .then((times) => assert.ok(Math.max(...times) - Math.min(...times) > 50, times.join(" ")));
+});
+
+test("an error has a name and a code, and is known to another copy of the client", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "copy-"));
+  const copy = join(folder, "errors.mjs");
+  await copyFile(new URL("errors.js", process.env.CLIENT), copy);
+  const other = await import(copy);
+  await rm(folder, { recursive: true });
+  const made = {
+    ConnectError: [new other.ConnectError("gone"), "unreachable"],
+    Refused: [new other.Refused("no"), "refused"],
+    EventError: [new other.EventError({ code: "invalid_event" }), "invalid_event"],
+    ConnectionLost: [new other.ConnectionLost("gone"), "connection_lost"],
+    SessionEnded: [new other.SessionEnded("idle", ""), "session_ended"],
+    UploadError: [new other.UploadError(413, "too much"), "upload_failed"],
+    MediaError: [new other.MediaError("no picture"), "bad_media"],
+  };
+  for (const [name, [error, code]] of Object.entries(made)) {
+    assert.notEqual(client[name], other[name]);
+    assert.ok(error instanceof client[name] && error instanceof ClientError && error instanceof Error, name);
+    assert.deepEqual([error.name, error.code], [name, code]);
+    assert.match(error.stack, new RegExp(`^${name}: `));
+  }
+  class Mine extends ConnectError {}
+  assert.ok(new other.Refused("no") instanceof ConnectError);
+  assert.ok(new Mine("gone") instanceof ConnectError);
+  assert.ok(!(new other.ConnectError("gone") instanceof Mine));
+  assert.ok(!(new other.ConnectError("gone") instanceof EventError));
+  for (const value of [null, undefined, 3, new Error("other")]) assert.ok(!(value instanceof ClientError));
 });
 
 test("addresses of pages and sockets are understood", async () => {

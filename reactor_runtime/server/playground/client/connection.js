@@ -1,12 +1,14 @@
 /**
  * The socket: envelope, ids, promises, ping, reconnecting.
  * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
- * opened, retryAt}: opened is false for an attempt that failed, retryAt is on performance.now()'s clock, 0 for never.
+ * opened, retryAt, error}: opened is false for an attempt that failed; retryAt is on performance.now()'s clock, 0 for never, and then
+ * error is a ConnectError where there is no server for this client.
  */
 
-import { ConnectionLost, EventError } from "./errors.js";
+import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 
-const MOST_BACKOFF_MS = 5000;
+const PROTOCOL = "reactor.v1";
+const MOST_WAIT_MS = 2000;
 const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
 const OPEN = 1;
 const PING_MS = 2000;
@@ -25,6 +27,7 @@ export class Connection extends EventTarget {
   #pingTimer = 0;
   #silentPings = 0;
   #openedAt = 0;
+  #found = false; // the server was there once
   #resume = null;
   #role = "";
   #released = false; // another turn is for the user to ask for
@@ -46,7 +49,7 @@ export class Connection extends EventTarget {
     this.#released = false;
     const address = new URL(this.#address);
     if (this.#resume) address.searchParams.set("resume", this.#resume);
-    const socket = new this.#WebSocket(address, ["reactor.v1"]);
+    const socket = new this.#WebSocket(address, [PROTOCOL]);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);
@@ -61,11 +64,11 @@ export class Connection extends EventTarget {
   }
 
   /** Leave: the session ends, and nothing is tried again. */
-  close({ code = 1000, reason = "" } = {}) {
+  close(error = null) {
     this.#released = true;
     clearTimeout(this.#retryTimer);
-    if (this.#socket) this.#closed(code, reason, 1000);
-    else this.#emit("close", { code, reason, opened: false, retryAt: 0 });
+    if (this.#socket) this.#closed(1000, "", { goodbye: 1000, error });
+    else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0, error });
   }
 
   /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
@@ -98,6 +101,9 @@ export class Connection extends EventTarget {
   get unsentBytes() { return this.#socket?.bufferedAmount ?? 0; }
 
   #opened() {
+    const { protocol } = this.#socket;
+    if (protocol !== PROTOCOL) return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
+    this.#found = true;
     this.#openedAt = performance.now();
     this.#silentPings = 0;
     this.#pingTimer = setInterval(() => this.#ping(), PING_MS);
@@ -132,7 +138,7 @@ export class Connection extends EventTarget {
   }
 
   /** `goodbye` is what the server is told: the default says that the session may be kept. */
-  #closed(code, reason, goodbye = 4408) {
+  #closed(code, reason, { goodbye = 4408, error = null } = {}) {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.onerror = () => {};
@@ -142,17 +148,22 @@ export class Connection extends EventTarget {
     const opened = this.#openedAt > 0;
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
-    const waitMs = Math.min(this.#resume ? 1000 : MOST_BACKOFF_MS, 500 * 2 ** this.#failures++);
+    const mostMs = Math.min(this.#resume ? 1000 : MOST_WAIT_MS, 500 * 2 ** this.#failures++);
+    const waitMs = mostMs * (1 - Math.random() / 2); // all clients of a server lose it at once
     if (!this.#released) this.#retryTimer = setTimeout(() => this.wake(), waitMs);
     for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
     this.#pending.clear();
-    this.#emit("close", { code, reason, opened, retryAt: this.#released ? 0 : performance.now() + waitMs });
-    if (!opened && !this.#released && !globalThis.location) this.#askWhy(); // pages aren't told
+    const retryAt = this.#released ? 0 : performance.now() + waitMs;
+    this.#emit("close", { code, reason, opened, retryAt, error });
+    if (!opened && !this.#released && !globalThis.location) this.#askWhy(retryAt); // pages aren't told
   }
 
-  async #askWhy() {
-    const why = await (await import("./refusal.js")).refusal(this.#address);
-    if (why && !this.#released) this.close(why); // a token that is wrong stays wrong
+  /** An address that is wrong stays wrong; a server that was there comes back, unless it refuses this client. */
+  async #askWhy(retryAt) {
+    const error = await (await import("./refusal.js")).refusal(this.#address);
+    if (!error || this.#released || this.#openedAt) return;
+    if (!this.#found || error instanceof Refused) this.close(error);
+    else this.#emit("close", { code: 1006, reason: error.message, opened: false, retryAt });
   }
 
   #emit(name, detail) {

@@ -1,6 +1,18 @@
 /** What can go wrong: see reactor.d.ts. */
 
-export class EventError extends Error {
+export class ClientError extends Error {
+  /** An error of another copy of this module is one, too. */
+  static [Symbol.hasInstance](value) {
+    const [mark] = Object.getOwnPropertySymbols(this.prototype);
+    return mark ? Boolean(value?.[mark]) : super[Symbol.hasInstance](value);
+  }
+}
+
+export class ConnectError extends ClientError {}
+
+export class Refused extends ConnectError {}
+
+export class EventError extends ClientError {
   constructor({ code = "error", message, fields, event = "" }) {
     super(message || code);
     this.code = code;
@@ -9,18 +21,36 @@ export class EventError extends Error {
   }
 }
 
-export class ConnectionLost extends Error {}
+export class ConnectionLost extends ClientError {}
 
-export class SessionEnded extends Error {
+export class SessionEnded extends ClientError {
   constructor(reason, detail) {
     super(`the session has ended: ${detail || reason}`);
     this.reason = reason;
   }
 }
 
-export class UploadError extends Error {
+export class UploadError extends ClientError {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
+
+export class MediaError extends ClientError {}
+
+/** Return the error of a status whose phase is "ended". */
+export function errorOf({ reason, detail }) {
+  if (reason === "unreachable") return new ConnectError(detail);
+  return reason === "refused" ? new Refused(detail) : new SessionEnded(reason, detail);
+}
+
+const define = (Class, name, code) => Object.assign(Class.prototype, { name, code, [Symbol.for(`reactor.${name}`)]: true });
+define(ClientError, "ClientError", "error"); // bundlers rename classes
+define(ConnectError, "ConnectError", "unreachable");
+define(Refused, "Refused", "refused");
+define(EventError, "EventError", "error");
+define(ConnectionLost, "ConnectionLost", "connection_lost");
+define(SessionEnded, "SessionEnded", "session_ended");
+define(UploadError, "UploadError", "upload_failed");
+define(MediaError, "MediaError", "bad_media");

@@ -7,6 +7,7 @@ export class Feed {
   #ended = false;
   #waiting = [];
   #over = new AbortController();
+  #error = null;
 
   /**
    * `take(item)` makes of an item what is given out, undefined for nothing; `stopped()` is called when nobody asks any more. It ends
@@ -39,6 +40,10 @@ export class Feed {
       if (this.#items.length) {
         const value = await this.#take(this.#items.shift());
         if (value !== undefined) return { done: false, value };
+      } else if (this.#error) {
+        const error = this.#error;
+        this.#error = null;
+        throw error;
       } else if (this.#ended) return { done: true, value: undefined };
       else await new Promise((resolve) => this.#waiting.push(resolve));
     }
@@ -50,6 +55,12 @@ export class Feed {
     this.#end();
     this.#stopped();
     return { done: true, value };
+  }
+
+  /** End with an error, after what waits. */
+  fail(error) {
+    this.#error = error;
+    this.return();
   }
 
   /** What waits is still given out. */

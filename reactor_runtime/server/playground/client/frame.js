@@ -1,6 +1,6 @@
 /** One picture of a session: see Session.frame in reactor.d.ts. */
 
-import { ConnectionLost, SessionEnded } from "./errors.js";
+import { ConnectionLost, errorOf, SessionEnded } from "./errors.js";
 
 export async function frame(session, { track = null, after, signal } = {}) {
   signal?.throwIfAborted();
@@ -14,8 +14,8 @@ export async function frame(session, { track = null, after, signal } = {}) {
     frames.return();
   };
   const look = () => {
-    const { phase, reason, detail } = session.status;
-    if (phase === "ended") end(new SessionEnded(reason, detail));
+    const { status } = session;
+    if (status.phase === "ended") end(errorOf(status));
     else if (session.id && session.id !== id) end(new ConnectionLost("the session was not kept"));
   };
   session.addEventListener("status", look, { signal: over.signal });

@@ -1,13 +1,13 @@
 /** Reads what of a JPEG or a WAV is ours: the header with track, number and times; of a WAV also the samples. */
 
+import { MediaError } from "./errors.js";
+
 const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
 const VERSION = 1;
 const FIXED_BYTES = 27; // version … length of the track name
 const AFTER_FLUSH = 1;
 const HELD = 2;
 const utf8 = new TextDecoder();
-
-export class MediaError extends Error {}
 
 /**
  * Return {kind: "jpeg", header}, header null where there is none of ours, or {kind: "wav", header, sampleRate, channels, samples},

@@ -1,12 +1,13 @@
 /** The model's pictures on their way to canvases and feeds; acknowledged when they are shown, and at once where nobody takes them. */
 
+import { MediaError } from "./errors.js";
 import { Feed } from "./feed.js";
-import { MediaError } from "./media.js";
 import { Screen } from "./screen.js";
 
 export class Outputs {
-  #takers = new Set(); // {track, sink}; track null for the first one
+  #takers = new Set(); // {track, sink, fail}; track null for the first one
   #names = [];
+  #known = false; // whether the names are
   #newest = new Map(); // track → {header, bytes}
   #acknowledged = new Map(); // track → seq
   #tell;
@@ -22,9 +23,14 @@ export class Outputs {
   /** A new session with these tracks: nothing still under way belongs to it. */
   restart(names) {
     this.#names = names;
+    this.#known = true;
     this.#newest.clear();
     this.#acknowledged.clear();
-    for (const { sink } of this.#takers) sink.restart();
+    for (const { track, sink, fail } of this.#takers) {
+      sink.restart();
+      const fault = this.#faultOf(track);
+      if (fault) fail(fault);
+    }
   }
 
   /** Frames left out on our own wish (hidden page) are no skipped frames. */
@@ -42,26 +48,32 @@ export class Outputs {
   }
 
   attach(track, canvas) {
+    const fault = track && this.#faultOf(track);
+    if (fault) throw fault;
     const painted = (header, skipped) => {
       const at = performance.now();
       this.#shown(header, at);
       this.#tell.emit("painted", { ...(header ?? { track }), canvas, skipped, at });
     };
     const broken = (header, error) => this.#broken(header, error);
-    return this.#add(track, new Screen(canvas, { painted, broken, paintAt: this.#tell.paintAt }));
+    const fail = (error) => track && console.error(error); // attach() has returned
+    return this.#add({ track, sink: new Screen(canvas, { painted, broken, paintAt: this.#tell.paintAt }), fail });
   }
 
   frames(track, end) {
     const take = (frame) => this.#take(track, frame);
     const feed = new Feed({ most: 1, take, stopped: () => remove(), end });
     const show = (header, bytes) => feed.push({ header, bytes });
-    const remove = this.#add(track, { show, restart: () => feed.clear() });
+    const fail = (error) => feed.fail(error);
+    const remove = this.#add({ track, sink: { show, restart: () => feed.clear() }, fail });
+    const fault = this.#faultOf(track);
+    if (fault) fail(fault);
     return feed;
   }
 
   /** It begins with the picture that is there. */
-  #add(track, sink) {
-    const taker = { track, sink };
+  #add(taker) {
+    const { track, sink } = taker;
     const { header, bytes } = this.#newest.get(track ?? this.#names[0]) ?? {};
     this.#takers.add(taker);
     if (bytes) sink.show(header, bytes);
@@ -69,6 +81,12 @@ export class Outputs {
       this.#takers.delete(taker);
       sink.restart();
     };
+  }
+
+  /** Return the error for a track that the model does not have; null while its tracks are unknown. */
+  #faultOf(track) {
+    if (!this.#known || this.#names.includes(track ?? this.#names[0])) return null;
+    return new TypeError(`the model sends no pictures ${track ?? "at all"}; it sends ${this.#names.join(", ") || "none"}`);
   }
 
   /** Gives undefined for what can't be decoded. */

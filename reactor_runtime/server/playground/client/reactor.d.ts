@@ -17,7 +17,8 @@ export interface Options {
 
 /**
  * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in a page of the
- * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself.
+ * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself. Throws TypeError
+ * for what is no address and no role.
  */
 export function connect<Model extends Modelled = AnyModel>(url?: string | URL, options?: Options): Session<Model>;
 
@@ -73,11 +74,15 @@ export type Status =
    */
   | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: string; detail?: string }
   | { phase: "connected"; role: Role }
-  /** The connection broke, or an attempt failed, where `opened` is false; `retryAt` is on performance.now()'s clock. */
+  /**
+   * The connection broke, or an attempt failed, where `opened` is false; `detail` is the reason, where it is known; `retryAt` is on
+   * performance.now()'s clock.
+   */
   | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
   /**
    * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …), `closed` when this
-   * client closed it, `refused` when the server doesn't let it in (told outside of pages), `failed` when the model can't be served; `detail` is a line for people.
+   * client closed it, `failed` when the model can't be served. Outside of pages `refused` when the server does not accept this client, and
+   * `unreachable` when there is no server at the address; in a page an attempt that fails is repeated. `detail` is a line for people.
    */
   | { phase: "ended"; role: null; reason: string; detail: string };
 
@@ -235,7 +240,8 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
 
   /**
    * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the signal's reason,
-   * and with SessionEnded when the session was closed, its turn is over or the model can't be served.
+   * with SessionEnded when the session was closed, its turn is over or the model can't be served, and outside of pages with
+   * ConnectError when there is no server at the address, or one that refuses this client.
    */
   ready(options?: { signal?: AbortSignal }): Promise<this>;
 
@@ -257,14 +263,20 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
 
   /** The model's messages from now on; when 1,000 wait, the oldest goes. */
   messages(): AsyncIterableIterator<Message<Model>>;
-  /** The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions. */
+  /**
+   * The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions.
+   * Rejects with TypeError for a track that the model does not have.
+   */
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /**
    * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with that event. Rejects
    * with SessionEnded when the session is over before, with ConnectionLost when it was not kept, and with the signal's reason.
    */
   frame(options?: { track?: Model["tracks"]["shown"] | null; after?: Reply<Model>; signal?: AbortSignal }): Promise<Frame>;
-  /** Show a video track on a canvas, null for the first track. The function it returns ends that. */
+  /**
+   * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a track that the
+   * model does not have; before the tracks are known, the console has that error as soon as they are.
+   */
   attach(track: Model["tracks"]["shown"] | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
   /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
   stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<MediaStream>;
@@ -329,8 +341,27 @@ export interface Speaker {
   stop(): Promise<void>;
 }
 
+/**
+ * All errors of this client but TypeError and RangeError, which are mistakes in the call. `name` is the name of the class;
+ * `instanceof` also knows the errors of another copy of this module.
+ */
+export class ClientError extends Error {
+  constructor(message: string);
+  code: string;
+}
+
+/** There is no server at the address, or one that does not accept this client. Pages are not told, and go on trying. */
+export class ConnectError extends ClientError {
+  code: "unreachable" | "refused";
+}
+
+/** The server does not accept this client: its token or its origin is wrong. */
+export class Refused extends ConnectError {
+  code: "refused";
+}
+
 /** The server answered an event with an error. */
-export class EventError extends Error {
+export class EventError extends ClientError {
   constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
   /** See docs/wire.md, or the model's own. */
   code: string;
@@ -341,23 +372,29 @@ export class EventError extends Error {
 }
 
 /** The session is over, and no other follows by itself. */
-export class SessionEnded extends Error {
+export class SessionEnded extends ClientError {
   constructor(reason: string, detail: string);
+  code: "session_ended";
   /** That of the status. */
   reason: string;
 }
 
 /** The server did not take a file. */
-export class UploadError extends Error {
+export class UploadError extends ClientError {
   constructor(status: number, message: string);
+  code: "upload_failed";
   /** HTTP's; 0 where there was no answer. */
   status: number;
 }
 
 /** The connection went before the answer came: whether the event took effect is unknown. Or the session was not kept. */
-export class ConnectionLost extends Error {}
+export class ConnectionLost extends ClientError {
+  code: "connection_lost";
+}
 
-export class MediaError extends Error {}
+export class MediaError extends ClientError {
+  code: "bad_media";
+}
 
 /** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
 export function readMedia(message: ArrayBuffer): 

@@ -2,15 +2,23 @@
 
 import { Session } from "./session.js";
 
-export { ConnectionLost, EventError, SessionEnded, UploadError } from "./errors.js";
-export { MediaError, readMedia } from "./media.js";
+export { ClientError, ConnectError, ConnectionLost, EventError, MediaError, Refused, SessionEnded, UploadError } from "./errors.js";
+export { readMedia } from "./media.js";
 export { Session };
 
 export function connect(url = globalThis.location?.href, options = {}) {
-  const given = new URL(/^[a-z]+:\/\//i.test(url) ? url : `http://${url}`);
+  const given = parse(url);
   const of = (name) => given.searchParams.get(name);
-  const { token = of("token"), role = of("role"), session = of("session"), watch, WebSocket } = options;
-  return new Session(socketAddress(given), { token, role: role ?? "controller", session, watch, WebSocket });
+  const { token = of("token"), session = of("session"), watch, WebSocket } = options;
+  const role = options.role ?? of("role") ?? "controller";
+  if (!["controller", "viewer"].includes(role)) throw new TypeError(`the role is controller or viewer, not "${role}"`);
+  return new Session(socketAddress(given), { token, role, session, watch, WebSocket });
+}
+
+function parse(url) {
+  const address = /^[a-z]+:\/\//i.test(url) ? url : `http://${url}`;
+  if (url && /^(http|ws)s?:/i.test(address)) return new URL(address);
+  throw new TypeError(`connect() needs the address of a server, as in http://127.0.0.1:8080, not "${url}"`);
 }
 
 function socketAddress({ protocol, host, pathname }) {

@@ -1,17 +1,32 @@
-/** Why a server doesn't let a client in: its WebSocket can't say so to programs, its HTTP does. */
+/** Find out why a server can't be reached: a WebSocket can't tell programs, a request can. */
 
-const CODES = { 401: 4401, 403: 4403, 421: 4403 };
+import { ConnectError, Refused } from "./errors.js";
+
+const REFUSALS = [401, 403, 421];
 const LONGEST_MS = 5000;
+const REASONS = [
+  [/ENOTFOUND|EAI_AGAIN/, "there is no host of this name"],
+  [/ECONNREFUSED/, "nothing listens there; is the server running, at this address?"],
+  [/CERT|SELF_SIGNED|SIGNATURE/, "its certificate can't be trusted"],
+  [/SSL|EPROTO/, "there is no TLS; try http://"],
+  [/UND_ERR_SOCKET|ECONNRESET|^HPE_/, "no HTTP came; if it uses TLS, try https://"],
+];
 
-/** Resolves to a close code and a reason, or to null where it may be let in later. `socketAddress` is the one that was refused. */
+/** Resolve to a ConnectError, or to null where a server is there that may accept this client later. */
 export async function refusal(socketAddress) {
   const address = new URL(socketAddress.href.replace(/^ws/, "http"));
+  const place = `${address.origin}${address.pathname.replace(/\/ws$/, "")}`;
   try {
-    const answer = await fetch(address, { signal: AbortSignal.timeout(LONGEST_MS) });
-    const said = await answer.text();
-    const code = CODES[answer.status];
-    return code ? { code, reason: said.trim().split("\n")[0] } : null;
-  } catch {
-    return null; // nobody is there
+    const answer = await ask(address);
+    if (REFUSALS.includes(answer.status)) return new Refused((await answer.text()).trim().split("\n")[0]);
+    const health = await ask(`${place}/health`);
+    if (typeof (await health.json().catch(() => null))?.status === "string") return null;
+    return new ConnectError(`${place} is no Reactor server: /ws was answered with ${answer.status}`);
+  } catch ({ name, message, cause = {} }) {
+    if (name === "TimeoutError") return new ConnectError(`${place} doesn't answer: nothing came for ${LONGEST_MS / 1000} s`);
+    const [, why] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
+    return new ConnectError(`${place} can't be reached: ${why ?? (cause.message || message)}`);
   }
 }
+
+const ask = (address) => fetch(address, { redirect: "manual", signal: AbortSignal.timeout(LONGEST_MS) });

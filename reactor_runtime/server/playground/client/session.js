@@ -2,14 +2,14 @@
 
 import { Connection } from "./connection.js";
 import { InputDelay } from "./delay.js";
-import { ConnectionLost, SessionEnded } from "./errors.js";
+import { ConnectionLost, errorOf, MediaError } from "./errors.js";
 import { Feed } from "./feed.js";
-import { MediaError, readMedia } from "./media.js";
+import { readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
 import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
-const FINAL = /closed|failed|refused|turn_over|idle/; // no session follows these by itself
+const FINAL = /closed|failed|refused|unreachable|turn_over|idle/; // no session follows these by itself
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
@@ -65,10 +65,10 @@ export class Session extends EventTarget {
       const over = new AbortController();
       const settle = (how, value) => (over.abort(), how(value));
       const look = () => {
-        const { phase, reason, detail } = this.status;
+        const { status } = this;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (this.role === this.#options.role) settle(resolve, this);
-        else if (phase === "ended" && FINAL.test(reason)) settle(reject, new SessionEnded(reason, detail));
+        else if (status.phase === "ended" && FINAL.test(status.reason)) settle(reject, errorOf(status));
       };
       this.addEventListener("status", look, { signal: over.signal });
       signal?.addEventListener("abort", look, { signal: over.signal });
@@ -86,9 +86,9 @@ export class Session extends EventTarget {
 
   /** In a break: of the same session. */
   async #turn() {
-    const { phase, reason, detail } = this.status;
-    const { session, resume } = /connecting$/.test(phase) ? this.#standing.welcome : {};
-    if (phase === "ended") throw new SessionEnded(reason, detail);
+    const { status } = this;
+    const { session, resume } = /connecting$/.test(status.phase) ? this.#standing.welcome : {};
+    if (status.phase === "ended") throw errorOf(status);
     if (!session || resume) await this.ready();
     if (session && this.id !== session) throw new ConnectionLost("the session was not kept");
   }

@@ -24,9 +24,9 @@ export class Standing {
   }
 
   /** After the end of a turn there is no more to tell. */
-  closed({ code, reason: detail, opened, retryAt }) {
+  closed({ code, reason: detail, opened, retryAt, error }) {
     if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });
-    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", reason: code === 1000 ? "closed" : "refused", detail });
+    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", reason: error?.code ?? "closed", detail: error?.message ?? "" });
   }
 
   /** Take a message; those of the model's are passed on. */
