@@ -1,7 +1,7 @@
 import type { CanvasHTMLAttributes, ReactElement } from "react";
 import type { AnyModel, Modelled, Options, Session, SessionEvents, Status } from "./client/reactor.js";
 
-export interface Reactor<Model extends Modelled = AnyModel> {
+export interface Reactor<Model extends Modelled = any> {
   /** Null until the component is on the page. */
   session: Session<Model> | null;
   status: Status;
@@ -26,7 +26,7 @@ export function useReactorEvent<Name extends keyof SessionEvents, Model extends 
 ): void;
 
 export interface ReactorViewProps extends Omit<CanvasHTMLAttributes<HTMLCanvasElement>, "ref"> {
-  session: Session<any> | null;
+  session: Session | null;
   /** The first video track, where it is left out. */
   track?: string | null;
 }

@@ -129,7 +129,7 @@ class BlockingSession(Known):
         return self._thread.wait(self._session.send(event, data, **values))
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event and return true; return false, and send nothing, while this client does not control a session."""
+        """Send an event and return true; return false, and send nothing, while this client controls no session."""
         return self._thread.call(lambda: self._session.notify(event, data, **values))
 
     def messages(self) -> Iterator[Message]:

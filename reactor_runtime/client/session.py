@@ -56,7 +56,7 @@ class Session(Known):
         return outcome
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event and return true; return false, and send nothing, while this client does not control a session.
+        """Send an event and return true; return false, and send nothing, while this client controls no session.
 
         That is so in the wait queue, while the model loads, in a break, and for a viewer. The server's error is logged.
         Raises why it is over, if it is.

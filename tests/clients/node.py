@@ -29,7 +29,7 @@ def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
         env={**os.environ, "PATH": PATH, **variables},
         capture_output=True,
         text=True,
-        timeout=2 * TIMEOUT_S,
+        timeout=10 * TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

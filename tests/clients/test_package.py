@@ -20,6 +20,7 @@ LOADED_BY_ADDRESS = {"ear.js", "encoder.js", "worklet.js"}
 COMPILED = (
     "--noEmit",
     "--strict",
+    "--skipDefaultLibCheck",
     "--target",
     "es2022",
     "--lib",
@@ -99,9 +100,22 @@ def test_javascript_of_the_docs_can_be_read(snippet: Snippet, tmp_path: Path) ->
 
 def test_the_types_fit_together(installed: Path) -> None:
     directory = installed.parents[2]
-    for name in ("@types", "csstype", "react"):
+    link_types(directory)
+    (directory / "program.mts").write_text(Path(__file__).with_name("program.mts").read_text())
+    run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *COMPILED, "--types", "react", "program.mts", cwd=directory)
+
+
+@pytest.mark.parametrize("types", [("--types", "node"), ("--typeRoots", "none")], ids=["of-node", "of-no-platform"])
+def test_the_types_need_no_browser(installed: Path, types: tuple[str, str]) -> None:
+    directory = installed.parents[2]
+    link_types(directory)
+    (directory / "program_node.mts").write_text(Path(__file__).with_name("program_node.mts").read_text())
+    options = ["es2022" if option.startswith("es2022,dom") else option for option in COMPILED]
+    run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *options, *types, "program_node.mts", cwd=directory)
+
+
+def link_types(directory: Path) -> None:
+    for name in ("@types", "csstype", "react", "undici-types"):
         link = directory / "node_modules" / name
         if not link.exists():
             link.symlink_to(PACKAGE / "node_modules" / name)
-    (directory / "program.mts").write_text(Path(__file__).with_name("program.mts").read_text())
-    run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *COMPILED, "program.mts", cwd=directory)

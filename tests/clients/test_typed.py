@@ -8,13 +8,31 @@ from reactor_runtime.wire import typed_typescript
 from tests.clients.node import PACKAGE, pack, run
 from tests.wire.shapes import CONTRACT, EMPTY
 
-OPTIONS = ("--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler")
+OPTIONS = (
+    "--noEmit",
+    "--strict",
+    "--skipDefaultLibCheck",
+    "--types",
+    "react",
+    "--target",
+    "es2022",
+    "--module",
+    "esnext",
+    "--moduleResolution",
+    "bundler",
+)
 CALLS = """
-import { connect, type Message } from "@reactor-live/client";
+import { connect, type Message, type Session } from "@reactor-live/client";
 import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
 import type { MyModel, Said, Tracks } from "./model";
 
 const session = connect<MyModel>("http://127.0.0.1:8080");
+const leave = (any: Session) => any.close();
+leave(session);
+const props: { session: Session | null } = { session };
+ReactorView(props);
+// @ts-expect-error no such event of a session
+session.addEventListener("mesage", () => {});
 
 export async function main(said: Said): Promise<void> {
   await session.ready();
@@ -59,7 +77,7 @@ export function View() {
 
 def test_a_compiler_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
     pack(tmp_path)
-    for name in ("@types", "csstype", "react"):
+    for name in ("@types", "csstype", "react", "undici-types"):
         (tmp_path / "node_modules" / name).symlink_to(PACKAGE / "node_modules" / name)
     (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", CONTRACT))
     (tmp_path / "empty.ts").write_text(typed_typescript.module("session", EMPTY))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+from reactor_runtime.wire.protocol import ErrorCode
+from reactor_runtime.wire.schemas import from_server
 from tests.clients.node import node
 
 CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
 DECLARED = (CLIENT / "reactor.d.ts").read_text(encoding="utf-8")
+OURS = {"closed", "failed", "refused", "unreachable"}  # reasons of the client's own
 LIST = """
 import(process.env.CLIENT).then((client) => {
   const members = Object.getOwnPropertyNames(client.Session.prototype).filter((name) => name !== "constructor");
@@ -38,3 +42,28 @@ def test_every_event_of_a_session_is_declared() -> None:
     assert said is not None
     emitted = {*re.findall(r'\bemit\("(\w+)"', text), *said[1].split(", ")}
     assert members("SessionEvents") == emitted
+
+
+def union(name: str) -> set[str]:
+    """Read the strings of a declared union."""
+    found = re.search(rf"^export type {name} =\n(.*?);$", DECLARED, re.M | re.S)
+    assert found is not None
+    return set(re.findall(r'"(\w+)"', found[1]))
+
+
+def data_of(kind: str) -> Any:
+    """Return the schema of what a message of the server carries."""
+    return from_server(replies=[])[kind]["properties"]["data"]
+
+
+def test_the_reasons_and_codes_are_those_of_the_server() -> None:
+    phases = {
+        phase["properties"]["phase"]["const"]: phase["properties"] for phase in data_of("reactor.session")["oneOf"]
+    }
+    assert union("EndReason") == OURS.union(phases["ended"]["reason"]["enum"])
+    assert union("ErrorCode") == {*ErrorCode}
+
+
+def test_the_figures_and_limits_are_those_of_the_server() -> None:
+    assert members("Stats") == data_of("reactor.stats")["properties"].keys()
+    assert members("Limits") == data_of("reactor.welcome")["properties"]["limits"]["properties"].keys()

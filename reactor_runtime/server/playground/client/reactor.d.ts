@@ -1,5 +1,11 @@
 /** The client of a Reactor server. Times are in milliseconds where a name ends in Ms, in seconds where it ends in S. */
 
+/** A type of the platform, such as HTMLCanvasElement: `Otherwise` where a program is compiled without it, as in Node without "dom". */
+type Platform<Name extends string, Otherwise = never> = typeof globalThis extends { [Key in Name]: { prototype: infer Type } }
+  ? Type
+  : Otherwise;
+type Canvas = Platform<"HTMLCanvasElement"> | Platform<"OffscreenCanvas">;
+
 export type Role = "controller" | "viewer";
 
 export interface Options {
@@ -20,9 +26,12 @@ export interface Options {
  * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself. Throws TypeError
  * for what is no address and no role.
  */
-export function connect<Model extends Modelled = AnyModel>(url?: string | URL, options?: Options): Session<Model>;
+export function connect<Model extends Modelled = AnyModel>(url?: string | Platform<"URL">, options?: Options): Session<Model>;
 
-/** What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. */
+/**
+ * What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. `Session` alone is the type
+ * for a session of any model.
+ */
 export interface Modelled {
   state: object;
   events: object;
@@ -33,9 +42,9 @@ export interface Modelled {
 
 /** A model of which nothing is known. */
 export interface AnyModel {
-  state: Record<string, unknown>;
-  events: Record<string, Record<string, unknown>>;
-  messages: Record<string, Record<string, unknown>>;
+  state: Record<string, any>;
+  events: Record<string, any>;
+  messages: Record<string, any>;
   tracks: { shown: string; heard: string; filmed: string; recorded: string };
 }
 
@@ -64,6 +73,69 @@ export interface Schema {
   messages: Record<string, { description: string; data: Record<string, unknown> }>;
 }
 
+/** Why a session has ended; see Status. */
+export type EndReason =
+  | "left"
+  | "turn_over"
+  | "idle"
+  | "finished"
+  | "model_error"
+  | "model_died"
+  | "server_stopping"
+  | "closed"
+  | "failed"
+  | "refused"
+  | "unreachable";
+
+/** The code of an error of the server's: see docs/wire.md. A model has codes of its own besides. */
+export type ErrorCode =
+  | "invalid_json"
+  | "invalid_message"
+  | "unknown_event"
+  | "invalid_event"
+  | "not_controller"
+  | "rate_limited"
+  | "unresolved_upload"
+  | "bad_media"
+  | "unknown_track"
+  | "internal_error"
+  | "model_error"
+  | (string & {});
+
+/** The server's limits; a time that is null is without one. */
+export interface Limits {
+  max_text_bytes: number;
+  max_media_bytes: number;
+  max_upload_bytes: number;
+  max_session_s: number | null;
+  idle_timeout_s: number | null;
+  resume_grace_s: number | null;
+}
+
+/** The server's figures, once a second: docs/wire.md explains each. */
+export interface Stats {
+  queue: number;
+  step_ms?: number;
+  arrive_ms?: number;
+  queue_ms?: number;
+  encode_ms?: number;
+  back_ms?: number;
+  hold_ms?: number;
+  late_ms?: number;
+  rung: number;
+  quality: number;
+  scale: number;
+  why: "full" | "network" | "client";
+  fps: Record<string, number>;
+  emitted: number;
+  sent: number;
+  skipped: number;
+  window: Record<string, number>;
+  rtt_ms: number | null;
+  send_ms: number | null;
+  inputs?: Record<string, { came: number; taken: number; wanted: number | null }>;
+}
+
 export type Status =
   | { phase: "connecting"; role: null }
   /** The model loads; `detail` is the last line it logged. */
@@ -72,7 +144,7 @@ export type Status =
    * In line, with its place, and with a role for who watches meanwhile. As a viewer: nobody controls the model; `reason` and `detail`
    * say why the session before has ended.
    */
-  | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: string; detail?: string }
+  | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: EndReason; detail?: string }
   | { phase: "connected"; role: Role }
   /**
    * The connection broke, or an attempt failed, where `opened` is false; `detail` is the reason, where it is known; `retryAt` is on
@@ -84,14 +156,14 @@ export type Status =
    * client closed it, `failed` when the model can't be served. Outside of pages `refused` when the server does not accept this client, and
    * `unreachable` when there is no server at the address; in a page an attempt that fails is repeated. `detail` is a line for people.
    */
-  | { phase: "ended"; role: null; reason: string; detail: string };
+  | { phase: "ended"; role: null; reason: EndReason; detail: string };
 
 /** Of a model that is known, the messages are told apart by their type. */
-export type Message<Model extends Modelled = AnyModel> = {
+export type Message<Model extends Modelled = any> = {
   [Type in keyof Model["messages"] & string]: { type: Type; data: Model["messages"][Type] };
 }[keyof Model["messages"] & string];
 
-export interface Reply<Model extends Modelled = AnyModel> {
+export interface Reply<Model extends Modelled = any> {
   /** The event's number: frames whose `applied` is at least this show it. */
   n: number;
   /** What the handler returned. */
@@ -128,7 +200,7 @@ export interface Frame extends FrameHeader {
   /** The JPEG file as it came. */
   jpeg: Uint8Array;
   /** Decoded, where the platform can: null in Node. `close()` it when it isn't needed any more. */
-  bitmap: ImageBitmap | null;
+  bitmap: Platform<"ImageBitmap"> | null;
 }
 
 /** A piece of sound as it came; `samples` are interleaved. */
@@ -161,21 +233,15 @@ export interface CaptureEvents {
 }
 
 /** What is being published. */
-export interface Capture extends EventTarget {
+export interface Capture extends Emitter<CaptureEvents> {
   /** Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand its frames to workers. */
   readonly background: boolean;
   /** Let go of the source, which goes on itself: a camera is turned off by its track's stop(). */
   stop(): void;
-  addEventListener<Name extends keyof CaptureEvents>(
-    name: Name,
-    listener: Listener<CaptureEvents[Name]>,
-    options?: boolean | AddEventListenerOptions,
-  ): void;
-  addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
 }
 
 /** The `detail` of each event of a Session. */
-export interface SessionEvents<Model extends Modelled = AnyModel> {
+export interface SessionEvents<Model extends Modelled = any> {
   /** Each change of `status`. */
   status: Status;
   /** A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it. */
@@ -185,13 +251,13 @@ export interface SessionEvents<Model extends Modelled = AnyModel> {
   /** A message of the model. */
   message: Message<Model>;
   /** Any error the server sends, those included that a send() rejects with. */
-  error: { code: string; message: string; fields?: FieldError[]; event?: string };
+  error: { code: ErrorCode; message: string; fields?: FieldError[]; event?: string };
   /** Once a second; see docs/wire.md. */
-  stats: Record<string, unknown>;
+  stats: Stats;
   /** The answer to a ping. */
   pong: { t: number | string; server_us: number };
   /** A frame is on a canvas that was attached; `skipped` were left out before it. */
-  painted: FrameHeader & { canvas: HTMLCanvasElement | OffscreenCanvas; skipped: number; at: number };
+  painted: FrameHeader & { canvas: Canvas; skipped: number; at: number };
   /** A piece of sound came, heard or not. */
   sound: Sound;
   /** Sound went on or off. */
@@ -214,9 +280,31 @@ export interface SessionEvents<Model extends Modelled = AnyModel> {
   ignored: { what: string; why: unknown };
 }
 
-type Listener<Detail> = (event: CustomEvent<Detail>) => void;
+/** A CustomEvent, where the platform's types have it. */
+type Emitted<Detail> = Omit<Platform<"CustomEvent", Platform<"Event", { readonly type: string }>>, "detail"> & {
+  readonly detail: Detail;
+};
+type Listener<Detail> = ((event: Emitted<Detail>) => void) | { handleEvent(event: Emitted<Detail>): void } | null;
 
-export class Session<Model extends Modelled = AnyModel> extends EventTarget {
+/** An EventTarget that knows its events. */
+interface Emitter<Events> {
+  addEventListener<Name extends keyof Events & string>(
+    name: Name,
+    listener: Listener<Events[Name]>,
+    options?: boolean | { capture?: boolean; once?: boolean; passive?: boolean; signal?: Platform<"AbortSignal"> },
+  ): void;
+  removeEventListener<Name extends keyof Events & string>(
+    name: Name,
+    listener: Listener<Events[Name]>,
+    options?: boolean | { capture?: boolean },
+  ): void;
+  dispatchEvent(event: Platform<"Event">): boolean;
+}
+
+export interface Session<Model extends Modelled = any> extends Emitter<SessionEvents<Model>> {}
+
+export class Session<Model extends Modelled = any> {
+  private constructor();
   readonly status: Status;
   /** Null while there is no session. */
   readonly role: Role | null;
@@ -225,16 +313,16 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   readonly model: string | null;
   readonly tracks: Track[];
   readonly schema: Schema;
-  /** The server's: `max_media_bytes` and so on. */
-  readonly limits: Record<string, number | null>;
+  /** The server's; none before the first session. */
+  readonly limits: Readonly<Partial<Limits>>;
   /** The model's public values, whoever set them; another object after each change, an empty one before the first session. */
   readonly state: Readonly<Model["state"]>;
   readonly speaker: Speaker;
   /** From the last input that is seen to the first picture that shows it, and in the median of nine; null before the first. */
   readonly inputDelayMs: number | null;
   readonly medianInputDelayMs: number | null;
-  /** The newest of the server's figures; see docs/wire.md. */
-  readonly stats: Record<string, unknown>;
+  /** The newest of the server's figures; none before they first came. */
+  readonly stats: Readonly<Partial<Stats>>;
   /** To the server and back; null before it is known. */
   readonly rttMs: number | null;
 
@@ -243,7 +331,7 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
    * with SessionEnded when the session was closed, its turn is over or the model can't be served, and outside of pages with
    * ConnectError when there is no server at the address, or one that refuses this client.
    */
-  ready(options?: { signal?: AbortSignal }): Promise<this>;
+  ready(options?: { signal?: Platform<"AbortSignal"> }): Promise<this>;
 
   /**
    * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
@@ -272,14 +360,14 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
    * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with that event. Rejects
    * with SessionEnded when the session is over before, with ConnectionLost when it was not kept, and with the signal's reason.
    */
-  frame(options?: { track?: Model["tracks"]["shown"] | null; after?: Reply<Model>; signal?: AbortSignal }): Promise<Frame>;
+  frame(options?: { track?: Model["tracks"]["shown"] | null; after?: Reply<Model>; signal?: Platform<"AbortSignal"> }): Promise<Frame>;
   /**
    * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a track that the
    * model does not have; before the tracks are known, the console has that error as soon as they are.
    */
-  attach(track: Model["tracks"]["shown"] | null, canvas: HTMLCanvasElement | OffscreenCanvas): () => void;
+  attach(track: Model["tracks"]["shown"] | null, canvas: Canvas): () => void;
   /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
-  stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<MediaStream>;
+  stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<Platform<"MediaStream">>;
 
   /**
    * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has taken its place,
@@ -289,7 +377,7 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
-    source: ArrayBuffer | ArrayBufferView | Blob,
+    source: ArrayBuffer | ArrayBufferView | Platform<"Blob">,
   ): Promise<boolean>;
   /**
    * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the source's end or close().
@@ -298,11 +386,11 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
-    source: MediaStreamTrack | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas | AudioNode,
+    source: Platform<"MediaStreamTrack"> | Platform<"HTMLVideoElement"> | Canvas | Platform<"AudioNode">,
     options?: CaptureOptions,
   ): Promise<Capture>;
   /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
-  upload(file: Blob | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
+  upload(file: Platform<"Blob"> | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
   /** Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by themselves. */
   view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
@@ -312,19 +400,6 @@ export class Session<Model extends Modelled = AnyModel> extends EventTarget {
   reconnect(): void;
   /** Leave for good: iterators end, nothing is tried again. */
   close(): void;
-
-  addEventListener<Name extends keyof SessionEvents<Model>>(
-    name: Name,
-    listener: Listener<SessionEvents<Model>[Name]>,
-    options?: boolean | AddEventListenerOptions,
-  ): void;
-  addEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
-  removeEventListener<Name extends keyof SessionEvents<Model>>(
-    name: Name,
-    listener: Listener<SessionEvents<Model>[Name]>,
-    options?: boolean | EventListenerOptions,
-  ): void;
-  removeEventListener(name: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | EventListenerOptions): void;
 }
 
 /** What the session's sound is heard with. */
@@ -363,8 +438,7 @@ export class Refused extends ConnectError {
 /** The server answered an event with an error. */
 export class EventError extends ClientError {
   constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
-  /** See docs/wire.md, or the model's own. */
-  code: string;
+  code: ErrorCode;
   /** The parameters at fault. */
   fields: FieldError[];
   /** The event's name. */
@@ -373,10 +447,10 @@ export class EventError extends ClientError {
 
 /** The session is over, and no other follows by itself. */
 export class SessionEnded extends ClientError {
-  constructor(reason: string, detail: string);
+  constructor(reason: EndReason, detail: string);
   code: "session_ended";
   /** That of the status. */
-  reason: string;
+  reason: EndReason;
 }
 
 /** The server did not take a file. */
