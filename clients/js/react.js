@@ -10,9 +10,21 @@ const CHANGES = ["status", "session", "state"];
 export function useReactor(url, { token, role, watch } = {}) {
   const [session, setSession] = useState(null);
   useEffect(() => {
-    const begun = connect(url, { token, role, watch });
-    setSession(begun);
-    return () => begun.close();
+    let begun = null;
+    let gone = false;
+    queueMicrotask(() => { // StrictMode calls an effect, ends it and calls it again: one connection is enough
+      if (gone) return;
+      try {
+        begun = connect(url, { token, role, watch });
+        setSession(begun);
+      } catch (error) {
+        setSession(() => { throw error; }); // for the error boundary
+      }
+    });
+    return () => {
+      gone = true;
+      begun?.close();
+    };
   }, [url, token, role, watch]);
   const subscribe = useCallback((changed) => listen(session, CHANGES, changed), [session]);
   const look = (read, otherwise) => useSyncExternalStore(subscribe, () => (session ? read(session) : otherwise), () => otherwise);

@@ -103,8 +103,11 @@ def test_the_component_of_the_docs_shows_and_steers(
     files["/main.js"] = MAIN.encode()
     imports = {name: f"/{name}.js" for name in REACT} | {"@reactor-live/client/react": "/package/react.js"}
     files["/"] = PAGE.replace("IMPORTS", json.dumps({"imports": imports})).encode()
+    connections: list[str] = []
+    page.on("websocket", lambda socket: connections.append(socket.url))
     page.goto("/")
     expect(page.get_by_text("connected")).to_be_visible()
+    assert len(connections) == 1, "StrictMode calls each effect twice"
     bright(page, "> 20")
     page.get_by_role("slider").fill("0")
     bright(page, "< 2")
