@@ -1,30 +1,51 @@
 /**
- * Puts the client that the server's own page uses into the package, for as long as it is packed: there is one copy of it. What is
- * loaded by its address, in workers and on the audio thread, is made to need no other file: bundlers copy it alone.
+ * Puts the client that the server's own page uses into the package, for as long as it is packed: there is one copy of it. Workers and
+ * worklets are made to need no other file: bundlers copy such a file alone. In `inline` the client has their text in its modules, for
+ * bundlers that do not copy them.
  */
 
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const lent = [
+const read = (path) => readFileSync(here(path), "utf8");
+const write = (path, text) => writeFileSync(here(path), text);
+const LENT = [
   ["../../reactor_runtime/server/playground/client", "client"],
   ["../../LICENSE", "LICENSE"],
 ];
+const LOADED_BY_ADDRESS = ["ear", "encoder", "worklet"];
 const IMPORT = /^import \{ (.+) \} from "\.\/(.+)";$/gm;
+const ADDRESS = /new URL\("\.\/(\w+)\.js", import\.meta\.url\)/g;
 
-/** The module's text, with those that it imports in it. */
+/** Return the module's text, with those that it imports in it. */
 function whole(name) {
-  return readFileSync(here(`client/${name}`), "utf8").replace(IMPORT, (_, names, imported) => {
+  return read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
     const text = whole(imported).replace(/^export /gm, "");
     return `const { ${names} } = (() => {\n${text}return { ${names} };\n})();`;
   });
 }
 
-for (const [from, to] of lent) {
-  rmSync(here(to), { recursive: true, force: true });
-  if (process.argv[2] !== "clean") cpSync(here(from), here(to), { recursive: true });
+/** Return the module's text with the addresses of workers and worklets made of their text. */
+function inlined(text) {
+  const names = new Set(Array.from(text.matchAll(ADDRESS), ([, name]) => name));
+  const imports = [...names].map((name) => `import ${name}Address from "./${name}.js";\n`).join("");
+  return imports + text.replace(ADDRESS, "new URL($1Address())");
 }
+
+const asAddress = (text) => `const text = ${JSON.stringify(text)};
+let address = null;
+export default () => (address ??= URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+`;
+
+for (const name of ["client", "inline", "LICENSE"]) rmSync(here(name), { recursive: true, force: true });
 if (process.argv[2] !== "clean") {
-  for (const name of ["ear.js", "encoder.js", "worklet.js"]) writeFileSync(here(`client/${name}`), whole(name));
+  for (const [from, to] of LENT) cpSync(here(from), here(to), { recursive: true });
+  for (const name of LOADED_BY_ADDRESS) write(`client/${name}.js`, whole(`${name}.js`));
+  mkdirSync(here("inline"));
+  for (const name of readdirSync(here("client")).filter((name) => name.endsWith(".js"))) {
+    const text = read(`client/${name}`);
+    write(`inline/${name}`, LOADED_BY_ADDRESS.includes(name.slice(0, -3)) ? asAddress(text) : inlined(text));
+  }
+  write("inline/react.js", read("react.js").replace("./client/", "./"));
 }

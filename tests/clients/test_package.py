@@ -48,8 +48,17 @@ def test_the_package_has_the_client_of_the_server_and_nothing_is_left_of_it_here
     assert {name for name, text in packed.items() if text != source[name]} == LOADED_BY_ADDRESS
     assert packed.keys() == source.keys()
     others = {path.name for path in installed.iterdir()}
-    assert others == {"client", "LICENSE", "README.md", "package.json", "react.js", "react.d.ts"}
+    assert others == {"client", "inline", "LICENSE", "README.md", "package.json", "react.js", "react.d.ts"}
     assert not (PACKAGE / "client").exists()
+    assert not (PACKAGE / "inline").exists()
+
+
+def test_the_client_with_everything_inside_names_no_file_by_its_address(installed: Path) -> None:
+    modules = {path.name for path in (installed / "inline").iterdir()}
+    assert modules == {path.name for path in (installed / "client").glob("*.js")} | {"react.js"}
+    for name in modules:
+        assert "import.meta" not in (installed / "inline" / name).read_text()
+        node("--check", str(installed / "inline" / name))
 
 
 def test_what_is_loaded_by_its_address_needs_no_other_file(installed: Path) -> None:

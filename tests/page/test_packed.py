@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.clients.model import MODEL
-from tests.clients.node import pack
+from tests.clients.node import PACKAGE, pack, run
 from tests.server.running import RunningServer, serving, write_project
 
 from .conftest import open_page
 from .elsewhere import FILES, elsewhere
 
 WITHIN_WORKLETS = ("player.js", "tape.js")  # a bundler that copies a worklet leaves them out
-PUBLISH = """async (url) => {
-  const { connect } = await import("/client/reactor.js");
+PUBLISH = """async ([module, url]) => {
+  const { connect } = await import(module);
   window.session = connect(url);
   window.said = [];
   session.addEventListener("message", ({ detail }) => said.push(detail.data.words));
@@ -39,8 +40,16 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     modules = {f"/client/{path.name}": path.read_bytes() for path in (installed / "client").iterdir()}
     for name in WITHIN_WORKLETS:
         del modules[f"/client/{name}"]
-    with elsewhere({**FILES, **modules}) as origin:
+    with elsewhere({**FILES, **modules, "/bundle.js": bundle(installed.parents[2])}) as origin:
         yield origin
+
+
+def bundle(directory: Path) -> bytes:
+    """Make one file of a program with esbuild, which copies no workers."""
+    (directory / "program.js").write_text('export * from "@reactor-live/client/inline";')
+    esbuild = str(PACKAGE / "node_modules" / ".bin" / "esbuild")
+    run(esbuild, "program.js", "--bundle", "--format=esm", "--minify", "--outfile=bundle.js", cwd=directory)
+    return (directory / "bundle.js").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +59,14 @@ def served(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
         yield server
 
 
-def test_its_worker_and_its_worklets_need_no_other_file(browser: Browser, served: RunningServer, origin: str) -> None:
+@pytest.mark.parametrize("module", ["/client/reactor.js", "/bundle.js"], ids=["as-it-is", "bundled"])
+def test_its_worker_and_its_worklets_need_no_other_file(
+    browser: Browser, served: RunningServer, origin: str, module: str
+) -> None:
     with open_page(browser, origin) as page:
         page.goto("/")
         page.get_by_role("button").click()
-        page.evaluate(PUBLISH, f"http://127.0.0.1:{served.port}")
+        page.evaluate(PUBLISH, [module, f"http://127.0.0.1:{served.port}"])
         page.wait_for_function("said.some((words) => /^camera (5[7-9]|6[0-3])$/.test(words))")
         page.wait_for_function("said.includes('microphone (1, 960)')")
         page.wait_for_function("session.speaker.on")
