@@ -5,6 +5,7 @@ from __future__ import annotations
 from reactor_runtime.client.blocking import BlockingSession
 from reactor_runtime.client.connecting import connect
 from reactor_runtime.client.errors import (
+    AddressError,
     Busy,
     ClientError,
     ConnectError,
@@ -20,6 +21,7 @@ from reactor_runtime.client.session import Session
 from reactor_runtime.client.status import Phase, Status
 
 __all__ = [
+    "AddressError",
     "BlockingSession",
     "Busy",
     "ClientError",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from reactor_runtime.errors import UsageError
+from reactor_runtime.client.errors import AddressError
 
 Role = Literal["controller", "viewer"]
 
@@ -41,15 +41,15 @@ class Address:
     ) -> Self:
         """Read a page's, a socket's or a bare host's address; what is given beside it wins over its query.
 
-        Raises `UsageError` for anything that can't be an address of a server.
+        Raises `AddressError` for anything that can't be an address of a server.
         """
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             port, host = parts.port, parts.hostname
         except ValueError as error:
-            raise UsageError(f"{url} is no address: {error}", hint=_EXAMPLE) from None
+            raise AddressError(f"{url} is no address: {error}", hint=_EXAMPLE) from None
         if parts.scheme not in _SCHEMES or not host or "@" in parts.netloc or port == 0:
-            raise UsageError(f"{url} is no address of a server", hint=_EXAMPLE)
+            raise AddressError(f"{url} is no address of a server", hint=_EXAMPLE)
         asked = dict(parse_qsl(parts.query))
         root = parts.path.rstrip("/").removesuffix("/ws")
         token = asked.get("token", "") if token is None else token
@@ -80,5 +80,5 @@ class Address:
 
 def _role(given: str) -> Role:
     if given not in ("controller", "viewer"):
-        raise UsageError(f'the role is controller or viewer, not "{given}"')
+        raise AddressError(f'the role is controller or viewer, not "{given}"')
     return cast("Role", given)

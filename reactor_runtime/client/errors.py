@@ -1,10 +1,11 @@
 """What a client of a server may be told, split by what it does next.
 
 ClientError
+├── AddressError       the address or the role can't be one: another address
 ├── ConnectError       nobody answers, or no Reactor server: another address, or later
 │   ├── Refused        the server lets this client not in: a token, another origin, fewer connections
 │   └── Busy           the line or the gallery is full: later
-├── SessionEnded       the session is over and `reason` says why; connect again for another one
+├── SessionEnded       the session is over and `reason` says why; `ready()` waits for another one
 ├── ConnectionLost     the connection went: whether what was on its way took effect is unknown
 ├── EventError         an event was refused and changed nothing, `fields` says which values are at fault
 └── UploadError        a file was not taken
@@ -15,11 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from reactor_runtime.errors import FieldError, ReactorError
+from reactor_runtime.errors import FieldError, ReactorError, UsageError
 
 
 class ClientError(ReactorError):
     """A server could not do what a client wanted."""
+
+
+class AddressError(ClientError, UsageError):
+    """The address of a server, or the role, is wrong."""
 
 
 class ConnectError(ClientError):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from reactor_runtime.client import AddressError, ClientError
 from reactor_runtime.client.address import Address
 from reactor_runtime.errors import UsageError
 
@@ -46,3 +47,9 @@ def test_the_token_is_in_no_text() -> None:
 def test_what_is_no_address_is_said(url: str) -> None:
     with pytest.raises(UsageError):
         Address.parse(url)
+
+
+def test_a_wrong_address_is_an_error_of_the_client_and_of_its_user() -> None:
+    assert issubclass(AddressError, ClientError)
+    assert issubclass(AddressError, UsageError)
+    assert AddressError.exit_code == UsageError.exit_code
