@@ -29,9 +29,10 @@ def connect(
     `url` is that of its page or its socket; what its query says counts where nothing else is given. `session` is the id
     of the one to watch, where several run; with `watch` the sessions of others are seen from the line. Without `wait`
     the session is given at once, also in the line; `status` tells of it and `ready()` waits for the turn. A connection
-    that breaks is restored where the server keeps the session (`--resume-grace`), unless `reconnect` is false.
+    that breaks is restored, unless `reconnect` is false: to the same session where the server keeps it
+    (`--resume-grace`); else a controller's session is lost, and `ready()` waits for another one.
 
-    Raises `UsageError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
+    Raises `AddressError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
     """
     address = Address.parse(url, token=token, role=role, session=session, watch=watch)
     return Connecting(address, tls=tls, wait=wait, reconnects=reconnect)

@@ -17,7 +17,7 @@ from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused,
 from reactor_runtime.client.exchange import Exchange
 from reactor_runtime.client.message import write
 from reactor_runtime.client.outgoing import Outgoing
-from reactor_runtime.client.retry import Retry, final
+from reactor_runtime.client.retry import REFUSED_FOR_GOOD, UNKNOWN, Retry, judge
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +26,6 @@ SILENT_PINGS = 5  # a server answers each at once, whatever its model does
 BROKEN = 1006
 GOODBYE = 1000
 LEAVING_S = 1.0  # for what waits to be sent: a connection that takes nothing holds nobody up
-
-_UNKNOWN = "whether what was on its way took effect is unknown"
 
 
 class Connection:
@@ -55,6 +53,7 @@ class Connection:
     async def open(self) -> None:
         """Connect, and go on in a task. Raises what `dial` does."""
         self.socket = await dial(self.address, tls=self.tls)
+        self._retry.opened(time.monotonic())
         self._task = asyncio.create_task(self._run(self.socket))
 
     async def aclose(self) -> None:
@@ -131,42 +130,40 @@ class Connection:
                 socket.transport.abort()
 
     async def _come_back(self, code: int, reason: str) -> ClientConnection | None:
-        """Decide what a close means; returns another socket, or None when all is over."""
+        """Return another socket, or None when all is over."""
         conversation = self.exchange.conversation
         if conversation.over is not None:
             return None
-        over = final(code, reason, welcomed=bool(conversation.welcome.model))
-        if over is None and not self._may_return:
-            over = ConnectionLost(f"the connection was lost, and the session with it; {_UNKNOWN}")
-        if over is not None:
-            self.exchange.end(over)
+        lost = ConnectionLost(f"the connection was lost; {UNKNOWN}")
+        verdict = judge(code, reason, role=self.address.role, welcomed=conversation.welcomed, kept=conversation.kept)
+        if verdict.final or not self._reconnects:
+            self.exchange.end(verdict.error or conversation.scope.error or lost)
             return None
-        self.exchange.broken(ConnectionLost(f"the connection was lost; {_UNKNOWN}"))
+        if verdict.error is not None:
+            self.exchange.lose(verdict.error)
+        self.exchange.broken(lost)
         return await self._redial()
 
-    @property
-    def _may_return(self) -> bool:
-        """Whether there is something to come back to: a session that is kept, or none that could be lost."""
-        welcome = self.exchange.conversation.welcome
-        has_session = welcome.role == "controller" and bool(welcome.model)
-        return self._reconnects and (not has_session or welcome.resume is not None)
-
     async def _redial(self) -> ClientConnection | None:
-        welcome = self.exchange.conversation.welcome
-        wait_s: float | None = self._retry.begin(time.monotonic(), welcome.resume_grace_s)
-        while wait_s is not None:
-            await asyncio.sleep(wait_s)
+        """Try until there is a connection or the server refuses one; the session is lost when it is kept no longer."""
+        conversation = self.exchange.conversation
+        broke_at, grace_s = time.monotonic(), conversation.welcome.resume_grace_s or 0.0
+        while True:
+            await asyncio.sleep(self._retry.next_s(time.monotonic()))
+            resume = conversation.welcome.resume if conversation.kept else None
             try:
-                return await dial(self.address, tls=self.tls, resume=welcome.resume)
-            except Refused as error:
-                self.exchange.end(error)
-                return None
+                socket = await dial(self.address, tls=self.tls, resume=resume)
             except ConnectError as error:
+                if isinstance(error, Refused) and error.status in REFUSED_FOR_GOOD:
+                    self.exchange.end(error)
+                    return None
                 logger.debug("not back yet: %s", error)
-                lost = error
-            wait_s = self._retry.after_failure(time.monotonic())
-        self.exchange.end(ConnectionLost(f"the connection was lost and did not come back: {lost.message}"))
-        return None
+                if conversation.kept and time.monotonic() - broke_at > grace_s:
+                    self.exchange.lose(ConnectionLost(f"the connection did not come back in time: {error.message}"))
+                continue
+            self._retry.opened(time.monotonic())
+            self.exchange.reopened()
+            return socket
 
 
 async def _say_goodbye(socket: ClientConnection) -> None:

@@ -22,15 +22,40 @@ logger = logging.getLogger(__name__)
 
 KEPT_MESSAGES = 1000
 ENDS_WELL = ("closed", "finished")
+FINAL = ("finished", "turn_over", "idle")  # another session is for the program to ask for
 
 _NOT_KEPT = "the connection was lost, and the server did not keep the session"
+
+
+class Scope:
+    """Hold what ends with a controller's session: the messages not taken yet, and the `error` that ended it.
+
+    A viewer's scope lasts over the sessions it sees. Of more than 1,000 messages the oldest is dropped.
+    """
+
+    def __init__(self) -> None:
+        self.messages: deque[Message] = deque(maxlen=KEPT_MESSAGES)
+        self.error: ClientError | None = None
+
+    def is_done(self) -> bool:
+        """Return whether it ended as it should; raise why, when it ended otherwise."""
+        well = isinstance(self.error, SessionEnded) and self.error.reason in ENDS_WELL
+        if not well:
+            self.check()
+        return well
+
+    def check(self) -> None:
+        """Raise why it ended, if it did."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
 
 
 class Conversation:
     """Keep what the server has said: status, state, messages; match answers with events.
 
-    `over` is why nothing more will come, once that is so. `messages` are the model's, each until taken; when 1,000
-    wait, the oldest goes. `complaints` holds the last error that is about no event: it is about what was published.
+    `over` is why nothing more will come, once that is so. After a session that was lost the `scope` keeps its error
+    until there is a connection again. `complaints` holds the last error that is about no event: it is about what was
+    published.
     """
 
     def __init__(self, role: Role) -> None:
@@ -39,7 +64,7 @@ class Conversation:
         self.welcome = NO_WELCOME
         self.state: Mapping[str, Any] = MappingProxyType({})
         self.stats: Mapping[str, Any] = MappingProxyType({})
-        self.messages: deque[Message] = deque(maxlen=KEPT_MESSAGES)
+        self.scope = Scope()
         self.complaints: deque[EventError] = deque(maxlen=1)
         self.over: ClientError | None = None
         self.clock = ServerClock()
@@ -73,63 +98,75 @@ class Conversation:
             case "reactor.session":
                 self._session(data)
             case "reactor.queue":
-                self._queue(int(data["position"]), int(data["length"]))
+                if self.kept:
+                    self.lose(ConnectionLost(_NOT_KEPT))
+                    self.reopened()
+                position, length = int(data["position"]), int(data["length"])
+                self.status = Status(Phase.WAITING, self.welcome.watched_by(self.role), position, length)
             case "reactor.stats":
                 self.stats = MappingProxyType(dict(data))
             case "reactor.pong":
                 self.clock.pong(float(data["t"]), now, wall_s, int(data["server_us"]))
             case other if not other.startswith(RESERVED_PREFIX):
-                self.messages.append(message)
+                self.scope.messages.append(message)
 
     @property
     def known(self) -> bool:
-        """Whether the model is, with its tracks; or there is nothing to wait for any more."""
-        known = self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
-        return self.over is not None or known
+        """Whether the model is, with its tracks."""
+        return self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
 
     @property
     def ready(self) -> bool:
-        """Whether a controller has its turn, or a viewer knows the model; or there is nothing to wait for any more."""
-        turn = self.role == "viewer" or self.status.phase is Phase.CONNECTED
-        return self.over is not None or (self.known and turn)
+        """Whether a controller has its turn, or a viewer knows the model."""
+        return self.known and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
 
     @property
-    def controls(self) -> bool:
-        """Whether this client controls a session now."""
-        return self.role == "controller" and self.status.phase is Phase.CONNECTED
+    def kept(self) -> bool:
+        """Whether there is a session that the server should still have for this controller."""
+        return self.role == "controller" and self.welcome.resume is not None and self.scope.error is None
 
-    def is_done(self) -> bool:
-        """Tell whether it is over as it should be; raises why, when it is over otherwise."""
-        well = isinstance(self.over, SessionEnded) and self.over.reason in ENDS_WELL
-        if not well:
-            self.check()
-        return well
-
-    def check(self) -> None:
-        """Raise why it is over, if it is."""
-        if self.over is not None:
-            raise self.over.with_traceback(None)
+    @property
+    def welcomed(self) -> bool:
+        """Whether a controller has a session of its own, or a viewer knows the model."""
+        if self.role == "viewer":
+            return self.welcome is not NO_WELCOME
+        return self.welcome.role == "controller" and self.scope.error is None
 
     def broken(self, error: ClientError) -> None:
-        """Take note that the connection went and is being tried again: open events end with `error`."""
+        """Note that the connection went and is being restored: open events end with `error`."""
         self._questions.reject(error)
         self.status = replace(self.status, phase=Phase.RECONNECTING, detail=error.message, notice="", seconds=None)
 
-    def end(self, error: ClientError) -> None:
-        """Finish: open events and all who wait are told the error. Does nothing the second time."""
-        if self.over is not None:
+    def lose(self, error: ClientError) -> None:
+        """End what belongs to the session with `error`; the client goes on. Does nothing the second time."""
+        if self.scope.error is not None:
             return
-        self.over = error
+        self.scope.error = error
         reason = error.reason if isinstance(error, SessionEnded) else "lost"
         detail = error.why if isinstance(error, SessionEnded) else error.message
         self.status = Status(Phase.ENDED, self.status.session, detail=detail, reason=reason)
         self._questions.reject(error)
 
+    def reopened(self) -> None:
+        """Begin anew after a session that was lost: there is a connection again."""
+        if self.scope.error is not None and self.over is None:
+            self.scope = Scope()
+            self.welcome = NO_WELCOME
+            self.status = Status()
+
+    def end(self, error: ClientError) -> None:
+        """Finish: open events and everything that waits raise the error. Does nothing the second time."""
+        if self.over is not None:
+            return
+        self.over = error
+        self.scope.error = None  # the last error counts
+        self.lose(error)
+
     def _welcome(self, welcome: Welcome) -> None:
         before = self.welcome
-        if self._kept_session and welcome.session != before.session:
-            self.end(ConnectionLost(_NOT_KEPT))
-            return
+        if self.kept and welcome.session != before.session:
+            self.lose(ConnectionLost(_NOT_KEPT))
+            self.reopened()
         self.welcome = welcome
         self.state = MappingProxyType(dict(welcome.state))
         if welcome.session != before.session:
@@ -139,17 +176,12 @@ class Conversation:
         else:
             self.status = Status(Phase.CONNECTED, welcome.session)
 
-    @property
-    def _kept_session(self) -> bool:
-        """Whether there is a session that the server should still have."""
-        return self.role == "controller" and self.welcome.resume is not None
-
     def _session(self, data: Mapping[str, Any]) -> None:
         match data["phase"]:
             case "loading":
                 self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")))
             case "failed":
-                self.end(SessionEnded("failed", str(data.get("message", ""))))
+                self.lose(SessionEnded("failed", str(data.get("message", ""))))
             case "started":
                 self.status = Status(Phase.CONNECTED, data["session"])
             case "resumed" if self.welcome.watched_by(self.role) is None:
@@ -160,18 +192,14 @@ class Conversation:
                 self.status = self.status.noticed(data)
 
     def _ended(self, reason: str, message: str) -> None:
-        if self.role == "controller":
+        if self.role == "viewer":
+            self.status = Status(Phase.WAITING, reason=reason, detail=message)
+            self.state = MappingProxyType({})
+            self.input_delay.reset()
+        elif reason in FINAL:
             self.end(SessionEnded(reason, message))
-            return
-        self.status = Status(Phase.WAITING, reason=reason, detail=message)
-        self.state = MappingProxyType({})
-        self.input_delay.reset()
-
-    def _queue(self, position: int, length: int) -> None:
-        if self._kept_session:
-            self.end(ConnectionLost(_NOT_KEPT))
-            return
-        self.status = Status(Phase.WAITING, self.welcome.watched_by(self.role), position, length)
+        elif self.welcomed:
+            self.lose(SessionEnded(reason, message))
 
     def _error(self, message: Message) -> None:
         error = EventError.from_data(message.data)

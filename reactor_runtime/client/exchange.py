@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.bell import Bell
-from reactor_runtime.client.conversation import Conversation
+from reactor_runtime.client.conversation import Conversation, Scope
 from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.incoming import Pictures, Sounds
 from reactor_runtime.client.media import Frame, read_frame, read_header, read_sound
@@ -38,19 +38,20 @@ class Exchange:
         self._session: str | None = None
 
     @property
-    def away(self) -> bool:
-        """Whether nothing can be sent at the moment, but may be later."""
-        return self.conversation.status.phase is Phase.RECONNECTING
-
-    @property
     def stuck(self) -> bool:
         """Whether nothing that waits will be sent before something has changed."""
-        return self.away or self.conversation.over is not None
+        return self.conversation.status.phase is Phase.RECONNECTING or self.conversation.over is not None
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something to be true of what has come."""
-        while not condition():
+    async def until(self, condition: Callable[[], bool], scope: Scope) -> None:
+        """Wait for something to be true of what has come, or for the end of the scope."""
+        while scope.error is None and not condition():
             await self.changed.wait()
+
+    async def turn(self) -> None:
+        """Wait for the turn of a controller, or for a viewer to know the model. Raise why the session ended before."""
+        scope = self.conversation.scope
+        await self.until(lambda: self.conversation.ready, scope)
+        scope.check()
 
     def receive(self, item: str | bytes, now: float, wall_s: float) -> None:
         """Take what came; what can't be understood is logged, and no reason to stop."""
@@ -99,8 +100,18 @@ class Exchange:
         self.changed.ring()
         self.sent.ring()
 
+    def lose(self, error: ClientError) -> None:
+        """End what belongs to the session with `error`."""
+        self.conversation.lose(error)
+        self.changed.ring()
+
+    def reopened(self) -> None:
+        """Note that there is a connection again."""
+        self.conversation.reopened()
+        self.changed.ring()
+
     def end(self, error: ClientError) -> None:
-        """Finish: whoever waits is told the error."""
+        """Finish: everything that waits raises the error."""
         self.conversation.end(error)
         self.outbox.clear()
         self.changed.ring()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from reactor_runtime.client.connection import Connection
-from reactor_runtime.client.errors import ClientError
+from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply, write, write_event
@@ -21,8 +21,8 @@ from reactor_runtime.client.upload import File, Upload
 class Session(Known):
     """A client's time with a model; `connect` makes it. All of it belongs to the loop that it was made on.
 
-    The iterators end when the session is closed here or the model has finished, and raise `SessionEnded` or
-    `ConnectionLost` when it ends otherwise.
+    A controller's iterators end when the session is closed here or the model has finished, and raise `SessionEnded` or
+    `ConnectionLost` when it ends otherwise. A viewer's go on with the next session, and over breaks.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -30,10 +30,14 @@ class Session(Known):
         self._began = time.monotonic()
 
     async def ready(self) -> None:
-        """Wait for the turn, as a viewer for the model to be known. Raises what has put an end to it."""
+        """Wait for the turn, as a viewer for the model to be known; after a session that was lost, for the next one.
+
+        Raises `Busy` when the server is full, `SessionEnded` when the session is over or the model can't be served.
+        """
         conversation = self._exchange.conversation
-        await self._exchange.until(lambda: conversation.ready)
-        conversation.check()
+        while conversation.scope.error is not None and conversation.over is None:
+            await self._exchange.changed.wait()
+        await self._exchange.turn()
 
     async def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
         """Send an event and return its reply, once it was applied; its values are keywords, or a mapping.
@@ -41,7 +45,7 @@ class Session(Known):
         Raises `EventError` when it was refused, `ConnectionLost` when nobody can say, `SessionEnded` when it is over.
         It waits for the turn, and while the connection is being restored.
         """
-        await self.ready()
+        await self._exchange.turn()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Answer) -> None:
@@ -59,23 +63,24 @@ class Session(Known):
         """Send an event and return true; return false, and send nothing, while this client controls no session.
 
         That is so in the wait queue, while the model loads, in a break, and for a viewer. The server's error is logged.
-        Raises why it is over, if it is.
+        Raises why the client has ended, if it has.
         """
         conversation = self._exchange.conversation
-        conversation.check()
+        if conversation.over is not None:
+            conversation.scope.check()
         text = write_event(event, {**(data or {}), **values}, most_bytes=conversation.welcome.max_text_bytes)
-        if not conversation.controls:
+        if self.role != "controller" or not conversation.ready:
             return False
         self._exchange.say(text)
         return True
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """Yield the model's messages in order, each once, those that came before as well; of 1,000 the oldest go."""
-        conversation = self._exchange.conversation
+        scope = self._exchange.conversation.scope
         while True:
-            while conversation.messages:
-                yield conversation.messages.popleft()
-            if conversation.is_done():
+            while scope.messages:
+                yield scope.messages.popleft()
+            if scope.is_done():
                 return
             await self._exchange.changed.wait()
 
@@ -98,15 +103,18 @@ class Session(Known):
         without `decode`, when its `array` is first looked at. Raises `ValueError` for a track that isn't there.
         """
         conversation = self._exchange.conversation
-        await self._exchange.until(lambda: conversation.known)
-        if conversation.is_done():
+        scope = conversation.scope
+        await self._exchange.until(lambda: conversation.known, scope)
+        if scope.is_done():
             return
-        name = conversation.welcome.track(track, "video", "out").name
-        pictures, seen = self._exchange.pictures, 0
+        pictures, before, seen = self._exchange.pictures, "", 0
         while True:
-            frame = pictures.newest(name, after=seen)
+            name = conversation.welcome.track(track, "video", "out").name if conversation.known else before
+            if name != before:
+                before, seen = name, 0
+            frame = pictures.newest(name, after=seen) if conversation.scope is scope else None
             if frame is None:
-                if conversation.is_done():
+                if scope.is_done():
                     return
                 await self._exchange.changed.wait()
                 continue
@@ -131,24 +139,30 @@ class Session(Known):
         Acknowledges as `latest` does. Raises what puts an end to the session before.
         """
         conversation = self._exchange.conversation
-        await self._exchange.until(lambda: conversation.known)
-        conversation.check()
-        while (frame := self.latest(track)) is None or (after is not None and frame.applied < after.n):
-            conversation.check()
+        scope = conversation.scope
+        await self._exchange.until(lambda: conversation.known, scope)
+        session = conversation.status.session
+        while True:
+            scope.check()
+            if after is not None and conversation.status.session not in (None, session):
+                raise ConnectionLost("another session has begun, and no frame of it shows that event")
+            frame = self.latest(track)
+            if frame is not None and (after is None or frame.applied >= after.n):
+                return frame
             await self._exchange.changed.wait()
-        return frame
 
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
         """Yield the pieces of a track of sound in order; over 5 s that nobody took, the oldest go."""
         conversation = self._exchange.conversation
-        await self._exchange.until(lambda: conversation.known)
-        if conversation.is_done():
+        scope = conversation.scope
+        await self._exchange.until(lambda: conversation.known, scope)
+        if scope.is_done():
             return
         name = conversation.welcome.track(track, "audio", "out").name
         while True:
-            while (piece := self._exchange.sounds.take(name)) is not None:
+            while conversation.scope is scope and (piece := self._exchange.sounds.take(name)) is not None:
                 yield piece
-            if conversation.is_done():
+            if scope.is_done():
                 return
             await self._exchange.changed.wait()
 
@@ -161,7 +175,7 @@ class Session(Known):
         and `EventError` for what the server has said of an earlier one.
         """
         conversation = self._exchange.conversation
-        conversation.check()
+        conversation.scope.check()
         if conversation.complaints:
             raise conversation.complaints.popleft()
         known = {each.name: each for each in self.tracks if each.direction == "in"}
@@ -190,7 +204,7 @@ class Session(Known):
 
         Raises `UploadError` when the server doesn't take it. Who cancels it stops it.
         """
-        self._exchange.conversation.check()
+        self._exchange.conversation.scope.check()
         key = self._exchange.conversation.welcome.upload_key
         if key is None:
             raise ValueError("only the controller of a running session sends files")

@@ -62,7 +62,7 @@ def test_a_controller_goes_from_the_line_to_its_turn_and_its_end() -> None:
         (Phase.WAITING, False),
         (Phase.LOADING, False),
         (Phase.CONNECTED, True),
-        (Phase.ENDED, True),
+        (Phase.ENDED, False),
     ]
     assert isinstance(controller.over, SessionEnded)
     assert (controller.over.reason, str(controller.status)) == ("turn_over", "ended: your turn is over")
@@ -167,11 +167,13 @@ def test_who_comes_back_to_another_session_has_lost_its_own(told: str) -> None:
     controller = conversation()
     welcome(controller, resume="secret")
     controller.broken(ConnectionLost("lost"))
+    lost = controller.scope
     if told == "queue":
         hear(controller, "reactor.queue", position=1, length=1)
     else:
         welcome(controller, "s-2", resume="another")
-    assert isinstance(controller.over, ConnectionLost)
+    assert isinstance(lost.error, ConnectionLost)
+    assert controller.over is controller.scope.error is None
 
 
 def test_notices_come_and_go() -> None:
@@ -189,8 +191,8 @@ def test_the_model_s_messages_wait_and_the_protocol_s_do_not() -> None:
     for number in range(1005):
         hear(controller, "progress", step=number)
     hear(controller, "reactor.of_a_later_version", x=1)
-    assert len(controller.messages) == 1000
-    assert controller.messages[0] == Message("progress", {"step": 5})
+    assert len(controller.scope.messages) == 1000
+    assert controller.scope.messages[0] == Message("progress", {"step": 5})
 
 
 def test_an_error_that_answers_no_event_is_a_complaint() -> None:
@@ -223,10 +225,24 @@ def test_numbers_and_arrays_of_numpy_are_sent_as_json() -> None:
     assert json.loads(text)["data"] == {"a": 0.5, "b": [0, 1, 2]}
 
 
-def test_a_model_that_cannot_be_served_ends_it() -> None:
-    controller = conversation()
-    hear(controller, "reactor.session", phase="failed", message="load() failed")
-    assert isinstance(controller.over, SessionEnded)
-    assert controller.over.reason == "failed"
+@pytest.mark.parametrize("role", ["controller", "viewer"])
+def test_a_model_that_cannot_be_served_ends_what_waits_until_there_is_a_connection_again(role: Role) -> None:
+    talk = conversation(role)
+    hear(talk, "reactor.session", phase="failed", message="load() failed")
+    assert (talk.status.phase, talk.status.reason, talk.over) == (Phase.ENDED, "failed", None)
     with pytest.raises(SessionEnded, match="load"):
-        controller.check()
+        talk.scope.check()
+    talk.reopened()
+    talk.scope.check()
+    assert talk.status == Status()
+
+
+@pytest.mark.parametrize("reason", ["model_error", "model_died", "server_stopping"])
+def test_the_session_ends_and_the_client_does_not(reason: str) -> None:
+    controller = conversation()
+    welcome(controller)
+    _, lost = ask(controller)
+    hear(controller, "reactor.session", phase="ended", reason=reason, message="why")
+    (error,) = lost
+    assert isinstance(error, SessionEnded)
+    assert (error.reason, controller.scope.error, controller.over) == (reason, error, None)

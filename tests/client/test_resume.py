@@ -127,7 +127,7 @@ async def test_a_program_that_holds_up_its_loop_does_not_lose_its_server(server:
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["not wanted", "not kept"])
-async def test_without_a_way_back_it_is_over(kept: bool, server: RunningServer, forgetful: RunningServer) -> None:
+async def test_without_a_way_back_it_is_lost(kept: bool, server: RunningServer, forgetful: RunningServer) -> None:
     where = server if kept else forgetful
     where.wait_for_health("ready")
     cable = Cable(where.port)
@@ -137,4 +137,6 @@ async def test_without_a_way_back_it_is_over(kept: bool, server: RunningServer, 
         cable.cut()
         with pytest.raises(ConnectionLost):
             [frame async for frame in frames]
-        assert session.status.phase is Phase.ENDED
+        with pytest.raises(ConnectionLost):
+            await session.send("set_level", level=1)
+        assert session.status.phase is (Phase.ENDED if kept else Phase.RECONNECTING)

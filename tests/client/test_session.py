@@ -304,13 +304,19 @@ async def test_iterators_end_with_the_session(url: str) -> None:
             await session.send("refuse")
 
 
-async def test_a_crash_of_the_model_is_an_end_with_its_reason(url: str) -> None:
+async def test_a_crash_of_the_model_ends_the_session_with_its_reason_and_the_next_one_follows(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        frames = session.frames()
+        await anext(frames)
         with pytest.raises(SessionEnded) as ended:
             await session.send("crash")
         assert ended.value.reason == "model_died"
         with pytest.raises(SessionEnded):
-            [frame async for frame in session.frames()]
+            [frame async for frame in frames]
+        lost = session.id
+        await session.ready()
+        assert session.id not in (None, lost)
+        await session.send("set_level", level=3)
 
 
 async def test_a_view_limits_what_comes(url: str) -> None:

@@ -326,10 +326,10 @@ def test_a_hidden_page_does_not_look_at_what_it_can_not_see(panel: Locator, page
 def test_without_a_session_nothing_is_sent_and_with_the_next_one_it_goes_on(panel: Locator, server: FakeServer) -> None:
     start(panel)
     server.wait_for_media("camera", 3)
-    server.broadcast("reactor.session", phase="ended", reason="finished", message="over")
+    server.broadcast("reactor.session", phase="ended", reason="model_error", message="over")
     expect(panel.get_by_role("status")).to_contain_text("Not sent")
     before = len(server.published)
-    server.close(1000)
+    server.close(1011)
     expect(panel.page.locator("html[data-phase=connected]")).to_be_attached()
     expect(panel.get_by_role("status")).to_have_text("Sending, also while this tab is hidden.")
     server.wait_for_media("camera", 3)
@@ -362,7 +362,7 @@ def test_who_loses_the_turn_stops_sending(panel: Locator, server: FakeServer) ->
     start(panel)
     light = panel.page.evaluate_handle(LIGHT)
     server.script.role = "viewer"
-    server.close(1000)
+    server.close(1001)
     expect(panel).to_have_count(0)
     assert light.evaluate("track => track.readyState") == "ended"
 

@@ -13,6 +13,8 @@ const CLOSED = {
   4401: ["offline", "The server wants a valid token"],
 };
 
+const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"]; // the page does not come back by itself
+
 const unsaid = (detail) => detail?.replace(/^the model failed: /, ""); // the headline says it
 
 /**
@@ -39,7 +41,7 @@ const meanings = {
   }),
   ended: ({ reason = "", detail }) => {
     const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
-    return { phase, headline, detail: unsaid(detail) || reason, button: ["turn_over", "idle"].includes(reason) && "Play again" };
+    return { phase, headline, detail: unsaid(detail) || reason, button: AGAIN.includes(reason) && "Play again" };
   },
   reconnecting: ({ code, detail, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];

@@ -1,11 +1,12 @@
 /**
  * The socket: envelope, ids, promises, ping, reconnecting.
  * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
- * opened, retryAt, error}: opened is false for an attempt that failed; retryAt is on performance.now()'s clock, 0 for never, and then
- * error is a ConnectError where there is no server for this client.
+ * opened, retryAt, error, kept}: opened is false for an attempt that failed; retryAt is on performance.now()'s clock, 0 for never; error
+ * is what everything that waits rejects with, or null; kept, whether the session is to be found again.
  */
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
+import { judge } from "./verdict.js";
 
 const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
@@ -29,7 +30,8 @@ export class Connection extends EventTarget {
   #openedAt = 0;
   #found = false; // the server was there once
   #resume = null;
-  #role = "";
+  #role = ""; // in the session that runs
+  #asked; // the role asked for
   #released = false; // another turn is for the user to ask for
 
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
@@ -37,6 +39,7 @@ export class Connection extends EventTarget {
     if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
     this.#WebSocket = WebSocket;
     this.#address = new URL(url);
+    this.#asked = query.role;
     for (const [name, value] of Object.entries(query)) {
       if (value) this.#address.searchParams.set(name, value);
     }
@@ -69,6 +72,13 @@ export class Connection extends EventTarget {
     clearTimeout(this.#retryTimer);
     if (this.#socket) this.#closed(1000, "", { goodbye: 1000, error });
     else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0, error });
+  }
+
+  /** The session is over: reject what waits for it, and do not ask for it again. */
+  lose(error) {
+    [this.#role, this.#resume] = ["", null];
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
   }
 
   /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
@@ -125,7 +135,7 @@ export class Connection extends EventTarget {
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
     if (type === "reactor.welcome") [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
-    if (type === "reactor.session") this.#released = this.#role !== "viewer" && ["turn_over", "idle"].includes(data.reason);
+    if (type === "reactor.session") this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
     if (type === "reactor.reply") this.#take(id)?.resolve(data);
     if (type === "reactor.error") this.#take(id)?.reject(new EventError(data));
@@ -138,7 +148,14 @@ export class Connection extends EventTarget {
   }
 
   /** `goodbye` is what the server is told: the default says that the session may be kept. */
-  #closed(code, reason, { goodbye = 4408, error = null } = {}) {
+  #closed(code, reason, { goodbye = 4408, error: given = null } = {}) {
+    const welcomed = this.#role === this.#asked;
+    const kept = welcomed && Boolean(this.#resume);
+    const { error, final } = given || this.#released ? { error: given } : judge(code, reason, { role: this.#asked, welcomed, kept });
+    if (final) {
+      this.#released = true;
+      clearTimeout(this.#retryTimer);
+    }
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.onerror = () => {};
@@ -148,13 +165,13 @@ export class Connection extends EventTarget {
     const opened = this.#openedAt > 0;
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
-    const mostMs = Math.min(this.#resume ? 1000 : MOST_WAIT_MS, 500 * 2 ** this.#failures++);
+    const mostMs = Math.min(MOST_WAIT_MS, 500 * 2 ** Math.min(this.#failures++, 10));
     const waitMs = mostMs * (1 - Math.random() / 2); // all clients of a server lose it at once
     if (!this.#released) this.#retryTimer = setTimeout(() => this.wake(), waitMs);
-    for (const { reject } of this.#pending.values()) reject(new ConnectionLost("connection lost"));
+    for (const { reject } of this.#pending.values()) reject(error ?? new ConnectionLost("connection lost"));
     this.#pending.clear();
     const retryAt = this.#released ? 0 : performance.now() + waitMs;
-    this.#emit("close", { code, reason, opened, retryAt, error });
+    this.#emit("close", { code, reason, opened, retryAt, error, kept });
     if (!opened && !this.#released && !globalThis.location) this.#askWhy(retryAt); // pages aren't told
   }
 

@@ -12,6 +12,8 @@ export class ConnectError extends ClientError {}
 
 export class Refused extends ConnectError {}
 
+export class Busy extends ConnectError {}
+
 export class EventError extends ClientError {
   constructor({ code = "error", message, fields, event = "" }) {
     super(message || code);
@@ -27,6 +29,7 @@ export class SessionEnded extends ClientError {
   constructor(reason, detail) {
     super(`the session has ended: ${detail || reason}`);
     this.reason = reason;
+    this.detail = detail;
   }
 }
 
@@ -42,6 +45,7 @@ export class MediaError extends ClientError {}
 /** Return the error of a status whose phase is "ended". */
 export function errorOf({ reason, detail }) {
   if (reason === "unreachable") return new ConnectError(detail);
+  if (reason === "lost") return new ConnectionLost(detail);
   return reason === "refused" ? new Refused(detail) : new SessionEnded(reason, detail);
 }
 
@@ -49,6 +53,7 @@ const define = (Class, name, code) => Object.assign(Class.prototype, { name, cod
 define(ClientError, "ClientError", "error"); // bundlers rename classes
 define(ConnectError, "ConnectError", "unreachable");
 define(Refused, "Refused", "refused");
+define(Busy, "Busy", "busy");
 define(EventError, "EventError", "error");
 define(ConnectionLost, "ConnectionLost", "connection_lost");
 define(SessionEnded, "SessionEnded", "session_ended");

@@ -11,14 +11,18 @@ export class Feed {
 
   /**
    * `take(item)` makes of an item what is given out, undefined for nothing; `stopped()` is called when nobody asks any more. It ends
-   * with the AbortSignal `end`.
+   * with the AbortSignal `end`: with its reason, where that is an error of a session that ended otherwise than it should.
    */
   constructor({ most, take = (item) => item, stopped, end }) {
     this.#most = most;
     this.#take = take;
     this.#stopped = stopped;
-    this.#ended = end.aborted;
-    end.addEventListener("abort", () => this.#end(), { signal: this.#over.signal });
+    const finish = () => {
+      if (!["closed", "finished"].includes(end.reason.reason)) this.#error = end.reason;
+      this.#end();
+    };
+    if (end.aborted) finish();
+    else end.addEventListener("abort", finish, { signal: this.#over.signal });
   }
 
   push(item) {

@@ -66,6 +66,7 @@ export class Outputs {
     const show = (header, bytes) => feed.push({ header, bytes });
     const fail = (error) => feed.fail(error);
     const remove = this.#add({ track, sink: { show, restart: () => feed.clear() }, fail });
+    end.addEventListener("abort", () => remove()); // who takes nothing any more acknowledges nothing
     const fault = this.#faultOf(track);
     if (fault) fail(fault);
     return feed;
@@ -78,8 +79,7 @@ export class Outputs {
     this.#takers.add(taker);
     if (bytes) sink.show(header, bytes);
     return () => {
-      this.#takers.delete(taker);
-      sink.restart();
+      if (this.#takers.delete(taker)) sink.restart();
     };
   }
 

@@ -349,11 +349,12 @@ export class Session<Model extends Modelled = any> {
    */
   notify<Type extends keyof Model["events"] & string>(type: Type, ...rest: Carried<Model["events"][Type]>): boolean;
 
-  /** The model's messages from now on; when 1,000 wait, the oldest goes. */
+  /** The model's messages from now on; when 1,000 wait, the oldest goes. Ends as frames() does. */
   messages(): AsyncIterableIterator<Message<Model>>;
   /**
-   * The newest frame of a video track each time one is asked for; without a name of the first track. Goes on over all sessions.
-   * Rejects with TypeError for a track that the model does not have.
+   * The newest frame of a video track each time one is asked for; without a name of the first track. A viewer's goes on over sessions
+   * and breaks. A controller's is of one session: it ends when that is closed or has finished, and rejects with SessionEnded or
+   * ConnectionLost when it ends otherwise. Rejects with TypeError for a track that the model does not have.
    */
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /**
@@ -427,12 +428,17 @@ export class ClientError extends Error {
 
 /** There is no server at the address, or one that does not accept this client. Pages are not told, and go on trying. */
 export class ConnectError extends ClientError {
-  code: "unreachable" | "refused";
+  code: "unreachable" | "refused" | "busy";
 }
 
 /** The server does not accept this client: its token or its origin is wrong. */
 export class Refused extends ConnectError {
   code: "refused";
+}
+
+/** The server is full; the client goes on trying. */
+export class Busy extends ConnectError {
+  code: "busy";
 }
 
 /** The server answered an event with an error. */
@@ -445,7 +451,7 @@ export class EventError extends ClientError {
   event: string;
 }
 
-/** The session is over, and no other follows by itself. */
+/** The session is over, `reason` is why; docs/wire.md says after which closes another one follows. */
 export class SessionEnded extends ClientError {
   constructor(reason: EndReason, detail: string);
   code: "session_ended";

@@ -2,7 +2,7 @@
 
 import { Session } from "./session.js";
 
-export { ClientError, ConnectError, ConnectionLost, EventError, MediaError, Refused, SessionEnded, UploadError } from "./errors.js";
+export { Busy, ClientError, ConnectError, ConnectionLost, EventError, MediaError, Refused, SessionEnded, UploadError } from "./errors.js";
 export { readMedia } from "./media.js";
 export { Session };
 

@@ -2,14 +2,13 @@
 
 import { Connection } from "./connection.js";
 import { InputDelay } from "./delay.js";
-import { ConnectionLost, errorOf, MediaError } from "./errors.js";
+import { ConnectionLost, errorOf, MediaError, SessionEnded } from "./errors.js";
 import { Feed } from "./feed.js";
 import { readMedia } from "./media.js";
 import { Outputs } from "./outputs.js";
 import { Speaker } from "./speaker.js";
 import { Standing } from "./standing.js";
 
-const FINAL = /closed|failed|refused|unreachable|turn_over|idle/; // no session follows these by itself
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
 export class Session extends EventTarget {
@@ -19,7 +18,12 @@ export class Session extends EventTarget {
   #options;
   #connection;
   #emit = (name, detail) => this.dispatchEvent(new CustomEvent(name, { detail }));
-  #standing = new Standing({ began: () => this.#began(), left: () => this.#left(), emit: this.#emit });
+  #standing = new Standing({
+    began: () => this.#began(),
+    left: () => this.#left(),
+    ended: (status) => this.#lose(errorOf(status)),
+    emit: this.#emit,
+  });
   #outputs = new Outputs({
     acknowledge: (track, seq) => this.#connection.notify("reactor.ack", { track, seq }),
     shown: (header, at) => this.#shown(header, at),
@@ -30,6 +34,9 @@ export class Session extends EventTarget {
   #page = null; // the document of the canvases
   #wish = {};
   #closing = new AbortController();
+  #scope = new AbortController(); // of what belongs to a controller's session; a viewer's lasts over sessions
+  #over = false; // no session follows by itself
+  #kept = null; // {session, since}: to be found again
 
   constructor(address, options) {
     super();
@@ -38,11 +45,17 @@ export class Session extends EventTarget {
     this.#address = address;
     this.#options = options;
     this.#connection = new Connection(address, { token, role, session, watch: watch && 1 }, WebSocket);
-    on("open", () => this.#standing.opened());
-    on("message", ({ type, data }) => this.#standing.told(type, data));
+    on("open", () => {
+      this.#renew();
+      this.#standing.opened();
+    });
+    on("message", ({ type, data }) => {
+      this.#findKept(type, data);
+      this.#standing.told(type, data);
+    });
     on("media", (bytes) => this.#received(bytes));
     on("malformed", (text) => this.#emit("ignored", { what: "A text message was ignored: it is no envelope", why: text }));
-    on("close", (closed) => this.#standing.closed(closed));
+    on("close", (closed) => this.#closed(closed));
     globalThis.addEventListener?.("online", () => this.#connection.wake(), { signal: this.#closing.signal });
     this.#connection.open();
   }
@@ -61,14 +74,21 @@ export class Session extends EventTarget {
   get rttMs() { return this.#connection.rttMs; }
 
   ready({ signal } = {}) {
+    return this.#ready({ signal, lost: this.#over ? null : this.#scope });
+  }
+
+  /** `lost`: the scope of a session that may be over, and then the next one is waited for. */
+  #ready({ signal, lost = null }) {
     return new Promise((resolve, reject) => {
       const over = new AbortController();
       const settle = (how, value) => (over.abort(), how(value));
+      let scope = lost?.signal.aborted ? null : this.#scope;
       const look = () => {
-        const { status } = this;
+        if (this.#scope !== lost) scope ??= this.#scope;
         if (signal?.aborted) settle(reject, signal.reason);
-        else if (this.role === this.#options.role) settle(resolve, this);
-        else if (status.phase === "ended" && FINAL.test(status.reason)) settle(reject, errorOf(status));
+        else if (scope?.signal.aborted) settle(reject, scope.signal.reason);
+        else if (scope && this.role === this.#options.role) settle(resolve, this);
+        else if (this.#over) settle(reject, this.#scope.signal.reason);
       };
       this.addEventListener("status", look, { signal: over.signal });
       signal?.addEventListener("abort", look, { signal: over.signal });
@@ -84,13 +104,9 @@ export class Session extends EventTarget {
     return reply;
   }
 
-  /** In a break: of the same session. */
+  /** In a break: of the same session, or none while it is lost. */
   async #turn() {
-    const { status } = this;
-    const { session, resume } = /connecting$/.test(status.phase) ? this.#standing.welcome : {};
-    if (status.phase === "ended") throw errorOf(status);
-    if (!session || resume) await this.ready();
-    if (session && this.id !== session) throw new ConnectionLost("the session was not kept");
+    await this.#ready({});
   }
 
   notify(type, data = {}) {
@@ -100,13 +116,15 @@ export class Session extends EventTarget {
 
   messages() {
     const over = new AbortController();
-    const feed = new Feed({ most: MOST_MESSAGES, stopped: () => over.abort(), end: this.#closing.signal });
+    const end = this.#scope.signal;
+    const feed = new Feed({ most: MOST_MESSAGES, stopped: () => over.abort(), end });
+    end.addEventListener("abort", () => over.abort());
     this.addEventListener("message", ({ detail }) => feed.push(detail), { signal: over.signal });
     return feed;
   }
 
   frames(track = null) {
-    return this.#outputs.frames(track, this.#closing.signal);
+    return this.#outputs.frames(track, this.#scope.signal);
   }
 
   async frame(options) {
@@ -144,14 +162,52 @@ export class Session extends EventTarget {
   }
 
   reconnect() {
-    if (!this.#closing.signal.aborted) this.#connection.open();
+    if (this.#closing.signal.aborted) return;
+    this.#over = false;
+    this.#connection.open();
   }
 
   close() {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
+    this.#lose(new SessionEnded("closed", ""));
     this.#connection.close();
     this.speaker.close();
+  }
+
+  /** Reject what belongs to the session, and end its iterators. */
+  #lose(error) {
+    if (/closed|finished|turn_over|idle/.test(error.reason)) this.#over = true;
+    if (this.#over) this.#renew(); // the last error counts
+    this.#scope.abort(error);
+    this.#connection.lose(error);
+    this.#kept = null;
+  }
+
+  #renew() {
+    if (this.#scope.signal.aborted && !this.#closing.signal.aborted) this.#scope = new AbortController();
+  }
+
+  #closed(closed) {
+    const { error, kept, retryAt } = closed;
+    const now = performance.now();
+    this.#over = !retryAt;
+    if (kept) this.#kept ??= { session: this.#standing.welcome.session, since: now };
+    if (error) this.#lose(error);
+    else if (this.#kept && now - this.#kept.since > 1000 * (this.limits.resume_grace_s ?? 0)) {
+      this.#lose(new ConnectionLost("the connection did not come back in time"));
+    }
+    this.#standing.closed(closed);
+  }
+
+  /** A session that was kept is welcomed again; another one, or a place in the wait queue, says that it was not. */
+  #findKept(type, { session }) {
+    if (!this.#kept || !/^reactor\.(welcome|queue)$/.test(type)) return;
+    if (session !== this.#kept.session) {
+      this.#lose(new ConnectionLost("the session was not kept"));
+      this.#renew();
+    }
+    this.#kept = null;
   }
 
   #began() {

@@ -1,5 +1,7 @@
 /** How things stand between a client and the server, from what the server says: no socket, no clock. */
 
+import { ConnectionLost } from "./errors.js";
+
 const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limits: {}, model: null, session: null };
 
 export class Standing {
@@ -12,7 +14,7 @@ export class Standing {
   #place = null; // in the line
   #tell;
 
-  /** `tell`: began() when a session has, left() when there is none any more; emit(name, detail). */
+  /** `tell`: began() when a session has, left() when there is none any more, ended(status) when it is over; emit(name, detail). */
   constructor(tell) {
     this.#tell = tell;
   }
@@ -26,7 +28,7 @@ export class Standing {
   /** After the end of a turn there is no more to tell. */
   closed({ code, reason: detail, opened, retryAt, error }) {
     if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });
-    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", reason: error?.code ?? "closed", detail: error?.message ?? "" });
+    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", ...endOf(error) });
   }
 
   /** Take a message; those of the model's are passed on. */
@@ -59,8 +61,9 @@ export class Standing {
     const starts = phase === "started" && this.#isKnown && !(this.role && this.welcome.session); // a viewer stays
     if (starts) this.#begin({ ...this.welcome, session });
     else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
-    else if (phase === "failed") this.#leave({ phase: "ended", reason: phase, detail: message });
-    else if (phase === "ended") this.#leave({ phase: this.role === "viewer" ? "waiting" : phase, ...this.#place, reason, detail: message });
+    else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
+    else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
+    else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#place, reason, detail: message });
     else if (phase !== "started") this.#tell.emit(phase, rest); // ending, idle, stopping, away, resumed
   }
 
@@ -75,6 +78,11 @@ export class Standing {
     this.#report(this.#place ? { phase: "waiting", ...this.#place } : { phase: "connected" });
   }
 
+  #end(status) {
+    this.#tell.ended(status);
+    this.#leave(status);
+  }
+
   #leave(status) {
     this.role = null;
     this.#tell.left();
@@ -86,5 +94,11 @@ export class Standing {
     this.#tell.emit("status", this.status);
   }
 }
+
+const endOf = (error) => {
+  if (!error) return { reason: "closed", detail: "" };
+  if (error instanceof ConnectionLost) return { reason: "lost", detail: error.message };
+  return { reason: error.reason ?? error.code, detail: error.detail ?? error.message };
+};
 
 const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);
