@@ -30,7 +30,7 @@ Way = Literal["async", "blocking", "notify"]
 _WAYS: dict[Way, tuple[str, str, str]] = {
     "async": ("async def", "Reply", "return await self.session.send"),
     "blocking": ("def", "Reply", "return self.session.send"),
-    "notify": ("def", "None", "self.session.notify"),
+    "notify": ("def", "bool", "return self.session.notify"),
 }
 _HEAD = '''\
 """A typed client of {name}. Made by `reactor schema --format python`; make it anew instead of changing it."""

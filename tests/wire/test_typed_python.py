@@ -26,12 +26,12 @@ async def main() -> None:
         await model.move()
         await model.lambda_(data=True, name="x")
         await model.go_now_()
-        model.notify.set_speed(speed=3)
+        gone: bool = model.notify.set_speed(speed=3)
         speed: float = model.state["speed"]
         async for message in model.messages():
             if message["type"] == "progress":
                 step: int = message["data"]["step"]
-        print(reply.n + step + speed)
+        print(reply.n + step + speed, gone)
 
 
 with connect("http://127.0.0.1:8080") as blocking:
