@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 from collections.abc import Mapping
@@ -62,6 +63,12 @@ def parameters_of(event: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     spec = schema.get("events", {}).get(event, {})
     parameters: Mapping[str, Any] = spec.get("parameters", {}).get("properties", {})
     return parameters
+
+
+def suggestion(event: str, schema: Mapping[str, Any]) -> str:
+    """Return a question that names the event most like this one, empty where there is none."""
+    near = difflib.get_close_matches(event, schema.get("events", {}), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def completions(line: str, schema: Mapping[str, Any]) -> list[str]:

@@ -28,6 +28,7 @@ from reactor_runtime.client import (
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.recording import Folder, Recording, recording
 from reactor_runtime.errors import UsageError
+from reactor_runtime.wire.protocol import ErrorCode
 
 FIGURES_S = 1.0
 PICTURE_S = 0.1  # as much as a connection to far away takes, and as much as text is looked at
@@ -134,7 +135,7 @@ class Visit:
             latest = session.latest() if arrived else None
             self._figures = {
                 "fps": {track: round((n - before.get(track, 0)) / (now - at), 1) for track, n in arrived.items()},
-                "delay_ms": latest and round(latest.delay_ms, 1),
+                "delay_ms": round(latest.delay_ms, 1) if latest is not None and not latest.held else None,
                 "input_delay_ms": session.input_delay_ms and round(session.input_delay_ms, 1),
                 "rtt_ms": session.rtt_ms and round(session.rtt_ms, 1),
                 "skipped": session.stats.get("skipped", 0),
@@ -194,6 +195,8 @@ class Visit:
         except EventError as error:
             fields = [asdict(field) for field in error.fields]
             text = f"{console.paint(legible(error.code), 'red')}  {legible(error.message)}"
+            if error.code == ErrorCode.UNKNOWN_EVENT:
+                text += spoken.suggestion(said.event, session.schema)
             self._report.say("refusal", text, event=said.event, code=error.code, message=error.message, fields=fields)
             raise
         message = None if reply.message is None else {"type": reply.message.type, "data": dict(reply.message.data)}

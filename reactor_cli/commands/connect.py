@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reactor_cli.visit import Wish
     from reactor_runtime.client.address import Role
 
+UNAUTHORIZED = 401
 LOCAL = "http://127.0.0.1:8080"
 
 EPILOG = """
@@ -98,7 +99,7 @@ def _visit(wish: Wish, *, as_json: bool, is_screen: bool) -> int:
     from reactor_cli.report import Report, legible
     from reactor_cli.screen import Screen
     from reactor_cli.visit import Visit
-    from reactor_runtime.client import ClientError
+    from reactor_runtime.client import ClientError, Refused
 
     screen = Screen() if is_screen else None
     visit = Visit(wish, Report(as_json=as_json, screen=screen), screen)
@@ -108,6 +109,8 @@ def _visit(wish: Wish, *, as_json: bool, is_screen: bool) -> int:
         return 0 if visit.began else 130
     except ClientError as error:
         error.message = legible(error.message)  # it may quote the server
+        if isinstance(error, Refused) and error.status == UNAUTHORIZED:
+            error.hint = "give its token with --token, or as ?token= in the address"
         raise
     finally:
         if screen is not None:

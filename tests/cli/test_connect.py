@@ -154,7 +154,8 @@ def test_the_turn_is_waited_for_no_longer_than_it_says(tmp_path: Path) -> None:
 def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:
     with serving(write_project(tmp_path / "closed", MODEL), "--token", "correct-horse") as closed:
         url = f"http://127.0.0.1:{closed.port}"
-        assert reactor("connect", url, "--seconds", "0", cwd=tmp_path).code == 3
+        refused = reactor("connect", url, "--seconds", "0", cwd=tmp_path)
+        assert (refused.code, "--token" in refused.err) == (3, True)
         assert reactor("connect", url, "--seconds", "0", cwd=tmp_path, REACTOR_TOKEN="correct-horse").code == 0
         address = f"{url}/?token=correct-horse"
         assert reactor("connect", address, "--seconds", "0", cwd=tmp_path, REACTOR_TOKEN="old").code == 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.spoken import completions, read, split
+from reactor_cli.spoken import completions, read, split, suggestion
 from reactor_runtime.errors import UsageError
 
 
@@ -76,3 +76,9 @@ def test_a_line_is_split_without_a_schema() -> None:
 )
 def test_a_tab_knows_what_may_come(line: str, found: list[str]) -> None:
     assert completions(line, SCHEMA) == found
+
+
+def test_an_event_that_is_misspelt_is_suggested() -> None:
+    schema: dict[str, Any] = {"events": {"set_brightness": {}, "reset": {}}}
+    assert suggestion("set_brihtness", schema) == "; did you mean set_brightness?"
+    assert suggestion("xyz", schema) == ""
