@@ -13,7 +13,7 @@ from tests.clients.node import node
 
 CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
 DECLARED = (CLIENT / "reactor.d.ts").read_text(encoding="utf-8")
-OURS = {"closed", "failed", "refused", "unreachable"}  # reasons of the client's own
+OURS = {"closed", "failed", "lost", "refused", "unreachable"}  # reasons of the client's own
 LIST = """
 import(process.env.CLIENT).then((client) => {
   const members = Object.getOwnPropertyNames(client.Session.prototype).filter((name) => name !== "constructor");

@@ -78,7 +78,6 @@ export type EndReason =
   | "left"
   | "turn_over"
   | "idle"
-  | "busy"
   | "finished"
   | "lost"
   | "model_error"
