@@ -89,7 +89,7 @@ class Service:
             str(manifest.project),
             manifest.module,
             manifest.class_name,
-            yaml.safe_dump(options.config),
+            yaml.safe_dump(options.config, sort_keys=False),
             options.log_level,
             options.log_format,
             options.trace is not None,
