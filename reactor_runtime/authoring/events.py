@@ -17,7 +17,7 @@ from typing import Any, Literal, Never, TypeVar, get_args
 from reactor_runtime.authoring import bindings
 from reactor_runtime.authoring.annotations import Scope
 from reactor_runtime.authoring.bindings import Source
-from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, compile_field
+from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, compile_field, plain_declaration
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.source import declared_at
@@ -253,21 +253,30 @@ def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
 def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
     """Replace each `InputField` default by the plain one, or by none, and return what was there."""
     parameters = list(inspect.signature(function).parameters.values())
-    taken = {p.name: p.default for p in parameters if isinstance(p.default, InputDeclaration)}
+    declared = {p.name: _declared(function, p) for p in parameters}
+    taken = {name: default for name, default in declared.items() if isinstance(default, InputDeclaration)}
     positional = [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
-    function.__defaults__ = _plain_defaults(function, positional)
+    function.__defaults__ = _plain_defaults(function, positional, taken)
     keywords = function.__kwdefaults__ or {}
     plain = {name: taken[name].default if name in taken else value for name, value in keywords.items()}
     function.__kwdefaults__ = {name: value for name, value in plain.items() if value is not MISSING}
     return taken
 
 
-def _plain_defaults(function: FunctionType, positional: list[Parameter]) -> tuple[Any, ...] | None:
+def _declared(function: FunctionType, parameter: Parameter) -> object:
+    with declared_at(function, parameter.name):
+        return plain_declaration(parameter.default, f"{function.__qualname__}: {parameter.name}")
+
+
+def _plain_defaults(
+    function: FunctionType, positional: list[Parameter], taken: Mapping[str, InputDeclaration]
+) -> tuple[Any, ...] | None:
     defaults: list[Any] = []
     for parameter in positional:
         default = parameter.default
-        if isinstance(default, InputDeclaration):
-            default = Parameter.empty if default.default is MISSING else default.default
+        if parameter.name in taken:
+            default = taken[parameter.name].default
+            default = Parameter.empty if default is MISSING else default
         if default is not Parameter.empty:
             defaults.append(default)
         elif defaults:

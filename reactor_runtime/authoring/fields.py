@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
@@ -17,6 +18,8 @@ from reactor_runtime.authoring.limits import NO_LIMITS, Limits
 from reactor_runtime.authoring.typespec import Place, TypeSpec, compile_type
 
 _INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
+_LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
+_ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})  # values are checked strictly whatever a pydantic.Field says
 _OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
 
@@ -66,6 +69,33 @@ def InputField(
     allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
     return InputDeclaration(default, description, limits, default_factory, bind)
+
+
+def plain_declaration(value: object, where: str) -> object:
+    """Return a `pydantic.Field` as the `InputField` it stands for, anything else as it is.
+
+    TypeError that names `where` for an option that would have no effect.
+    """
+    pydantic = sys.modules.get("pydantic.fields")  # not imported here: only an author who did has one of its fields
+    if pydantic is None or not isinstance(value, pydantic.FieldInfo):
+        return value
+    options: dict[str, Any] = {}
+    for item in value.metadata:
+        slotted = dataclasses.is_dataclass(item) and not isinstance(item, type)
+        options.update(dataclasses.asdict(item) if slotted else vars(item))
+    options.update({name: True for name in ("alias", "validation_alias") if getattr(value, name) is not None})
+    for name in options.keys() - _LIMITS - _ALWAYS_SO:
+        raise TypeError(
+            f"{where}: pydantic.Field(…, {name}=…) is not supported; use InputField, which takes "
+            f"{', '.join(_INPUT_OPTIONS)}"
+        )
+    return InputDeclaration(
+        MISSING if value.is_required() or value.default_factory is not None else value.default,
+        value.description or "",
+        Limits(**{name: limit for name, limit in options.items() if name in _LIMITS}),
+        MISSING if value.default_factory is None else value.default_factory,
+        None,
+    )
 
 
 def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:

@@ -21,7 +21,7 @@ from reactor_runtime.authoring.events import (
     parameters_of,
     runs_async,
 )
-from reactor_runtime.authoring.fields import InputDeclaration
+from reactor_runtime.authoring.fields import InputDeclaration, plain_declaration
 from reactor_runtime.authoring.source import declared_at
 
 _OWN = "__reactor_own_handlers__"
@@ -99,7 +99,8 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     """Compile an undecorated override: by its own signature if that says anything about types, else by the parent's."""
     parameters = parameters_of(innermost(function))
     collects = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    speaks = any(p.annotation is not Parameter.empty or isinstance(p.default, InputDeclaration) for p in parameters)
+    declares = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
+    speaks = any(declares) or any(p.annotation is not Parameter.empty for p in parameters)
     if speaks and not collects:
         again = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
         mark = mark_of(again(function))

@@ -14,9 +14,20 @@ from reactor_runtime.authoring.state import InputState
 _STATE = "__reactor_state__"
 
 
+class _Falsy(type):
+    def __bool__(cls) -> bool:
+        return False
+
+
 @final
-class Idle:
-    """Yield it, the class itself or an instance, when there is nothing to show yet; the next input wakes the model."""
+class Idle(metaclass=_Falsy):
+    """Yield it, the class itself or an instance, when there is nothing to show yet; the next input wakes the model.
+
+    Both are false.
+    """
+
+    def __bool__(self) -> bool:
+        return False
 
 
 def is_idle(value: object) -> bool:
@@ -29,9 +40,10 @@ class ReactorPipeline(LoopModel):
 
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
     `buffer_size` is the most moments that wait to be shown. Events run between two yields and never within a step.
+    `self.state` is None outside a session.
     """
 
-    state: InputState
+    state: InputState = None  # type: ignore[assignment]  # authors read it in sessions
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -7,7 +7,13 @@ from dataclasses import MISSING, dataclass
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, MessageDeclaration, compile_field
+from reactor_runtime.authoring.fields import (
+    FieldSpec,
+    InputDeclaration,
+    MessageDeclaration,
+    compile_field,
+    plain_declaration,
+)
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.records import Record, is_clone, merged, settle
 from reactor_runtime.authoring.source import declared_at
@@ -93,7 +99,7 @@ def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:
 def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) -> FieldSpec | None:
     """Compile one field and leave its default to dataclasses; None for one that clients don't set."""
     where = f"{cls.__name__}.{name}"
-    declared = vars(cls).get(name, MISSING)
+    declared = plain_declaration(vars(cls).get(name, MISSING), where)
     if name.startswith("_"):
         _prepare_private(cls, name, declared, annotation)
         return None
@@ -113,10 +119,11 @@ def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) 
 def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
     inherited = merged(cls, _SPECS)
     for name, value in vars(cls).items():
-        declared = isinstance(value, InputDeclaration | MessageDeclaration)
+        where = f"{cls.__name__}.{name}"
+        declared = isinstance(plain_declaration(value, where), InputDeclaration | MessageDeclaration)
         if name not in annotations and (declared or name in inherited):
             with declared_at(cls, name):
-                raise TypeError(f"{cls.__name__}.{name} needs an annotation to be a field, as in {name}: float = …")
+                raise TypeError(f"{where} needs an annotation to be a field, as in {name}: float = …")
 
 
 def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation: Any) -> None:

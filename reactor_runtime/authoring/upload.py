@@ -16,7 +16,8 @@ class UploadedFile:
     """A file a client has sent: `read()` gives its bytes, `open()` a binary file to read it piece by piece.
 
     Immutable, and gone when nothing holds it any more; any thread may read it, and several at a time. `name` and
-    `content_type` are what the client said. For tests: `UploadedFile(b"…", name="cat.png")`.
+    `content_type` are what the client said; `data`, `size` and `mime_type` are other names of `read()`, `size_bytes`
+    and `content_type`. For tests: `UploadedFile(b"…", name="cat.png")`.
     """
 
     __slots__ = ("__weakref__", "_content", "content_type", "id", "name", "size_bytes")
@@ -47,6 +48,19 @@ class UploadedFile:
             return self._content
         with self.open() as file:
             return file.read()
+
+    @property
+    def data(self) -> bytes:
+        """The whole file, read anew each time where it is on disk."""
+        return self.read()
+
+    @property
+    def size(self) -> int:
+        return self.size_bytes
+
+    @property
+    def mime_type(self) -> str:
+        return self.content_type
 
     def open(self) -> BinaryIO:
         """Return a binary file, with a position of its own, at its beginning."""

@@ -95,7 +95,7 @@ class PipelineDriver:
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
-                del self._model.state
+                self._model.state = None  # type: ignore[assignment]  # as it was before the session
                 self._emitter.close()
 
     async def _run_generators(self, session: Session, dispatcher: Dispatcher) -> None:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pydantic
 import pytest
 
 from reactor_runtime import ClientInfo, InputField, InputState, ReactorPipeline, connected, disconnected, event
@@ -37,6 +38,25 @@ class Handled(ReactorPipeline):
 
 
 CONTRACT = Contract.of(Handled)
+
+
+class Pydantic(ReactorPipeline):
+    state: NoState
+
+    @event(name="scale")
+    def scale(
+        self, text: str, by: float = pydantic.Field(default=2.0, gt=0, le=4), *, n: int = pydantic.Field()
+    ) -> str:
+        return f"{text} {by} {n}"
+
+
+def test_a_parameter_may_be_declared_with_a_pydantic_field() -> None:
+    (scale,) = Contract.of(Pydantic).events.values()
+    assert scale.validate('{"text": "a", "n": 1}') == {"text": "a", "by": 2.0, "n": 1}
+    with pytest.raises(InvalidEvent, match="5 is above 4") as raised:
+        scale.validate('{"text": "a", "by": 5}')
+    assert [field.path for field in raised.value.fields] == ["scale.by", "scale.n"]
+    assert Pydantic().scale("a", n=3) == "a 2.0 3"
 
 
 def test_names_are_matched_as_written() -> None:

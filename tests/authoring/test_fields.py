@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
+import pydantic
 import pytest
 
 from reactor_runtime import InputField, InputState, MessageField
@@ -111,3 +112,44 @@ def test_public_field_without_anything_needs_a_default() -> None:
 
         class MyState(InputState):
             x: float
+
+
+@pytest.mark.parametrize(
+    ("hint", "pydantic_field", "own_field"),
+    [
+        (float, pydantic.Field(default=1.0, ge=0, le=2, description="How bright"),
+         InputField(1.0, ge=0, le=2, description="How bright")),
+        (int, pydantic.Field(4, gt=1, lt=9, multiple_of=2, strict=True), InputField(4, gt=1, lt=9, multiple_of=2)),
+        (str, pydantic.Field("a", min_length=1, max_length=3, pattern="^a", title="Text"),
+         InputField("a", min_length=1, max_length=3, pattern="^a")),
+        (float | None, pydantic.Field(None, ge=0), InputField(None, ge=0)),
+    ],
+    ids=["float", "int", "str", "optional"],
+)  # fmt: skip
+def test_a_pydantic_field_says_what_an_input_field_says(hint: Any, pydantic_field: Any, own_field: Any) -> None:
+    (theirs,) = StateSpec.of(declare(hint, pydantic_field)).fields
+    (own,) = StateSpec.of(declare(hint, own_field)).fields
+    assert (theirs.to_json(), theirs.default) == (own.to_json(), own.default)
+
+
+def test_a_state_starts_with_the_default_of_a_pydantic_field() -> None:
+    class State(InputState):
+        level: int = pydantic.Field(default=3, le=9)
+        _hidden: int = pydantic.Field(default=4)
+
+    assert (State().level, State()._hidden) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (pydantic.Field(1.0, alias="y"), r"x: .*alias=…\) is not supported; use InputField"),
+        (pydantic.Field(1.0, max_digits=3), r"x: .*max_digits=…\) is not supported"),
+        (pydantic.Field(ge=0), "x needs a default"),
+        (pydantic.Field(default_factory=float), "default_factory can't be used"),
+    ],
+    ids=["alias", "digits", "no default", "factory"],
+)
+def test_what_a_pydantic_field_can_say_and_we_do_not_do_is_refused(field: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        declare(float, field)

@@ -120,3 +120,12 @@ def test_inference_must_be_written() -> None:
 )
 def test_nothing_to_show(value: object, expected: bool) -> None:
     assert is_idle(value) is expected
+
+
+def test_idle_is_false() -> None:
+    assert not Idle
+    assert not Idle()
+
+
+def test_a_model_that_is_not_run_has_no_state() -> None:
+    assert Early().state is None

@@ -40,6 +40,7 @@ Make = Callable[[Path], UploadedFile]
 def test_a_file_is_read_whole_and_in_pieces(make: Make, tmp_path: Path) -> None:
     file = make(tmp_path)
     assert (file.name, file.content_type, file.size_bytes) == ("cat.png", "image/png", len(CONTENT))
+    assert (file.mime_type, file.size, file.data) == ("image/png", len(CONTENT), CONTENT)
     assert file.read() == CONTENT == file.read()
     with file.open() as opened:
         assert opened.read(10) == CONTENT[:10]
