@@ -65,10 +65,14 @@ class Session:
         if self._running is not None:
             running = self._running
             if grace_s:
-                self._clock.call_at(self._clock.now() + grace_s, lambda: _cancel(running))
+                self._clock.call_at(self._clock.now() + grace_s, lambda: self._cancel(running))
             else:
                 running.cancel()
         self.wake()
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        if self._running is task:  # the same task goes on to close the generator
+            task.cancel()
 
     @contextlib.contextmanager
     def handling(self, n: int, arrived_at: float) -> Iterator[None]:
@@ -124,11 +128,15 @@ class Session:
             work.close()
             raise SessionStopped
         task: asyncio.Task[T] = asyncio.create_task(without_exit(work))
+        return await self.guard_task(task, task)
+
+    async def guard_task(self, result: asyncio.Future[T], task: asyncio.Task[Any]) -> T:
+        """Await what the author's code in `task` makes; raises SessionStopped when the session stops meanwhile."""
         self._running = task
         try:
-            return await task
+            return await result
         except asyncio.CancelledError:
-            if not task.cancelled() or _is_being_cancelled():
+            if not result.cancelled() or _is_being_cancelled():
                 raise
             if self.stopping:
                 raise SessionStopped from None
@@ -155,7 +163,3 @@ def must_pass(error: BaseException) -> bool:
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _cancel(running: asyncio.Task[Any]) -> None:
-    running.cancel()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Protocol
 
-from reactor_runtime.engine.session import Session
+from reactor_runtime.engine.session import Session, SessionStopped, without_exit
+
+_Call = tuple[Callable[[], Awaitable[object]], asyncio.Future[object]]
 
 
 class Steps(Protocol):
@@ -42,20 +46,72 @@ class SyncSteps:
 
 
 class AsyncSteps:
-    """Step an async generator; a step that waits ends with SessionStopped when the client goes."""
+    """Step an async generator in one task from its first step to its end: ContextVars, timeouts and task groups around
+    a `yield` work.
+
+    A step that waits ends with SessionStopped when the client goes.
+    """
 
     def __init__(self, generator: AsyncGenerator[Any, None], session: Session) -> None:
         self._generator = generator
         self._session = session
+        self._calls: asyncio.Queue[_Call | None] = asyncio.Queue()
+        self._newest: asyncio.Future[object] | None = None
+        self._task = asyncio.create_task(without_exit(self._run()), name="inference")
 
     async def next(self) -> object:
-        return await self._session.guard(_await(self._generator.__anext__()))
+        return await self._call(self._generator.__anext__)
 
     async def throw(self, error: Exception) -> object:
-        return await self._session.guard(_await(self._generator.athrow(error.with_traceback(None))))
+        return await self._call(lambda: self._generator.athrow(error.with_traceback(None)))
 
     async def close(self) -> None:
-        await self._generator.aclose()
+        if self._newest is not None and self._newest.cancelled():
+            self._task.cancel()  # a step still runs that nobody waits for: this session's own task was cancelled
+        self._calls.put_nowait(None)
+        await self._task
+
+    async def _call(self, step: Callable[[], Awaitable[object]]) -> object:
+        if self._session.stopping:
+            raise SessionStopped
+        self._newest = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((step, self._newest))
+        return await self._session.guard_task(self._newest, self._task)
+
+    async def _run(self) -> None:
+        cancelled: asyncio.CancelledError | None = None
+        while True:
+            try:
+                call = await self._calls.get()
+            except asyncio.CancelledError as error:
+                cancelled = error  # by a timeout or a task group around the `yield`: raised there with the next step
+                continue
+            if call is None:
+                return await self._close()
+            step, result = call
+            if cancelled is not None:
+                step, cancelled = partial(self._generator.athrow, cancelled), None
+            await self._make(step, result)
+
+    async def _close(self) -> None:
+        try:
+            await self._generator.aclose()
+        except BaseExceptionGroup as group:  # a task group round the `yield` wraps the GeneratorExit that ends it
+            _, others = group.split(GeneratorExit)
+            if others is not None:
+                raise others from None
+
+    async def _make(self, step: Callable[[], Awaitable[object]], result: asyncio.Future[object]) -> None:
+        try:
+            item = await without_exit(_await(step()))
+        except asyncio.CancelledError:
+            result.cancel()
+        except BaseException as error:  # noqa: BLE001  (the author's code raised it; it is raised in next() or throw())
+            if not result.done():
+                result.set_exception(error)
+        else:
+            if not result.done():
+                result.set_result(item)
 
 
 def start_steps(result: object, session: Session) -> Steps:

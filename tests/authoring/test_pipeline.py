@@ -123,8 +123,7 @@ def test_nothing_to_show(value: object, expected: bool) -> None:
 
 
 def test_idle_is_false() -> None:
-    assert not Idle
-    assert not Idle()
+    assert [bool(Idle), bool(Idle())] == [False, False]
 
 
 def test_a_model_that_is_not_run_has_no_state() -> None:
