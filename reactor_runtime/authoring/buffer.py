@@ -285,4 +285,4 @@ def _deadline(timeout: float | None, clock: Clock) -> float | None:
         return None
     if math.isnan(timeout):
         raise ValueError("the timeout is not a number of seconds: nan")
-    return clock.now() + timeout
+    return clock.now() + float(timeout)  # with a float32 the sum would be one, and hours off

@@ -90,7 +90,7 @@ class Contract:
             on_disconnected=_hook("disconnected", handlers),
             fps=None if fps is None else float(fps),
             max_fps=float(model.max_fps),
-            buffer_size=model.buffer_size,
+            buffer_size=int(model.buffer_size),
         )
 
     def to_json(self) -> dict[str, Any]:

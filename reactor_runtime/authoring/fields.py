@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal, Never, get_origin
 
+import numpy as np
+
 from reactor_runtime.authoring import bindings
 from reactor_runtime.authoring.annotations import Scope, type_name, union_options
 from reactor_runtime.authoring.bindings import Source
@@ -193,6 +195,8 @@ def _refuse_mutable(default: Any, where: str) -> None:
 
 def _converted(spec: TypeSpec, default: Any, where: str) -> Any:
     """Return the default as a client's value would arrive: 3 for a float becomes 3.0."""
+    if isinstance(default, np.generic):
+        default = default.item()
     value = spec.convert(default, f"{where}: default")
     numbers = isinstance(default, int | float) and isinstance(value, int | float)
     if not numbers and not isinstance(default, type(value)):

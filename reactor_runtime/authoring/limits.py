@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 _BOUNDS = ("ge", "le", "gt", "lt", "multiple_of")
@@ -44,9 +45,9 @@ class Limits:
         """Return the numeric limits as numbers of `kind`."""
         given = self.given(*_BOUNDS)
         for name, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
                 raise TypeError(f"{where}: {name}={value!r} is not a finite number")
-            if kind is int and value != int(value):
+            if kind is int and value % 1:
                 raise TypeError(f"{where}: {name}={value!r} of an int must be a whole number")
         if self.multiple_of is not None and self.multiple_of <= 0:
             raise TypeError(f"{where}: multiple_of={self.multiple_of!r} is not above 0")
@@ -63,10 +64,10 @@ class Limits:
         """Return the limits of the length."""
         given = self.given(*_LENGTHS)
         for name, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
                 raise TypeError(f"{where}: {name}={value!r} is not a whole number from 0")
         self._check_order(where)
-        return given
+        return {name: int(value) for name, value in given.items()}
 
     @staticmethod
     def to_json(given: dict[str, Any], counted: str = "Length") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from reactor_runtime.authoring.annotations import Scope, own_annotations, union_options
@@ -73,7 +73,7 @@ def _check_rate(value: object, where: str) -> None:
 
 
 def _check_size(value: object, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{where} must be a whole number of frames, not {value!r}")
     if value < 1:
         raise ValueError(f"{where} must be at least 1, not {value!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
@@ -70,7 +71,7 @@ class Audio(_Sound, Protocol):  # type: ignore[misc]  # a base that is no protoc
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
             rate = cls.sample_rate
-            if isinstance(rate, bool) or not isinstance(rate, int) or rate <= 0:
+            if isinstance(rate, bool) or not isinstance(rate, Integral) or rate <= 0:
                 with declared_at(cls, "sample_rate"):
                     raise TypeError(f"{cls.__name__}.sample_rate must be a whole number of Hz, not {rate!r}")
 
@@ -192,5 +193,5 @@ def _track(name: str, hint: Any, direction: Direction, where: str) -> TrackSpec:
     if len(name.encode()) > _LONGEST_NAME_BYTES:
         raise TypeError(f"{where[:80]}…: a track's name has at most {_LONGEST_NAME_BYTES} bytes")
     if issubclass(hint, _AUDIO):
-        return TrackSpec(name, "audio", direction, hint.sample_rate)
+        return TrackSpec(name, "audio", direction, int(hint.sample_rate))
     return TrackSpec(name, "video", direction, None)

@@ -18,7 +18,7 @@ class OutputBuffer:
 
     def set_fps(self, fps: float) -> None:
         """Show frames at `fps` from the next one on; ValueError if it isn't a number above 0."""
-        self._emitter.pace.set_fps(fps)
+        self._emitter.pace.set_fps(float(fps))
 
     def flush(self) -> None:
         """Show nothing of what is queued, the rest of a batch still waiting to be queued included, then black."""

@@ -111,6 +111,7 @@ class Emitter:
         if session is None:
             return
         alone = is_sound_alone(moments)
+        compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(moments), compute_time)
         flushes = self._flushes
@@ -161,21 +162,24 @@ class Emitter:
         alone = is_sound_alone([moment])
         self.outstanding.add(number, Handed(due, now, compute_s if first else None, alone))
         pieces = tuple(self._piece(track, payload, due) for track, payload in moment.items())
-        self._sink.show(
-            Outgoing(
-                session=session.id,
-                number=number,
-                due=due,
-                interval_s=self.pace.length_s,
-                handed_over=now,
-                wall_us=session.wall_us(now),
-                applied=applied,
-                step_s=compute_s,
-                pieces=pieces,
-                first=first,
-                inputs=() if alone else session.shown_by(applied),
-            )
+        outgoing = Outgoing(
+            session=session.id,
+            number=number,
+            due=due,
+            interval_s=self.pace.length_s,
+            handed_over=now,
+            wall_us=session.wall_us(now),
+            applied=applied,
+            step_s=compute_s,
+            pieces=pieces,
+            first=first,
+            inputs=() if alone else session.shown_by(applied),
         )
+        try:
+            self._sink.show(outgoing)
+        except BaseException:
+            self.outstanding.take(number)
+            raise
         if session.trace is not None:
             session.trace.span(session.id, "model", "hand over", now, moment=number)
 

@@ -93,6 +93,13 @@ class SeamSink:
         self._nudger = nudger
 
     def show(self, moment: Outgoing) -> None:
+        try:
+            self._channel.send(self._written(moment))
+        except BaseException:
+            self._ring.release(moment.number)  # the server never heard of it, and gives no credit
+            raise
+
+    def _written(self, moment: Outgoing) -> Moment:
         sizes = [piece.payload.nbytes for piece in moment.pieces if not isinstance(piece.payload, Black)]
         offsets = iter(self._ring.reserve(moment.number, sizes) if sizes else ())
         nudges = _Nudges(self._nudger, moment.number)
@@ -111,22 +118,20 @@ class SeamSink:
                 rate = piece.track.sample_rate or 0
                 sounds.append(Sound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at))
                 self._ring.copy(sounds[-1].offset, payload)
-        self._channel.send(
-            Moment(
-                moment.session,
-                moment.number,
-                moment.due,
-                moment.interval_s,
-                moment.handed_over,
-                moment.wall_us,
-                moment.applied,
-                moment.step_s,
-                tuple(pictures),
-                tuple(sounds),
-                moment.first,
-                moment.inputs,
-                nudges.given,
-            )
+        return Moment(
+            moment.session,
+            moment.number,
+            moment.due,
+            moment.interval_s,
+            moment.handed_over,
+            moment.wall_us,
+            moment.applied,
+            moment.step_s,
+            tuple(pictures),
+            tuple(sounds),
+            moment.first,
+            moment.inputs,
+            nudges.given,
         )
 
     def _place(self, offset: int, pixels: NDArray[np.generic] | Black, nudges: _Nudges) -> None:

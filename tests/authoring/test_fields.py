@@ -1,6 +1,7 @@
 """Declarations that can't be: wrong defaults and limits, named when the class is defined."""
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -11,6 +12,8 @@ import pytest
 
 from reactor_runtime import InputField, InputState, MessageField
 from reactor_runtime.authoring.state import StateSpec
+
+NP: Any = np  # its scalars are no float and no int for a type checker
 
 
 class Color(Enum):
@@ -112,6 +115,24 @@ def test_public_field_without_anything_needs_a_default() -> None:
 
         class MyState(InputState):
             x: float
+
+
+@pytest.mark.parametrize(
+    ("hint", "declared", "default"),
+    [
+        (float, np.float32(0.5), 0.5),
+        (float, InputField(np.float64(0.5), ge=NP.float32(0), le=NP.int64(2)), 0.5),
+        (int, InputField(np.int64(3), ge=NP.uint8(1), choices=[np.int32(3), np.int32(4)]), 3),
+        (bool, np.bool_(True), True),
+        (str, InputField("ab", max_length=NP.int64(2)), "ab"),
+    ],
+    ids=["float", "limits", "int", "bool", "length"],
+)
+def test_defaults_and_limits_may_be_numpy_scalars(hint: Any, declared: Any, default: object) -> None:
+    (field,) = StateSpec.of(declare(hint, declared)).fields
+    assert field.default == default
+    assert type(field.default) is hint
+    json.dumps(field.to_json())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reactor_runtime import Audio, InputState, ModelMessage, Output, ReactorPipeline, Video
@@ -115,6 +116,18 @@ def test_fps_is_adaptive_unless_somebody_declares_it() -> None:
 
     assert (Contract.of(Model).fps, Contract.of(Model).max_fps, Contract.of(Model).buffer_size) == (None, 60.0, 4)
     assert (Contract.of(Child).fps, Contract.of(Child).max_fps, Contract.of(Child).buffer_size) == (24.0, 90.0, 8)
+
+
+def test_rates_and_sizes_may_be_numpy_scalars() -> None:
+    class Computed(Model):
+        fps = np.float32(24)  # type: ignore[assignment]
+        max_fps = np.int64(90)  # type: ignore[assignment]
+        buffer_size = np.int64(8)  # type: ignore[assignment]
+
+    contract = Contract.of(Computed)
+    values = (contract.fps, contract.max_fps, contract.buffer_size)
+    assert values == (24.0, 90.0, 8)
+    assert [type(value) for value in values] == [float, float, int]
 
 
 def test_output_annotation_narrows_the_tracks() -> None:

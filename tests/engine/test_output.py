@@ -10,7 +10,7 @@ from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.output import Emitter
 from reactor_runtime.engine.session import Session
-from reactor_runtime.engine.sink import Black
+from reactor_runtime.engine.sink import Black, Outgoing
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
 from reactor_runtime.seam.messages import Credit, Flush
 from tests.engine.rig import Bright, Picture, batch, frame
@@ -173,6 +173,30 @@ async def test_an_impossible_rate_is_refused(fps: float) -> None:
     with pytest.raises(ValueError, match="fps must be above 0"):
         desk.buffer.set_fps(fps)
     assert desk.buffer.fps == 10
+
+
+async def test_numpy_scalars_are_rates_and_times_and_nothing_after_them_is_a_float32() -> None:
+    desk = Desk(Adaptive)
+    await desk.emitter.emit(batch(1, 2), compute_time=np.float32(0.125))  # type: ignore[arg-type]
+    assert desk.buffer.fps == 16
+    desk.buffer.set_fps(np.float32(10))  # type: ignore[arg-type]
+    await desk.emitter.emit(frame(1))
+    moments = [shown.moment for shown in desk.sink.shown]
+    assert {type(value) for each in moments for value in (each.due, each.interval_s, each.step_s)} == {float}
+    assert desk.due == pytest.approx([0.0, 0.0625, 0.1625], abs=1e-6)
+
+
+async def test_a_hand_over_that_fails_takes_no_room() -> None:
+    class Broken(CollectingSink):
+        def show(self, moment: Outgoing) -> None:
+            raise OSError(f"no memory for {moment.number}")
+
+    desk = Desk()
+    desk.emitter = Emitter(Contract.of(Fixed), desk.clock, Broken(desk.clock))
+    desk.open("s-2")
+    with pytest.raises(OSError, match="no memory"):
+        await desk.emitter.emit(frame(1))
+    assert len(desk.emitter.outstanding) == 0
 
 
 async def test_a_rate_set_in_a_session_lasts_from_the_next_frame_to_its_end() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -53,6 +53,15 @@ def moment_of(ends: Ends) -> Moment:
     moment = next(ends.messages)
     assert isinstance(moment, Moment)
     return moment
+
+
+def test_a_moment_that_cannot_be_sent_keeps_no_memory(ends: Ends) -> None:
+    frame = np.full((8, 10, 3), 9, np.uint8)
+    unsendable = replace(outgoing(1, frame), due=np.float32(1.0))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="float32"):
+        ends.sink.show(unsendable)
+    ends.sink.show(outgoing(2, frame))
+    assert moment_of(ends).pictures[0].offset == 0
 
 
 def test_encoder_threads_are_nudged_and_the_moment_says_so(ends: Ends) -> None:
