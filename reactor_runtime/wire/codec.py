@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
@@ -31,12 +31,12 @@ def decode_text(text: str) -> ClientMessage:
     Raises `WireError` with `invalid_json` or `invalid_message`, and with the message's id wherever that could be read.
     The caller enforces the limit on its length.
     """
-    message = _parse(text)
+    message, wrong = _parse(text)
     if not isinstance(message, dict):
         raise _invalid(f"a message is a JSON object, got {_kind(message)}")
     message_id = _id(message)
     try:
-        _check_values(message)
+        _check_values(message, wrong)
         return _message(message, message_id)
     except WireError as error:
         raise WireError(error.code, error.message, id=message_id) from error
@@ -64,12 +64,21 @@ def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None)
     return json.dumps(message, allow_nan=False, separators=_SEPARATORS)
 
 
-def _parse(text: str) -> object:
+def _parse(text: str) -> tuple[object, list[str]]:
+    """Read JSON, and list what Python would accept in it and JSON doesn't: the answer to that can carry the id."""
+    wrong: list[str] = []
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            wrong.append("an object has the same key twice")
+        return result
+
+    def read_constant(name: str) -> None:
+        wrong.append(f"{name} is not a JSON number")
+
     try:
-        message: object = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
-        # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
-        if _is_deeper(message, MAX_DEPTH):
-            raise _deep()
+        message: object = json.loads(text, parse_constant=read_constant, object_pairs_hook=make_object)
     except RecursionError:
         raise _deep() from None
     except json.JSONDecodeError as error:
@@ -77,11 +86,16 @@ def _parse(text: str) -> object:
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error.msg} at {place}") from error
     except ValueError as error:
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
-    return message
+    return message, wrong
 
 
-def _check_values(message: dict[str, Any]) -> None:
+def _check_values(message: dict[str, Any], wrong: list[str]) -> None:
     """Refuse what JSON can write and we can't send on: numbers that became infinite, such as 1e999, half surrogates."""
+    if wrong:
+        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {wrong[0]}")
+    # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
+    if _is_deeper(message, MAX_DEPTH):
+        raise _deep()
     try:
         _dump(message).encode()
     except UnicodeEncodeError:
@@ -168,17 +182,6 @@ def _check_keys(kind: str, data: dict[str, Any], known: tuple[str, ...]) -> None
     for key in data:
         if key not in known:
             raise _invalid(f"{kind}: unknown key {_quote(key)}, known: {', '.join(known) or 'none'}")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("an object has the same key twice")
-    return result
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _is_deeper(value: object, limit: int) -> bool:

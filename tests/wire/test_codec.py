@@ -104,6 +104,22 @@ def test_not_json(name: str) -> None:
     assert reason in error.message
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"a": NaN}',
+        '{"a": [-Infinity]}',
+        '{"a": 1e999}',
+        '{"a": 1, "a": 2}',
+        r'{"a": "\ud800"}',
+        '{"a": ' + "[" * 70 + "]" * 70 + "}",
+    ],
+    ids=["NaN", "infinity", "too big", "twice", "surrogate", "deep"],
+)
+def test_the_answer_to_what_json_does_not_have_carries_the_id(data: str) -> None:
+    assert refused(f'{{"type": "reset", "data": {data}, "id": 7}}').id == 7
+
+
 INVALID = {
     "null": ("null", "a message is a JSON object, got null"),
     "list": ("[]", "got a list"),
