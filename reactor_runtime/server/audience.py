@@ -28,10 +28,10 @@ class Audience:
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._members
 
-    def join(self, connection: Connection, *, controls: bool = False) -> None:
-        """See everything from here on, before all others who `controls`, and at once the picture on screen."""
+    def join(self, connection: Connection, *, controls: bool = False, held: bool = True) -> None:
+        """See everything from here on, before all others who `controls`, and with `held` at once what is on screen."""
         self._members.join(connection, first=controls)
-        for frame in self._screen:
+        for frame in self._screen if held else ():
             if connection.takes(frame):
                 connection.outbox.offer(frame.as_held())
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ class Described(Protocol):
 class Greeter:
     """Welcome clients to the model of one server, and let them see what is shown from there on."""
 
-    name: str
+    name_of: Callable[[Mapping[str, Any]], str]
     engine: Described
     audience: Audience
     limits: TurnLimits
@@ -41,7 +42,7 @@ class Greeter:
                 "protocol": SUBPROTOCOL,
                 "session": None if session is None else session.id,
                 "role": Role.CONTROLLER if controls else Role.VIEWER,
-                "model": self.name,
+                "model": self.name_of(contract),
                 "tracks": contract["tracks"],
                 "schema": contract["schema"],
                 "state": {} if session is None else session.state,
@@ -61,4 +62,4 @@ class Greeter:
             for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
                 if left_s is not None:
                     connection.tell("reactor.session", {"phase": notice, "seconds": left_s})
-        self.audience.join(connection, controls=controls)
+        self.audience.join(connection, controls=controls, held=session is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -72,8 +73,14 @@ class Rules:
     clock: Clock
     limits: TurnLimits
     expose_errors: bool
+    is_named: bool = True
     engines: int = 1
     figures: Figures = field(default_factory=Figures)
+
+    def name_of(self, contract: Mapping[str, Any] | None) -> str:
+        """Return the model's name: that of the manifest, or one that only its class declares."""
+        declared = None if contract is None else contract.get("name")
+        return self.name if self.is_named or not declared else str(declared)
 
     def ids(self, number: int) -> dict[str, str]:
         """Give the fields of log lines that say which engine they are of: none where there is one."""
@@ -109,7 +116,7 @@ class Hall:
         self._line = line
         self._usher = usher
         self._rules = rules
-        self._greeter = Greeter(rules.name, engine, audience, rules.limits)
+        self._greeter = Greeter(rules.name_of, engine, audience, rules.limits)
 
     @property
     def is_on(self) -> bool:
@@ -130,8 +137,11 @@ class Hall:
         self.session.start()
 
     def greet(self, connection: Connection) -> None:
-        """Let a client see what is going on here, once there is something to tell of the model."""
-        self._greeter.greet(connection, self.session)
+        """Let a client see what is going on here, once there is something to tell of the model.
+
+        A session that hasn't begun is announced when it does: what is on screen until then isn't its own.
+        """
+        self._greeter.greet(connection, self.session if self._begun else None)
 
     def resume(self, connection: Connection) -> None:
         """Let the controller go on over another connection."""

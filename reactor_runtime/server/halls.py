@@ -88,7 +88,8 @@ class Halls:
 
     def loading_phase(self) -> dict[str, Any] | None:
         """Say how far loading is, as `reactor.session` does; None unless everybody has to wait for it."""
-        loading = [hall.engine for hall in self if hall.engine.phase is EnginePhase.LOADING]
+        # where there is a session still, its process has just ended: `ended` comes first
+        loading = [hall.engine for hall in self if hall.engine.phase is EnginePhase.LOADING and hall.session is None]
         if self.ready or not loading:
             return None
         engine = max(loading, key=lambda engine: engine.loading_s)

@@ -102,6 +102,38 @@ async def test_the_picture_of_a_session_is_not_shown_in_the_next(house: House) -
     assert second.outbox.counters.offered == 0
 
 
+async def test_a_viewer_is_welcomed_to_a_session_when_it_has_begun_and_without_pictures_of_the_one_before(
+    house: House,
+) -> None:
+    first = house.come()
+    house.begin()
+    house.audience.show(FRAME)
+    house.lobby.detach(first)
+    house.end()
+    between = house.come(Role.VIEWER)
+    house.come()
+    starting = house.come(Role.VIEWER)
+    for viewer in (between, starting):
+        assert [data["session"] for _, data in await told(viewer)] == [None]
+        assert viewer.outbox.counters.offered == 0
+    session = house.begin(level=3)
+    for viewer in (between, starting):
+        (_, started), (_, state) = await told(viewer)
+        assert (started["phase"], started["session"], state) == ("started", session, {"level": 3})
+
+
+async def test_loading_is_told_after_the_end_of_the_session_that_was_lost(house: House) -> None:
+    house.come()
+    viewer = house.come(Role.VIEWER)
+    house.begin()
+    await told(viewer)
+    house.engine.phase = EnginePhase.LOADING  # its channel is closed, and how the process ended isn't known yet
+    assert house.lobby.halls.loading_phase() is None
+    house.crash()
+    assert house.lobby.halls.loading_phase() is not None
+    assert await phases(viewer) == ["ended", "loading"]
+
+
 async def test_a_viewer_keeps_watching_from_session_to_session(house: House) -> None:
     viewer = house.come(Role.VIEWER)
     assert await types(viewer) == ["reactor.welcome"]
