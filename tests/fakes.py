@@ -43,10 +43,12 @@ class CollectingSink:
     sent: list[seam.ToServer] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
     everything: list[Outgoing | seam.ToServer] = field(default_factory=list)
+    hand_over_s: float = 0.0
 
     def show(self, moment: Outgoing) -> None:
         payload = moment.pieces[0].payload
         red = 0 if isinstance(payload, Black) else int(np.asarray(payload).flat[0])
+        self.clock.spend(self.hand_over_s)
         self.shown.append(Shown(moment, red, self.clock.now()))
         self.everything.append(moment)
 

@@ -39,6 +39,7 @@ class Emitter:
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
+        self.waited_s = 0.0  # for room, in all
 
     def open(self, session: Session) -> None:
         """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
@@ -94,6 +95,7 @@ class Emitter:
         moments: Moments,
         *,
         compute_time: float | None = None,
+        between_s: float = 0.0,
         applied: int | None = None,
         drop: bool = False,
         whole: bool = False,
@@ -102,6 +104,7 @@ class Emitter:
     ) -> None:
         """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
 
+        `between_s` is the work between the step before and this one: the rate includes it.
         With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
         `applied` is how many events had been handled when its making began: by default all that have been, and the one
         whose handler emits it.
@@ -113,7 +116,7 @@ class Emitter:
         alone = is_sound_alone(moments)
         compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
-            self.pace.adapt(len(moments), compute_time)
+            self.pace.adapt(len(moments), compute_time + between_s)
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, moment in enumerate(moments):
@@ -121,7 +124,9 @@ class Emitter:
                 if drop:
                     self._skip(moments[index:])
                     return
+                waits_from = self._clock.now()
                 await (session.sound_room if alone else session.room).wait()
+                self.waited_s += self._clock.now() - waits_from
                 if meanwhile is not None:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:

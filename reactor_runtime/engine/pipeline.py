@@ -49,6 +49,8 @@ class PipelineDriver:
         self._clock = clock
         self._sink = sink
         self._told: dict[str, Any] = {}
+        self._waited_s = 0.0
+        self._made: tuple[float, float] | None = None  # when the newest frames were made, and the waiting until then
 
     def dispatcher(self, session: Session) -> Dispatcher:
         """Make what keeps the events of `session`."""
@@ -114,6 +116,7 @@ class PipelineDriver:
     async def _run_generator(self, session: Session, dispatcher: Dispatcher) -> bool:
         steps = start_steps(self._model.inference(), session)
         yielded = False
+        self._made = None
         try:
             while await self._between_steps(session, dispatcher):
                 try:
@@ -135,16 +138,21 @@ class PipelineDriver:
             step_at = self._emitter.step_at()
             if step_at is not None and step_at <= self._clock.now():
                 return True
+            waits_from = self._clock.now()
             await session.alarm.wait(step_at)
+            self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: Session, dispatcher: Dispatcher, steps: Steps) -> None:
         began, waited_s = self._clock.now(), self._inputs.waited_s
+        between_s = self._worked_since_made(began)
         item = await steps.next()
         while True:
             try:
                 # what is still being computed on a GPU is waited for in here, and belongs to the step
                 moments = None if is_idle(item) else self._emitter.unpack(item)
-                compute_s = self._clock.now() - began - (self._inputs.waited_s - waited_s)
+                made_at = self._clock.now()
+                compute_s = made_at - began - (self._inputs.waited_s - waited_s)
+                self._made = None if moments is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
                     session.trace.span(session.id, "model", "step", began)
                 self._tell_state(session)
@@ -153,6 +161,7 @@ class PipelineDriver:
                 return await self._emitter.emit_moments(
                     moments,
                     compute_time=compute_s,
+                    between_s=between_s,
                     adapt=self._emitter.pace.adaptive,
                     meanwhile=dispatcher.run_waiting,
                 )
@@ -161,6 +170,13 @@ class PipelineDriver:
                 if session.stopping:
                     return None
                 item = await steps.throw(error)
+
+    def _worked_since_made(self, now: float) -> float:
+        """Return how long handing over, handlers and the like took since the step before, without any waiting."""
+        if self._made is None:
+            return 0.0
+        made_at, waited_s = self._made
+        return max(0.0, now - made_at - (self._waited_s + self._emitter.waited_s - waited_s))
 
     async def _pause(self, session: Session, dispatcher: Dispatcher, until: float) -> None:
         """Wait for an event or an input, but no longer than `until`; credits coming back are no reason to go on."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime.interface import Idle, event
+from reactor_runtime.interface import Idle, ReactorPipeline, event
 from reactor_runtime.seam.messages import Answer, Flush, Started, StateChanged
-from tests.engine.rig import Picture, Plain, batch, frame, iter_frames, log, rig_of
+from tests.engine.rig import Bright, Picture, Plain, Rig, batch, frame, iter_frames, log, rig_of
 from tests.fakes import settle
 from tests.timeouts import TIMEOUT_S
 
@@ -281,6 +282,43 @@ async def test_a_step_starts_when_its_frames_are_about_to_be_needed() -> None:
         await rig.play(2.0)
         late = [shown.moment.due - at for shown, at in zip(rig.sink.shown[8:16], log(rig)[8:16], strict=True)]
     assert max(late) < 0.015  # of 0.1: the step, encoding and a margin
+
+
+class Batches(ReactorPipeline):
+    state: Bright
+    output: Picture
+    buffer_size = 8
+
+    rig: Rig
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            self.rig.clock.spend(0.2)
+            yield batch(1, 2, 3, 4)
+
+
+async def test_the_rate_includes_the_work_between_two_steps_and_no_batch_is_followed_by_a_gap() -> None:
+    rig = Rig(Batches)
+    rig.model.rig = rig
+    rig.sink.hand_over_s = 0.010
+    async with rig.running():
+        await rig.play(6.0)
+        dues = [shown.moment.due for shown in rig.sink.shown[40:]]
+        assert rig.output_buffer.fps == pytest.approx(4 / 0.240, rel=0.02)
+    gaps = [second - first for first, second in itertools.pairwise(dues[:-1])]
+    assert max(gaps) < 1.1 * min(gaps)
+
+
+async def test_waiting_between_two_steps_does_not_lower_the_rate() -> None:
+    rig = Rig(Batches)
+    rig.model.rig = rig
+    async with rig.running():
+        await rig.play(2.0)
+        rig.session.hold(True)
+        await rig.play(5.0)
+        rig.session.hold(False)
+        await rig.play(3.0)
+        assert rig.output_buffer.fps == pytest.approx(20, rel=0.02)
 
 
 async def test_set_fps_changes_the_rate_of_the_running_session() -> None:
