@@ -41,12 +41,23 @@ class ModelMessage(Record):
 
 
 class CommandError(Exception):
-    """Raise it in an event handler to answer the client with an error of your own; nothing is logged."""
+    """Raise it in an event handler to answer the client with an error of your own; nothing is logged.
 
-    def __init__(self, code: str, message: str) -> None:
+    `code` is a str; `message` may be anything that `str` turns into one, such as an exception.
+    """
+
+    code = "command_error"  # of a subclass whose __init__ leaves ours out
+    message = ""
+
+    def __init__(self, code: str, message: object) -> None:
+        if not isinstance(code, str) or not code:
+            raise TypeError(
+                f'CommandError takes a code and a message, as in CommandError("too_late", "the show is over"); '
+                f"the code is {code!r:.100}"
+            )
         super().__init__(code, message)
         self.code = code
-        self.message = message
+        self.message = str(message)
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

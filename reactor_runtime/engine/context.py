@@ -205,15 +205,15 @@ def _check_rank(frames: object) -> None:
 
 
 def _said(message: object) -> tuple[str, dict[str, Any]]:
-    if not isinstance(message, dict) or not isinstance(message.get("data", {}), dict):
+    """Return type and data of a message; one without a type is a `message`, and keys beside `data` are its data."""
+    if not isinstance(message, dict):
         raise TypeError(f'send() takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
-    kind = message.get("type")
-    others = sorted(str(key) for key in message.keys() - {"type", "data"})
+    kind = message.get("type", "message")
     if not isinstance(kind, str) or not kind:
-        raise ValueError(f'send(): a message needs a "type", as in {{"type": "progress", "data": …}}: {message!r:.100}')
+        raise ValueError(f'send(): a "type" is a text, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
     if kind.startswith("reactor."):
         raise ValueError(f"send(): types that start with 'reactor.' belong to the protocol, not {kind!r}")
-    if others:
-        raise ValueError(f'send(): what {kind} carries goes into its "data": {", ".join(others)}')
-    data: dict[str, Any] = to_json(message.get("data", {}), kind)
+    rest = {key: value for key, value in message.items() if key != "type"}
+    wrapped = rest.keys() == {"data"} and isinstance(rest["data"], Mapping)
+    data: dict[str, Any] = to_json(rest["data"] if wrapped else rest, kind)
     return kind, data

@@ -156,13 +156,25 @@ class Dispatcher:
         result = await self._call(self._model, spec, self._session, checked.arguments)
         if result is None or isinstance(result, ModelMessage):
             return result
-        raise TypeError(f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing")
+        raise TypeError(_no_reply(spec, result))
 
     def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> Answer | None:
         event = waiting.checked.event
         if event.ticket is None and reply is None:
             return None
         return Answer(event.session, event.client, event.ticket, waiting.n, reply)
+
+
+def _no_reply(spec: EventSpec, result: object) -> str:
+    """Show how to write what a handler returned as a reply."""
+    values = result if isinstance(result, dict) and result else {"value": result}
+    name = "".join(word.capitalize() for word in spec.name.split("_"))
+    fields = "; ".join(f"{key}: {type(value).__name__}" for key, value in values.items())
+    arguments = ", ".join(f"{key}=…" for key in values)
+    return (
+        f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing: "
+        f"`class {name}(ModelMessage): {fields}` above the model, `return {name}({arguments})` here"
+    )[:1000]
 
 
 def no_field(name: str, value: object) -> None:

@@ -186,6 +186,24 @@ def test_command_error_has_code_and_message() -> None:
     assert (error.code, error.message, str(error)) == ("busy", "come back later", "busy: come back later")
 
 
+def test_command_error_takes_an_exception_as_its_message() -> None:
+    assert CommandError("bad_file", OSError("disk on fire")).message == "disk on fire"
+
+
+@pytest.mark.parametrize("code", [5, "", None])
+def test_command_error_shows_how_it_is_written(code: Any) -> None:
+    with pytest.raises(TypeError, match=r'as in CommandError\("too_late", "the show is over"\)'):
+        raise CommandError(code, object())
+
+
+def test_a_command_error_of_the_author_s_has_code_and_message_whatever_its_init_does() -> None:
+    class TooLate(CommandError):
+        def __init__(self) -> None:
+            self.message = "the show is over"
+
+    assert (TooLate().code, TooLate().message) == ("command_error", "the show is over")
+
+
 async def test_client_info_sends_and_keeps_its_way_to_itself() -> None:
     sent: list[ModelMessage] = []
     client = ClientInfo("c1", "controller", 1.5, sent.append)

@@ -211,6 +211,24 @@ async def test_a_failing_handler_is_logged_and_the_session_goes_on(name: str, ca
     assert record.exc_info
 
 
+async def test_a_handler_that_returns_a_dict_is_shown_the_message_to_return(caplog: pytest.LogCaptureFixture) -> None:
+    class Old(Handlers):
+        @event(name="set_style")
+        def set_style(self) -> dict[str, object]:
+            return {"ok": True, "count": 3}
+
+    rig = Rig(Old)
+    async with rig.running():
+        rig.event("set_style", 7)
+        rig.event("note", text="next")
+        await rig.play(0.2)
+    (refusal,) = rig.sink.of(Refusal)
+    assert (refusal.ticket, refusal.code) == (7, "internal_error")
+    assert calls(rig) == ["next"]
+    assert "`class SetStyle(ModelMessage): ok: bool; count: int`" in caplog.text
+    assert "`return SetStyle(ok=…, count=…)`" in caplog.text
+
+
 async def test_what_a_failing_handler_changed_is_told_all_the_same() -> None:
     rig = Rig(Handlers)
     async with rig.running():
