@@ -18,11 +18,15 @@ from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
 KEYS = ("model", "name", "config")
+_NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Say what to serve: `model` is `module:Class` as written, at `model_at`, `name` never empty, paths absolute."""
+    """Say what to serve: `model` is `module:Class` as written, at `model_at`, `name` never empty, paths absolute.
+
+    Without `is_named`, the file gives no name, and one that the class declares with `@model` goes before this one.
+    """
 
     project: Path
     model: str
@@ -30,7 +34,12 @@ class Manifest:
     class_name: str
     name: str
     config_path: Path | None
+    is_named: bool = True
     model_at: Location | None = field(default=None, compare=False)
+
+    def name_with(self, declared: str | None) -> str:
+        """Return the model's name, where its class declares one or None."""
+        return self.name if self.is_named or not declared else declared
 
 
 @contextlib.contextmanager
@@ -58,7 +67,7 @@ def load(project: Path) -> Manifest:
         )
     for key, where in file.keys.items():
         if key not in KEYS:
-            raise ManifestError(f'unknown key "{key}"', where=where, hint=_nearest_key(key))
+            raise ManifestError(f'unknown key "{key}"', where=where, hint=_instead_of(key, file))
     if "model" not in file.keys:
         raise ManifestError(
             f'{FILE_NAME} lacks the key "model"',
@@ -68,7 +77,8 @@ def load(project: Path) -> Manifest:
     model = _text(file, "model", "`model: pipeline:MyModel`")
     module, class_name = _split_model(model, file.items["model"])
     name = _text(file, "name", "`name: my-model`") if "name" in file.keys else kebab_case(class_name)
-    return Manifest(path.parent, model, module, class_name, name, _config_path(file), file.items["model"])
+    is_named = "name" in file.keys
+    return Manifest(path.parent, model, module, class_name, name, _config_path(file), is_named, file.items["model"])
 
 
 def kebab_case(class_name: str) -> str:
@@ -106,9 +116,25 @@ def _where_else(directory: Path) -> str:
     return "`reactor init NAME` makes a new project"
 
 
-def _nearest_key(key: str) -> str:
+def _instead_of(key: str, file: YamlFile) -> str:
+    """Say what to write in place of an unknown key; files of another version of the API name the class elsewhere."""
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.5)
-    return f'did you mean "{near[0]}"?' if near else f"the keys are {', '.join(KEYS)}"
+    if near:
+        return f'did you mean "{near[0]}"?'
+    if "model" not in file.keys and (line := _model_line(file.values)):
+        return f"write `{line}`; all keys are {', '.join(KEYS)}"
+    return f"the keys are {', '.join(KEYS)}" + ("; leave this line out" if "version" in key.lower() else "")
+
+
+def _model_line(values: object) -> str | None:
+    """Find what names a class, as in `entrypoint: pipeline:MyModel`, and return the line that does here."""
+    nested = values.values() if isinstance(values, dict) else ()
+    for value in nested:
+        if isinstance(value, str) and _NAMES_CLASS.fullmatch(value.strip()):
+            return f"model: {_guess(value)}"
+        if line := _model_line(value):
+            return line
+    return None
 
 
 def _text(file: YamlFile, key: str, example: str) -> str:
@@ -134,13 +160,17 @@ def _split_model(model: str, where: Location) -> tuple[str, str]:
 
 def _suggest(model: str) -> str:
     """Guess what was meant by `pipeline.MyModel`, `pipeline.py:MyModel` or `src/pipeline:MyModel`."""
-    module, _, class_name = re.sub(r"\.py\b|[\s:]+", ":", model.strip()).rpartition(":")
-    if not module:
-        module, _, class_name = model.rpartition(".")
-    guess = f"{re.sub(r'[/.:]+', '.', module).strip('.')}:{class_name}"
+    guess = _guess(model)
     if all(part.isidentifier() and not iskeyword(part) for part in re.split("[.:]", guess)):
         return f"did you mean `model: {guess}`?"
     return "write `model: pipeline:MyModel` for the class MyModel in pipeline.py"
+
+
+def _guess(model: str) -> str:
+    module, _, class_name = re.sub(r"\.py\b|[\s:]+", ":", model.strip()).rpartition(":")
+    if not module:
+        module, _, class_name = model.rpartition(".")
+    return f"{re.sub(r'[/.:]+', '.', module).strip('.')}:{class_name}"
 
 
 def _config_path(file: YamlFile) -> Path | None:

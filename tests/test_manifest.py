@@ -82,6 +82,38 @@ def test_an_unknown_key_like_no_other_is_told_all(tmp_path: Path) -> None:
     assert error.hint == "the keys are model, name, config"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_version: 3\nentrypoint: nets/pipeline.py:MyModel\n",
+        "reactor: 3\nservice:\n  pipeline: nets.pipeline:MyModel\n",
+    ],
+    ids=["entrypoint", "nested"],
+)
+def test_a_manifest_of_another_version_is_answered_with_the_line_to_write(tmp_path: Path, text: str) -> None:
+    error = failure(tmp_path, text)
+    assert error.message.startswith("unknown key")
+    assert error.hint == "write `model: nets.pipeline:MyModel`; all keys are model, name, config"
+
+
+def test_a_version_is_to_be_left_out(tmp_path: Path) -> None:
+    error = failure(tmp_path, "model: pipeline:MyModel\napi_version: 3\n")
+    assert (error.message, error.hint) == (
+        'unknown key "api_version"',
+        "the keys are model, name, config; leave this line out",
+    )
+
+
+def test_a_name_in_the_file_goes_before_the_one_of_the_class(tmp_path: Path) -> None:
+    named = load(project(tmp_path, "model: pipeline:MyModel\nname: my-model\n"))
+    bare = load(project(tmp_path, "model: pipeline:MyModel\n"))
+    assert [named.name_with("painter"), bare.name_with("painter"), bare.name_with(None)] == [
+        "my-model",
+        "painter",
+        "my-model",
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "name: x\n"])
 def test_a_missing_model_is_told_what_to_add(tmp_path: Path, text: str) -> None:
     error = failure(tmp_path, text)

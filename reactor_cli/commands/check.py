@@ -63,7 +63,7 @@ def _outline(directory: Path, overrides: list[str]) -> dict[str, Any]:
 
     with manifest.pointing_at(checked):
         contract = schema.contract_of(checked.project, checked.module, checked.class_name)
-    return {"class": checked.model, **schema.outline(checked.name, contract)}
+    return {"class": checked.model, **schema.outline(checked.name_with(contract.declared_name), contract)}
 
 
 def _fault(error: ReactorError) -> dict[str, Any]:
@@ -81,6 +81,6 @@ def _print_json(value: dict[str, Any]) -> None:
 def _print_lines(outline: dict[str, Any]) -> None:
     from reactor_cli.outline import lines
 
-    console.out(f"{console.paint(outline['name'], 'bold')}  {outline['class']}")
+    console.out(f"{console.paint(console.printable(outline['name']), 'bold')}  {outline['class']}")
     for line in lines(outline):
-        console.out(line)
+        console.out(console.printable(line))

@@ -69,7 +69,7 @@ def _written(directory: Path, format: str) -> str:
 
     with manifest.pointing_at(checked):
         contract = schema.contract_of(checked.project, checked.module, checked.class_name)
-    return schema.written(format, checked.name, contract)
+    return schema.written(format, checked.name_with(contract.declared_name), contract)
 
 
 def _compare(path: Path, text: str, format: str) -> int:

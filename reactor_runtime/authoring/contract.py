@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from reactor_runtime.authoring.bindings import check_together
-from reactor_runtime.authoring.block import BlockOutput, VideoModel
+from reactor_runtime.authoring.block import BlockOutput, VideoModel, mark_of_model
 from reactor_runtime.authoring.discovery import find, is_ours
 from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
 from reactor_runtime.authoring.fields import FieldSpec
@@ -93,8 +93,14 @@ class Contract:
             buffer_size=int(model.buffer_size),
         )
 
+    @property
+    def declared_name(self) -> str | None:
+        """The name that `@model` gives."""
+        mark = mark_of_model(self.model)
+        return None if mark is None else mark.name
+
     def to_json(self) -> dict[str, Any]:
-        """Return what clients are told in `reactor.welcome`: tracks and schema."""
+        """Return what clients are told in `reactor.welcome`: tracks and schema, and the name that `@model` gives."""
         events = {
             event.name: {
                 "description": event.description,
@@ -105,7 +111,7 @@ class Contract:
         }
         messages = {name: message_schema(message) for name, message in self.messages.items()}
         tracks = [track.to_json() for track in self.tracks]
-        return {"tracks": tracks, "schema": {"events": events, "messages": messages}}
+        return {"name": self.declared_name, "tracks": tracks, "schema": {"events": events, "messages": messages}}
 
 
 def check_finished(model: type[Model]) -> None:

@@ -62,7 +62,7 @@ def status_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         session = lobby.halls.first.session
         body = {
             **stranger,
-            "model": lobby.rules.name,
+            "model": lobby.rules.name_of(lobby.halls.contract),
             "session": None if session is None else session.id,
             "viewers": len(lobby.gallery.viewers),
             "waiting": len(lobby.line.waiting),
@@ -86,7 +86,7 @@ def status_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
         root_path = request.scope.get("root_path", "")
         servers = {"servers": [{"url": root_path}]} if root_path else {}
-        text = json.dumps({**document(lobby.rules.name, version(), contract), **servers})
+        text = json.dumps({**document(lobby.rules.name_of(contract), version(), contract), **servers})
         return Response(text, media_type="application/json", headers=NO_STORE)
 
     return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]

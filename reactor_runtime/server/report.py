@@ -32,7 +32,7 @@ class Report:
     @classmethod
     def of(cls, lobby: Lobby) -> Report:
         return cls(
-            model=lobby.rules.name,
+            model=lobby.rules.name_of(lobby.halls.contract),
             figures=lobby.rules.figures.copied(),
             engines=tuple(EngineReport(hall.number, hall.engine.phase, hall.losses) for hall in lobby.halls),
             active=sum(hall.session is not None for hall in lobby.halls),

@@ -76,6 +76,7 @@ class Service:
         self._trace = None if options.trace is None else Trace(options.trace)
         rules = Rules(
             name=manifest.name,
+            is_named=manifest.is_named,
             clock=self._clock,
             limits=options.limits,
             expose_errors=options.exposes_errors,

@@ -43,6 +43,7 @@ def test_contract_in_json_is_what_the_wire_says() -> None:
         "description": "Brightness multiplier",
     }
     assert Contract.of(MyModel).to_json() == {
+        "name": None,
         "tracks": [
             {"name": "main_video", "kind": "video", "direction": "out"},
             {"name": "main_audio", "kind": "audio", "direction": "out", "sample_rate": 48000},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import pytest
 
 from tests.processes import threads
 from tests.server.client import client, controlling
-from tests.server.running import RunningServer, started, write_project
+from tests.server.running import RunningServer, serving, started, write_project
 
 MODEL = """
-@model("painter")
+@model("Painter 2")
 class MyModel(VideoModel):
     def __init__(self, config):
         self.sessions = 0
@@ -210,3 +211,12 @@ def test_a_project_is_stopped_while_a_session_runs(tmp_path: Path, program: str,
         asyncio.run(watch(running))
         assert running.ended() == 0
         assert sessions_over(running) == over
+
+
+def test_a_model_is_called_what_its_decorator_says_where_the_manifest_gives_no_name(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    assert server.health()[1]["model"] == "my-model"
+    with serving(write_project(tmp_path, MODEL, reactor_yaml="model: pipeline:MyModel\n")) as unnamed:
+        assert unnamed.health()[1]["model"] == "Painter 2"
+        assert json.loads(unnamed.get("/schema")[1])["info"]["title"] == "Painter 2"
