@@ -15,6 +15,8 @@ Style = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
 
 _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32", "cyan": "36"}
 _ASCII = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "→": ">", "…": "~", "“": '"', "”": '"', "’": "'"})
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+_DIRECTIONS = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 @dataclass(slots=True)
@@ -23,6 +25,11 @@ class Settings:
 
     verbose: bool = False
     json_logs: bool = False
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey instead of show: control characters and changes of the writing direction."""
+    return text.translate({**_CONTROLS, **_DIRECTIONS})
 
 
 def out(text: str = "", *, stream: TextIO | None = None) -> None:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reactor_cli.console import Style
+from reactor_cli.console import Style, printable
 from reactor_runtime.errors import Location, ReactorError
 
 Paint = Callable[[str, Style], str]
@@ -17,13 +17,13 @@ _MOST_STEPS = 12
 
 def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
     """Write `error` as lines; `verbose` adds the full traceback it carries, ours included."""
-    lines = [f"{paint('error:', 'red')} {paint(error.message, 'bold')}"]
+    lines = [f"{paint('error:', 'red')} {paint(printable(error.message), 'bold')}"]
     if error.where:
         lines += _excerpt(error.where, paint)
     if len(error.trail) > 1:
         lines += ["  the way there:", *_steps(error.trail)]
     if error.hint:
-        lines.append(f"{paint('hint:', 'cyan')} {error.hint}")
+        lines.append(f"{paint('hint:', 'cyan')} {printable(error.hint)}")
     if error.details and verbose:
         lines += ["", error.details.rstrip()]
     elif error.details:
@@ -47,7 +47,7 @@ def _excerpt(where: Location, paint: Paint) -> list[str]:
         return lines
     number = str(where.line)
     margin = " " * len(number)
-    lines += [paint(f"{margin} |", "cyan"), f"{paint(f'{number} |', 'cyan')} {where.text.rstrip()}"]
+    lines += [paint(f"{margin} |", "cyan"), f"{paint(f'{number} |', 'cyan')} {printable(where.text.rstrip())}"]
     if where.column:
         lines.append(f"{paint(f'{margin} |', 'cyan')} {_underline(where, paint)}")
     return lines

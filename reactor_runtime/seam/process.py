@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from reactor_runtime.seam.ring import create_memory
 
@@ -47,7 +49,7 @@ class EngineProcess:
                     pass_fds=(theirs.fileno(), self.memory_fd, *([] if nudges is None else [nudge_fd])),
                     stdout=output_fd,
                     stderr=output_fd,
-                    env={**os.environ, **variables} if variables else None,
+                    env={**os.environ, **_own_path(), **(variables or {})},
                 )
             unless_started.pop_all()
         ours.setblocking(False)
@@ -87,6 +89,15 @@ class EngineProcess:
     def close(self) -> None:
         """Give back the descriptors; the process must have ended."""
         os.close(self.memory_fd)
+
+
+def _own_path() -> dict[str, str]:
+    """Have a child of a checkout import this code, even where another version, or none, is installed."""
+    root = str(Path(__file__).parents[2])
+    if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return {}
+    inherited = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited))}
 
 
 @contextlib.contextmanager

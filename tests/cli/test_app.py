@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reactor_cli.__main__ import refusal
 from reactor_runtime import __version__
 from tests.cli.command import python, reactor
 
@@ -145,3 +146,10 @@ def test_verbose_shows_a_bug_s_traceback(tmp_path: Path) -> None:
     outcome = python("-c", BUG, "break", "--verbose", cwd=tmp_path)
     assert outcome.code == 1
     assert "Traceback (most recent call last)" in outcome.err
+
+
+def test_windows_is_refused_with_what_runs_there() -> None:
+    why = refusal("win32")
+    assert why is not None
+    assert "WSL" in why
+    assert refusal("linux") is refusal("darwin") is None

@@ -54,3 +54,7 @@ def test_results_go_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixtu
     console.err("progress")
     console.warn("careful")
     assert capsys.readouterr() == ("result\n", "progress\nwarning: careful\n")
+
+
+def test_what_a_terminal_would_obey_is_escaped() -> None:
+    assert console.printable("a\x1b[2Jb\x07\x9b\u202e\tc\n") == "a\\x1b[2Jb\\x07\\x9b\\u202e\tc\n"

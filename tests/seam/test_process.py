@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from reactor_runtime.seam.channel import Channel
 from reactor_runtime.seam.process import EngineProcess
 from tests.processes import alive, gone
 from tests.timeouts import TIMEOUT_S
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PARENT = """
 import sys
@@ -103,3 +107,20 @@ def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
     engine.kill()
     assert engine.wait(TIMEOUT_S) == -signal.SIGKILL
     engine.kill()
+
+
+def test_a_checkout_starts_its_own_engine_whatever_is_installed(tmp_path: Path) -> None:
+    package = tmp_path / "reactor_runtime"
+    shutil.copytree(ROOT / "reactor_runtime", package, ignore=shutil.ignore_patterns("playground", "__pycache__"))
+    main = package / "engine" / "__main__.py"
+    main.write_text("print(__file__)")
+    done = subprocess.run(
+        [sys.executable, "-c", "from reactor_runtime.seam.process import EngineProcess as E; E().wait(60)"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    assert Path(done.stdout.strip()) == main
