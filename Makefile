@@ -24,9 +24,10 @@ demo: $(READY) ## scaffold a project and serve it at http://127.0.0.1:8080 (ARGS
 	&& $(BIN)/reactor init my-model && cd my-model && $(BIN)/reactor run $(ARGS); \
 	code=$$?; rm -rf "$$folder"; exit $$code
 
-test: $(READY) ## run the tests, after installing Chromium and Node where none is found (ARGS="tests/cli -x" goes to pytest)
+test: $(READY) ## run the tests, after installing Chromium, Node and a client generator where none is found (ARGS="tests/cli -x" goes to pytest)
 	@PYTHON=$(BIN)/python .ci/chromium
 	@PYTHON=$(BIN)/python .ci/node
+	@PYTHON=$(BIN)/python .ci/generator
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(READY) ## ruff and mypy; changes nothing

@@ -109,6 +109,21 @@ def test_it_names_the_model_and_what_made_it(document: Document) -> None:
     assert document["x-reactor"]["protocol"] == "reactor.v1"
 
 
+def test_it_names_a_server_and_the_ways_to_give_a_token(document: Document) -> None:
+    assert document["servers"] == [{"url": "http://127.0.0.1:8080"}]
+    assert document["security"] == [{}, {"bearer": []}, {"header": []}, {"query": []}]
+    required = openapi.document("m", "1", Contract.of(rich()).to_json(), token_required=True)
+    assert {} not in required["security"]
+    assert {} in required["paths"]["/health"]["get"]["security"]
+    assert [required["paths"][path]["get"]["security"] for path in ("/live", "/ready")] == [[], []]
+
+
+def test_an_upload_has_a_body(document: Document) -> None:
+    upload = document["paths"]["/uploads"]["post"]
+    file = upload["requestBody"]["content"]["application/octet-stream"]["schema"]
+    assert file == {"type": "string", "format": "binary"}
+
+
 def test_it_names_the_tracks(document: Document) -> None:
     assert document["x-reactor"]["tracks"] == [
         {"name": "picture", "kind": "video", "direction": "out"},

@@ -29,6 +29,7 @@ _HINTS = {
     401: "give its token, as `token` or as ?token= in the address",
     403: "the server allows no clients from here",
     421: "the server doesn't know itself by this name; --allow-host adds one",
+    426: "a proxy on the way has to pass on the upgrade to a WebSocket",
     429: "too many connections from this address; try again later",
     503: "try again later",
 }

@@ -84,12 +84,27 @@ def status_routes(lobby: Lobby, started_at: float) -> list[BaseRoute]:
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
-        root_path = request.scope.get("root_path", "")
-        servers = {"servers": [{"url": root_path}]} if root_path else {}
-        text = json.dumps({**document(lobby.rules.name_of(contract), version(), contract), **servers})
-        return Response(text, media_type="application/json", headers=NO_STORE)
+        described = document(
+            lobby.rules.name_of(contract),
+            version(),
+            contract,
+            server_url=request.scope.get("root_path") or "/",
+            token_required=request.state.guarded,
+        )
+        return Response(json.dumps(described), media_type="application/json", headers=NO_STORE)
 
     return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
+
+
+def upgrade_route() -> BaseRoute:
+    """Make the route that answers a request for `/ws` that asks for no WebSocket."""
+
+    async def upgrade_required(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        message = "/ws is a WebSocket: the request has no Upgrade header, or a proxy on its way removed it\n"
+        headers = {**NO_STORE, "Upgrade": "websocket", "Connection": "Upgrade"}
+        return PlainTextResponse(message, status_code=426, headers=headers)
+
+    return Route("/ws", upgrade_required)
 
 
 def _engine(hall: Hall, lobby: Lobby) -> dict[str, object]:

@@ -29,7 +29,7 @@ from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.engines import Engines
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Hall, Rules
-from reactor_runtime.server.http import page_routes, status_routes
+from reactor_runtime.server.http import page_routes, status_routes, upgrade_route
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
@@ -151,6 +151,7 @@ class Service:
             *watch_routes(house),
             self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
+            upgrade_route(),
         ]
         access, refusals = self._options.access, self._lobby.rules.figures.refusals
         return http_config(routes, access, host=self._options.host, port=port, tls=self._tls, refusals=refusals)

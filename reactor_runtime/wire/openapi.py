@@ -13,13 +13,28 @@ from typing import Any
 
 from reactor_runtime.wire import schemas
 from reactor_runtime.wire.codec import LOWEST_FPS
-from reactor_runtime.wire.protocol import LONGEST_NAME, SUBPROTOCOL
-from reactor_runtime.wire.schemas import Schema, record, ref
+from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES, SUBPROTOCOL
+from reactor_runtime.wire.schemas import STRING, Schema, record, ref
 
 ABOUT = """\
 A real-time video model. `GET /ws` becomes a WebSocket: its text messages are JSON, each binary one is a whole JPEG or
 WAV file. `ClientMessage` lists what a client may say, `ServerMessage` what it is told; messages of a type that a client
 does not know are to be ignored."""
+
+LOCAL_SERVER = "http://127.0.0.1:8080"
+TOKEN_SCHEMES: Mapping[str, Any] = MappingProxyType(
+    {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "The token of `reactor run --token`"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-Reactor-Token", "description": "The same token"},
+        "query": {"type": "apiKey", "in": "query", "name": "token", "description": "The same token"},
+    }
+)
+REQUIRED_TOKEN: list[dict[str, list[str]]] = [{scheme: []} for scheme in TOKEN_SCHEMES]
+OPTIONAL_TOKEN: list[dict[str, list[str]]] = [{}, *REQUIRED_TOKEN]
+WITHOUT_TOKEN = ("/health", "/live", "/ready")
+NO_CONTROL_CHARACTERS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+FILE: Schema = {"type": "string", "format": "binary"}
+TEXT: Mapping[str, Any] = MappingProxyType({"text/plain": {"schema": STRING}})
 
 SESSION: Mapping[str, Any] = MappingProxyType(
     {
@@ -31,8 +46,18 @@ SESSION: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def document(name: str, version: str, contract: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the model called `name`, from what its class says; `contract` is the JSON form of a Contract."""
+def document(
+    name: str,
+    version: str,
+    contract: Mapping[str, Any],
+    *,
+    server_url: str = LOCAL_SERVER,
+    token_required: bool = False,
+) -> dict[str, Any]:
+    """Describe the model called `name`, from what its class says; `contract` is the JSON form of a Contract.
+
+    `server_url` may be relative to the document's own address. Without `token_required` a token is optional.
+    """
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     event_names, message_names = _components("Event", events), _components("Message", messages)
     said = schemas.from_client()
@@ -51,8 +76,10 @@ def document(name: str, version: str, contract: Mapping[str, Any]) -> dict[str, 
     return {
         "openapi": "3.1.0",
         "info": {"title": name, "version": version, "description": ABOUT},
+        "servers": [{"url": server_url}],
+        "security": REQUIRED_TOKEN if token_required else OPTIONAL_TOKEN,
         "paths": _paths(contract["tracks"]),
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": dict(TOKEN_SCHEMES)},
         "x-reactor": {
             "protocol": SUBPROTOCOL,
             "tracks": contract["tracks"],
@@ -101,97 +128,110 @@ def _state(events: Iterable[Mapping[str, Any]]) -> Schema:
 
 
 def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    health, schema = _json(ref("Health")), _json({"type": "object"})
-    return {
-        "/": {"get": _get("page", "The page that shows the model", {"200": _answer("The page", {"text/html": {}})})},
-        "/health": {
-            "get": _get(
-                "health",
-                "Would a client that comes now be served",
-                {"200": _answer("It is ready, or busy", health), "503": _answer("It is not", health)},
-            )
-        },
-        "/live": {"get": _get("live", "Does the process answer", {"200": _answer("It does", {"text/plain": {}})})},
-        "/metrics": {
-            "get": _get("metrics", "Figures for Prometheus", {"200": _answer("Its text format", {"text/plain": {}})})
-        },
-        "/ready": {
-            "get": _get(
-                "ready",
-                "Would a controller that comes now be served",
-                {
-                    "200": _answer("It would, at once or in its turn", {"text/plain": {}}),
-                    "503": _answer("It would not: the reason, in one word", {"text/plain": {}}),
-                },
-            )
-        },
-        "/schema": {
-            "get": _get(
-                "schema",
-                "This document",
-                {
-                    "200": _answer("OpenAPI 3.1", schema),
-                    "503": _answer("The model isn't known yet", {"text/plain": {}}),
-                },
-            )
-        },
-        "/snapshot/{track}.jpg": {"get": _snapshot(tracks)},
-        "/stream/{track}.mjpg": {"get": _stream(tracks)},
-        "/uploads": {"post": _upload()},
-        "/ws": {"get": _socket(tracks)},
+    described = {
+        "/": _get("page", "The page that shows the model", {"200": _answer("The page", _content("text/html", STRING))}),
+        "/health": _health(),
+        "/live": _get("live", "Does the process answer", {"200": _answer("It does", TEXT)}),
+        "/metrics": _get("metrics", "Metrics for Prometheus", {"200": _answer("Its text format", TEXT)}),
+        "/ready": _ready(),
+        "/schema": _schema(),
+        "/snapshot/{track}.jpg": _snapshot(tracks),
+        "/stream/{track}.mjpg": _stream(tracks),
+        "/ws": _socket(tracks),
     }
+    described["/live"] = {**described["/live"], "security": []}
+    refused = {path: {**get, "responses": {**get["responses"], **_refusals(path)}} for path, get in described.items()}
+    return {**{path: {"get": get} for path, get in refused.items()}, "/uploads": {"post": _upload()}}
+
+
+def _refusals(path: str) -> dict[str, Any]:
+    """Return the answers that every route but a few gives before it looks at the request itself."""
+    wrong_host = {"421": _answer("The host is not a name of this server", TEXT)}
+    no_token = {"401": _answer("No token, or a wrong one, where the server requires one", TEXT)}
+    too_many = {"429": _answer("Too many connections from this address", TEXT)}
+    return {
+        **(no_token if path not in WITHOUT_TOKEN else {}),
+        **(wrong_host if path != "/live" else {}),
+        **too_many,
+    }
+
+
+def _health() -> dict[str, Any]:
+    health = _content("application/json", ref("Health"))
+    answers = {"200": _answer("It is ready, or busy", health), "503": _answer("It is not", health)}
+    return {**_get("health", "Would a client that comes now be served", answers), "security": OPTIONAL_TOKEN}
+
+
+def _ready() -> dict[str, Any]:
+    answers = {
+        "200": _answer("It would, at once or in its turn", TEXT),
+        "503": _answer("It would not: the reason, in one word", TEXT),
+    }
+    return {**_get("ready", "Would a controller that comes now be served", answers), "security": []}
+
+
+def _schema() -> dict[str, Any]:
+    answers = {
+        "200": _answer("OpenAPI 3.1", _content("application/json", {"type": "object"})),
+        "503": _answer("The model isn't known yet", TEXT),
+    }
+    return _get("schema", "This document", answers)
 
 
 def _upload() -> dict[str, Any]:
     """Describe how a file comes to the model; an event then carries what the answer says."""
-    text: Schema = {"text/plain": {}}
+    upload_id = record({"upload": {"type": "string"}})
     answers = {
-        "201": _answer("What an event carries in place of the file", _json(record({"upload": {"type": "string"}}))),
-        "400": _answer("The name is none, or the connection ended too soon", text),
-        "403": _answer("No session has this key", text),
-        "408": _answer("Nothing came for a while", text),
-        "410": _answer("The session is over", text),
-        "413": _answer("The file is too large", text),
-        "415": _answer("A form, and not the file itself", text),
-        "429": _answer("Too many files at once", text),
-        "507": _answer("There is no room for the file", text),
+        "201": _answer("What an event carries in place of the file", _content("application/json", upload_id)),
+        "400": _answer("The name is none, or the connection ended too soon", TEXT),
+        "403": _answer("No session has this key, or a page of another site sent the file", TEXT),
+        "408": _answer("Nothing came for a while", TEXT),
+        "410": _answer("The session is over", TEXT),
+        "413": _answer("The file is too large", TEXT),
+        "415": _answer("A form, and not the file itself", TEXT),
+        **_refusals("/uploads"),
+        "429": _answer("Too many files at once, or too many connections from this address", TEXT),
+        "507": _answer("There is no room for the file", TEXT),
     }
     key = {
         "name": "key",
         "in": "query",
         "required": True,
         "description": "The `upload_key` of `reactor.welcome`",
-        "schema": {"type": "string"},
+        "schema": STRING,
     }
     name = {
         "name": "name",
         "in": "query",
         "description": "The file's name, printable",
-        "schema": {"type": "string", "maxLength": LONGEST_NAME},
+        "schema": {"type": "string", "maxLength": LONGEST_NAME, "pattern": NO_CONTROL_CHARACTERS},
     }
-    body = {"required": True, "description": "The file itself", "content": {"*/*": {}}}
+    body = {
+        "required": True,
+        "description": f"The file itself, of any media type but a form, {MAX_UPLOAD_BYTES >> 20} MiB at most",
+        "content": _content("application/octet-stream", FILE),
+    }
     upload = _get("upload", "Send a file for an event of this session to name", answers)
     return {**upload, "parameters": [key, name], "requestBody": body}
 
 
 def _snapshot(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     answers = {
-        "200": _answer("A JPEG file", {"image/jpeg": {}}),
-        "404": _answer("Nothing has been shown yet, or there is no such track or session", {"text/plain": {}}),
-        "503": _answer("The model isn't known yet", {"text/plain": {}}),
+        "200": _answer("A JPEG file", _content("image/jpeg", FILE)),
+        "404": _answer("Nothing has been shown yet, or there is no such track or session", TEXT),
+        "503": _answer("The model isn't known yet", TEXT),
     }
     parameters = [_video_track(tracks), dict(SESSION)]
     return {**_get("snapshot", "The frame on screen", answers), "parameters": parameters}
 
 
 def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    files = _content("multipart/x-mixed-replace", FILE)
     answers = {
-        "200": _answer(
-            "JPEG files, each in a part of its own, until the server stops", {"multipart/x-mixed-replace": {}}
-        ),
-        "400": _answer("`fps` is no rate", {"text/plain": {}}),
-        "404": _answer("There is no such track or session", {"text/plain": {}}),
-        "503": _answer("As many viewers as may are watching, or the model isn't known yet", {"text/plain": {}}),
+        "200": _answer("JPEG files, each in a part of its own, until the server stops", files),
+        "400": _answer("`fps` is no rate", TEXT),
+        "404": _answer("There is no such track or session", TEXT),
+        "503": _answer("As many viewers as may are watching, or the model isn't known yet", TEXT),
     }
     fps = {
         "name": "fps",
@@ -212,19 +252,13 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Describe the WebSocket, as far as a request and its answer can."""
     files = {"video": "image/jpeg", "audio": "audio/wav"}
     ways = [(track["direction"], files[track["kind"]]) for track in tracks]
-    streams: dict[str, Any] = {media_type: {} for direction, media_type in ways if direction == "out"}
+    streams: dict[str, Any] = {media_type: {"schema": FILE} for direction, media_type in ways if direction == "out"}
     taken = sorted({media_type for direction, media_type in ways if direction == "in"})
     role = {
         "name": "role",
         "in": "query",
         "description": "A controller has the model to itself when its turn comes; viewers watch",
         "schema": {"type": "string", "enum": ["controller", "viewer"], "default": "controller"},
-    }
-    token = {
-        "name": "token",
-        "in": "query",
-        "description": "Where the server wants one; it may come as a header too, for every route",
-        "schema": {"type": "string"},
     }
     watch = {
         "name": "watch",
@@ -244,17 +278,18 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": f"{SUBPROTOCOL}, or none; only others: 400",
         "schema": {"type": "string", "examples": [SUBPROTOCOL]},
     }
+    messages = _content("application/json", ref("ServerMessage"))
     answers = {
-        "101": _answer("A WebSocket, over which messages come", {**_json(ref("ServerMessage")), **streams}),
-        "400": _answer("Unknown role, or only unknown subprotocols", {"text/plain": {}}),
-        "401": _answer("No or wrong token, where one is wanted", {"text/plain": {}}),
-        "403": _answer("A page of another site", {"text/plain": {}}),
+        "101": _answer("A WebSocket, over which messages come", {**messages, **streams}),
+        "400": _answer("Unknown role, or only unknown subprotocols", TEXT),
+        "403": _answer("A page of another site", TEXT),
+        "426": _answer("The request asks for no WebSocket", TEXT),
     }
     text = "Send `ClientMessage` as text messages, and take each message that comes as one of the contents of 101."
     if taken:
         text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, watch, dict(SESSION), resume, token, subprotocol]}
+    return {**socket, "description": text, "parameters": [role, watch, dict(SESSION), resume, subprotocol]}
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:
@@ -262,8 +297,8 @@ def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:
 
 
 def _answer(description: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": content}
+    return {"description": description, "content": dict(content)}
 
 
-def _json(schema: Schema) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+def _content(media_type: str, schema: Schema) -> dict[str, Any]:
+    return {media_type: {"schema": schema}}

@@ -31,6 +31,11 @@ def record(required: Schema, optional: Schema | None = None, **more: Any) -> Sch
     return {"type": "object", "properties": {**required, **(optional or {})}, **named, **more}
 
 
+def one_of(names: list[str]) -> Schema:
+    """Describe a value of any one of these components, of which there is at least one."""
+    return ref(names[0]) if len(names) == 1 else {"oneOf": [ref(name) for name in names]}
+
+
 def by_name(value: Schema) -> Schema:
     """Describe an object whose members are all alike."""
     return {"type": "object", "additionalProperties": value}
@@ -80,7 +85,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
 
     The components `State` and `Track` are the model's.
     """
-    reply = {"message": {"oneOf": [ref(name) for name in replies]}} if replies else {}
+    reply = {"message": one_of(replies)} if replies else {}
     data: dict[str, tuple[Schema, str]] = {
         "reactor.welcome": (_welcome(), "The first message to a client that sees the model."),
         "reactor.session": (_session(), "What becomes of the session, or of loading the model."),

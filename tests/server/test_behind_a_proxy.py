@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,15 @@ async def test_page_files_schema_and_socket_are_under_the_path(behind: RunningSe
         async with connect(url, origin=Origin(f"https://127.0.0.1:{port}")) as socket:
             await Client(socket).frame()
     assert "from=192.0.2.7" in behind.log
+
+
+async def test_a_proxy_that_removes_the_upgrade_is_named(behind: RunningServer) -> None:
+    async with Proxy(behind.port, "/demo", True, "192.0.2.6").running() as port:
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            await get(f"http://127.0.0.1:{port}/demo/ws")
+        with refusal.value as answer:
+            assert (answer.code, answer.headers["Upgrade"]) == (426, "websocket")
+            assert b"or a proxy on its way removed it" in answer.read()
 
 
 async def test_clients_behind_the_proxy_are_limited_each_for_itself(behind: RunningServer) -> None:
