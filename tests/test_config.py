@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactor_runtime.config import laid_over, load, override
@@ -140,7 +140,6 @@ def overridden(config: dict[str, Any], assignment: str) -> dict[str, Any] | Conf
 @example("a=!!python/object/apply:os.system [true]", {})
 @example("a=&a [*a]", {})
 @example("a" + ".a" * 300 + "=1", {})
-@settings(deadline=None)
 def test_any_set_gives_a_config_or_a_config_error(assignment: str, config: dict[str, Any]) -> None:
     came = overridden(config, assignment)
     assert not isinstance(came, ConfigError) or came.message.startswith("--set ")

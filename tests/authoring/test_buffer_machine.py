@@ -125,4 +125,4 @@ class Buffers(RuleBasedStateMachine):
 
 
 TestBuffers = Buffers.TestCase
-TestBuffers.settings = settings(max_examples=300, deadline=None)
+TestBuffers.settings = settings(max_examples=300)

@@ -8,8 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.timeouts import TIMEOUT_S
+
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)

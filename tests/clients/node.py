@@ -29,7 +29,7 @@ def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
         env={**os.environ, "PATH": PATH, **variables},
         capture_output=True,
         text=True,
-        timeout=10 * TIMEOUT_S,
+        timeout=3 * TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,7 +44,7 @@ def prepare() -> None:
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=10 * TIMEOUT_S,
+        timeout=8 * TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

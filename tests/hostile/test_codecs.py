@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.errors import WireError
@@ -37,7 +37,6 @@ def read_file(data: bytes) -> MediaHeader | WireError | None:
 
 
 @given(randoms)
-@settings(deadline=None)
 def test_a_text_is_a_message_or_a_short_error_that_can_be_sent(random: Random) -> None:
     came = read_text(message(random))
     if isinstance(came, WireError):
@@ -49,7 +48,6 @@ def test_a_text_is_a_message_or_a_short_error_that_can_be_sent(random: Random) -
 
 
 @given(randoms)
-@settings(deadline=None)
 def test_a_file_can_be_read_or_is_bad_media(random: Random) -> None:
     came = read_file(file(random))
     assert not isinstance(came, WireError) or came.code == "bad_media"

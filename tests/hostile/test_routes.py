@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.server.running import RunningServer
 from tests.timeouts import TIMEOUT_S
 
-slow = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+slow = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 DOCUMENTED = {200, 206, 400, 403, 404, 405, 413, 415, 416, 421, 426, 429}
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "WHATEVER")
 words = st.text(max_size=30) | st.sampled_from(["..", "../..", "main_video", "index.html", "\0", "%", "%ff", "a" * 300])

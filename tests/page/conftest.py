@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
+from tests.timeouts import TIMEOUT_S
+
 from .fake_server import FakeServer
 
 QUIET = [
@@ -22,7 +24,7 @@ QUIET = [
     "--disable-sync",
 ]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 1000 * TIMEOUT_S
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.wire.media_header import detach
+from tests.timeouts import TIMEOUT_S
 
 from .fake_sound import chord, piece
 from .schemas import SCHEMA, defaults
@@ -120,7 +121,7 @@ class FakeServer:
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = self._server.force_exit = True
-        self._thread.join(10)
+        self._thread.join(TIMEOUT_S)
         self._server = self._thread = None
 
     def release(self) -> None:
@@ -157,7 +158,7 @@ class FakeServer:
             return [message.data for message in self.received if message.type == kind and check(message.data)]
 
         with self.changed:
-            assert self.changed.wait_for(found, 10), f"no such {kind}; received {self.received[-5:]}"
+            assert self.changed.wait_for(found, TIMEOUT_S), f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
 
     def wait_for_media(self, track: str, count: int = 1) -> list[bytes]:
@@ -168,7 +169,7 @@ class FakeServer:
             def found() -> list[bytes]:
                 return [file for name, file in self.published[start:] if name == track]
 
-            assert self.changed.wait_for(lambda: len(found()) >= count, 10), f"no {count} files for {track}"
+            assert self.changed.wait_for(lambda: len(found()) >= count, TIMEOUT_S), f"no {count} files for {track}"
             return found()
 
     def _for_each(self, action: Callable[[WebSocket], Awaitable[None]]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.timeouts import TIMEOUT_S
+
 from .bound import PADS, PAINTER, WALKER
 from .fake_server import FakeServer
 from .schemas import SCHEMA
@@ -234,7 +236,7 @@ def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server
     for step in range(1, 21):
         walker.mouse.move(x + 10 * step, y + 2 * step)
     with server.changed:
-        assert server.changed.wait_for(lambda: sum(look["dx"] for look in sent(server, "look")) > 0.49, 10)
+        assert server.changed.wait_for(lambda: sum(look["dx"] for look in sent(server, "look")) > 0.49, TIMEOUT_S)
     looks = sent(server, "look")
     assert sum(look["dx"] for look in looks) == pytest.approx(200 * 0.0025, abs=1e-3)
     assert sum(look["dy"] for look in looks) == pytest.approx(40 * 0.0025, abs=1e-3)

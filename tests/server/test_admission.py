@@ -81,4 +81,4 @@ class Lines(RuleBasedStateMachine):
 
 
 TestLines = Lines.TestCase
-TestLines.settings = settings(max_examples=60, deadline=None)
+TestLines.settings = settings(max_examples=60)

@@ -173,4 +173,4 @@ class Halls(RuleBasedStateMachine):
 
 
 TestHalls = Halls.TestCase
-TestHalls.settings = settings(max_examples=80, deadline=None)
+TestHalls.settings = settings(max_examples=80)

@@ -129,7 +129,7 @@ def fitting(mbit: float, sizes: tuple[int, ...] = GRAINY, spare: float = 0.8) ->
     return next((rung for rung, size in enumerate(sizes) if 8 * size * FPS / 1000 < mbit * spare), BOTTOM)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.floats(200, 10_000), st.floats(0, 0.002), st.floats(0, 0.005), st.none() | st.sampled_from([30.0, 60.0, 144.0])
 )
@@ -142,7 +142,7 @@ def test_loopback_and_lan_are_on_the_top_rung_always(
     assert network.ladder.why is Why.FULL
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @example(4.5, 0.0, 0.0, SMOOTH)  # carries one rung all but a hair, with a queue that comes and goes
 @example(12.0, 0.088, 0.0, GRAINY)
 @given(st.floats(2, 100), st.floats(0, 0.1), st.floats(0, 0.02), st.sampled_from([GRAINY, SMOOTH]))

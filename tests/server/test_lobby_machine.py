@@ -191,4 +191,4 @@ class Lobbies(RuleBasedStateMachine):
 
 
 TestLobbies = Lobbies.TestCase
-TestLobbies.settings = settings(max_examples=60, deadline=None)
+TestLobbies.settings = settings(max_examples=60)

@@ -112,7 +112,7 @@ def generator() -> Path:
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=20 * TIMEOUT_S,
+        timeout=8 * TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -133,7 +133,7 @@ def test_invented_acknowledgements_do_no_harm(seqs: list[int]) -> None:
     assert window.frames >= 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.sampled_from([15.0, 30.0, 60.0]),
     st.floats(0, 0.2),
