@@ -17,7 +17,6 @@ from reactor_runtime.client.session import Session
 from reactor_runtime.client.upload import TIMEOUT_S as GIVEN_UP_AFTER_S
 from reactor_runtime.client.upload import File, Upload
 from reactor_runtime.client.welcome import NO_WELCOME
-from tests.timeouts import TIMEOUT_S
 
 MORE_THAN_SOCKETS_HOLD = bytes(20_000_000)
 
@@ -35,12 +34,11 @@ def uploading(url: str) -> Upload:
 
 async def test_who_cancels_it_ends_the_thread_that_sends_it(deaf: str) -> None:
     upload = uploading(deaf)
-    async with asyncio.timeout(TIMEOUT_S / 2):  # less than it would wait by itself
-        sending = asyncio.create_task(asyncio.to_thread(upload.send))
-        await asyncio.sleep(0.1)  # it may be at any point by then: each has to end
-        upload.cancel()
-        with pytest.raises(UploadError, match=r"a\.bin was not sent"):
-            await sending
+    sending = asyncio.create_task(asyncio.to_thread(upload.send))
+    await asyncio.sleep(0.1)  # it may be at any point by then: each has to end
+    upload.cancel()
+    with pytest.raises(UploadError, match=r"a\.bin was not sent: (?!timed out)"):
+        await sending
 
 
 def test_one_that_was_cancelled_before_it_began_sends_nothing(deaf: str) -> None:
@@ -61,4 +59,4 @@ def test_it_does_not_hold_up_the_end_of_a_program(deaf: str) -> None:
 
     began = time.monotonic()
     asyncio.run(program())
-    assert time.monotonic() - began < GIVEN_UP_AFTER_S / 2
+    assert time.monotonic() - began < GIVEN_UP_AFTER_S
