@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from reactor_cli import console
-from tests.cli.command import TIMEOUT_S, environment, reactor
+from tests.cli.command import environment, reactor
+from tests.timeouts import TIMEOUT_S
 
 
 def on_a_terminal(*arguments: str, cwd: Path, **variables: str) -> str:
