@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mimetypes
 import socket
 import struct
 import threading
@@ -20,9 +21,8 @@ import uvicorn
 from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -205,13 +205,22 @@ class FakeServer:
 
     def _app(self) -> ASGIApp:
         async def index(_: Request) -> Response:
-            return FileResponse(PLAYGROUND / "index.html", headers={"Content-Security-Policy": CSP})
+            page = await asyncio.to_thread((PLAYGROUND / "index.html").read_bytes)
+            return Response(page, media_type="text/html", headers={"Content-Security-Policy": CSP})
+
+        async def static(request: Request) -> Response:
+            """Answer with a file that is closed again by then: a test may end while the page still loads."""
+            path = PLAYGROUND / request.path_params["name"]
+            if not await asyncio.to_thread(path.is_file):
+                return Response(status_code=404)
+            content = await asyncio.to_thread(path.read_bytes)
+            return Response(content, media_type=mimetypes.guess_type(path.name)[0])
 
         return Starlette(
             routes=[
                 Route("/", index),
                 WebSocketRoute("/ws", self._socket),
-                Mount("/static", StaticFiles(directory=PLAYGROUND)),
+                Route("/static/{name:path}", static),
             ]
         )
 
