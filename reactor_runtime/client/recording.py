@@ -6,17 +6,18 @@ import contextlib
 import shutil
 import subprocess
 import threading
-import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.errors import ReactorError, UsageError
+from reactor_runtime.media import wav
 
 FILM_FPS = 60  # frames are repeated or left out to keep this time; repeated ones cost next to nothing
+WIDENED_SAMPLES = 1 << 16  # at once, so that an hour of sound takes no more memory than a second
 FILMS = (".mp4", ".mkv", ".mov", ".webm")
 OTHER_FILES = (".avi", ".flv", ".gif", ".m4v", ".mpeg", ".mpg", ".ogv", ".ts", ".wmv", ".jpeg", ".jpg", ".png", ".webp")
 
@@ -55,33 +56,52 @@ class TimeLine:
 
 
 class Tape:
-    """Write one track of sound as a WAV file; gaps become silence, what would be heard twice is left out."""
+    """Write one track of sound as a WAV file that follows the presentation times.
+
+    A gap becomes silence. A piece that begins before the end replaces what follows its beginning, as after a flush.
+    The file is mono until a piece is stereo, and complete after each call.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: wave.Wave_write | None = None
+        self._file: BinaryIO | None = None
+        self._channels = 1
         self._written = 0
 
     def write(self, sound: Sound, at_s: float) -> None:
-        channels = sound.array.shape[0]
-        if self._file is None:
-            self._file = wave.open(str(self._path), "wb")  # noqa: SIM115  (it is written over many calls)
-            self._file.setnchannels(channels)
-            self._file.setsampwidth(2)
-            self._file.setframerate(sound.sample_rate)
+        file = self._file = self._file or self._path.open("w+b")
+        samples = sound.array
+        if len(samples) > self._channels:
+            self._widen(file)
+        elif len(samples) < self._channels:
+            samples = np.repeat(samples, self._channels, axis=0)
         begin = round(at_s * sound.sample_rate)
-        if begin - self._written > sound.sample_rate // 100:  # less is rounding, and silence would be heard as a click
-            self._put(np.zeros((channels, begin - self._written), np.int16))
-        self._put(sound.array)
+        # A smaller difference is rounding: silence, or samples left out, would be heard as a click.
+        if sound.after_flush or abs(begin - self._written) > sound.sample_rate // 100:
+            self._written = begin
+        file.truncate(self._offset(self._written))
+        file.seek(self._offset(self._written))
+        file.write(samples.T.astype("<i2").tobytes())
+        self._written += samples.shape[1]
+        file.seek(0)
+        file.write(wav.header(self._channels, sound.sample_rate, self._written))
+        file.flush()
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
-    def _put(self, samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> None:
-        assert self._file is not None, "the first piece opens it"
-        self._file.writeframes(samples.T.astype("<i2").tobytes())
-        self._written += samples.shape[1]
+    def _offset(self, sample: int) -> int:
+        return wav.HEADER_BYTES + 2 * self._channels * sample
+
+    def _widen(self, file: BinaryIO) -> None:
+        """Make a mono file stereo, from its end to its beginning, so that nothing unread is overwritten."""
+        for begin in range((self._written - 1) // WIDENED_SAMPLES * WIDENED_SAMPLES, -1, -WIDENED_SAMPLES):
+            file.seek(self._offset(begin))
+            mono = file.read(2 * min(WIDENED_SAMPLES, self._written - begin))
+            file.seek(wav.HEADER_BYTES + 4 * begin)
+            file.write(np.frombuffer(mono, "<i2").repeat(2).tobytes())
+        self._channels = 2
 
 
 class Folder:

@@ -16,6 +16,7 @@ from reactor_runtime.errors import WireError
 MAX_SAMPLE_RATE = 384_000
 
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
+HEADER_BYTES = _HEADER.size
 _CHUNK = struct.Struct("<4sI")
 _FORMAT = struct.Struct("<HHIIHH")
 _PCM = 1
@@ -37,13 +38,17 @@ class WavHeader:
 def encode(samples: NDArray[np.int16], sample_rate: int) -> bytes:
     """Write int16 samples `(channels, samples)` as a complete WAV file."""
     channels, count = samples.shape
+    return header(channels, sample_rate, count) + samples.T.astype("<i2", copy=False).tobytes()
+
+
+def header(channels: int, sample_rate: int, count: int) -> bytes:
+    """Write what comes before `count` samples for each channel, `HEADER_BYTES` long."""
     size = channels * count * 2
-    header = _HEADER.pack(
+    return _HEADER.pack(
         b"RIFF", _HEADER.size - 8 + size, b"WAVE",
         b"fmt ", _FORMAT.size, _PCM, channels, sample_rate, sample_rate * channels * 2, channels * 2, 16,
         b"data", size,
     )  # fmt: skip
-    return header + samples.T.astype("<i2", copy=False).tobytes()
 
 
 def read_header(data: bytes) -> WavHeader:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.recording import FILM_FPS, Film, Folder, TimeLine, recording
@@ -31,8 +33,65 @@ def frame(seq: int, pts_s: float, jpeg: bytes = b"x") -> Frame:
     return Frame("main", seq, pts_s, 0, False, False, 0.0, jpeg)
 
 
-def sound(pts_s: float, samples: int, level: int = 1) -> Sound:
-    return Sound("tone", 0, pts_s, 0, False, 0.0, 1000, np.full((1, samples), level, np.int16), b"")
+def sound(pts_s: float, samples: int, level: int = 1, *, channels: int = 1, after_flush: bool = False) -> Sound:
+    array = np.full((channels, samples), level, np.int16)
+    return Sound("tone", 0, pts_s, 0, after_flush, 0.0, 1000, array, b"")
+
+
+def kept(folder: Path, *pieces: Sound) -> NDArray[np.int16]:
+    """Record pieces of sound, and read the file as an array of (samples, channels)."""
+    recorder = recording(folder)
+    for piece in pieces:
+        recorder.sound(piece)
+    recorder.close()
+    with wave.open(str(folder / "tone.wav")) as file:
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        return samples.reshape(-1, file.getnchannels())
+
+
+def runs(samples: NDArray[np.int16]) -> list[tuple[int, int]]:
+    """Write a channel as pairs of level and length."""
+    edges = [0, *(np.flatnonzero(np.diff(samples)) + 1), len(samples)]
+    return [(int(samples[begin]), int(end - begin)) for begin, end in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "heard"),
+    [
+        pytest.param([sound(0, 100), sound(0.3, 100, 2)], [(1, 100), (0, 200), (2, 100)], id="gap"),
+        pytest.param([sound(0, 100), sound(0.104, 100, 2)], [(1, 100), (2, 100)], id="rounding up"),
+        pytest.param([sound(0, 100), sound(0.096, 100, 2)], [(1, 100), (2, 100)], id="rounding down"),
+        pytest.param([sound(0, 100), sound(0.05, 100, 2)], [(1, 50), (2, 100)], id="overlap"),
+        pytest.param([sound(0, 400), sound(0.1, 100, 2)], [(1, 100), (2, 100)], id="shorter than what it replaces"),
+        pytest.param(
+            [sound(0, 100), sound(0.1, 100), sound(0.105, 100, 2, after_flush=True)], [(1, 105), (2, 100)], id="flush"
+        ),
+        pytest.param(
+            [sound(0, 400), sound(0.1, 100, 2, after_flush=True), sound(0.3, 100, 3)],
+            [(1, 100), (2, 100), (0, 100), (3, 100)],
+            id="gap after a flush",
+        ),
+    ],
+)
+def test_sound_is_where_its_times_say(tmp_path: Path, pieces: list[Sound], heard: list[tuple[int, int]]) -> None:
+    assert runs(kept(tmp_path, *pieces)[:, 0]) == heard
+
+
+def test_a_mono_piece_in_a_stereo_file_is_on_both_sides(tmp_path: Path) -> None:
+    samples = kept(tmp_path, sound(0, 100, channels=2), sound(0.1, 50, 2), sound(0.15, 50, 3, channels=2))
+    assert [runs(side) for side in samples.T] == 2 * [[(1, 100), (2, 50), (3, 50)]]
+
+
+def test_a_mono_file_becomes_stereo_with_the_first_piece_that_is(tmp_path: Path) -> None:
+    pieces = [sound(number * 40, 40_000, number + 1) for number in range(4)]  # more than is converted at once
+    stereo = Sound("tone", 0, 160.0, 0, False, 0.0, 1000, np.array([[5] * 10, [6] * 10], np.int16), b"")
+    samples = kept(tmp_path, *pieces, stereo)
+    mono = [(number + 1, 40_000) for number in range(4)]
+    assert [runs(side) for side in samples.T] == [[*mono, (side, 10)] for side in (5, 6)]
+
+
+def test_sound_that_is_mono_stays_mono(tmp_path: Path) -> None:
+    assert kept(tmp_path, sound(0, 100), sound(0.1, 100)).shape == (200, 1)
 
 
 @pytest.fixture
