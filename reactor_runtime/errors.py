@@ -24,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
+from reactor_runtime.hints import hint_for
+
 INVALID = "invalid_event"
 _OURS = Path(__file__).parent
 
@@ -149,7 +151,7 @@ def author_error(kind: type[E], what: str, error: BaseException, project: Path, 
     first_line = _message(error).strip().partition("\n")[0]  # the rest is in the details
     return kind(
         f"{what}: {type(error).__name__}{': ' + first_line if first_line else ''}",
-        hint=hint,
+        hint=hint or hint_for(error),
         where=trail[-1] if trail else None,
         details="".join(traceback.format_exception(error)),
         trail=trail,
@@ -167,7 +169,11 @@ def from_author(error: BaseException) -> BaseException:
     """Cut the frames of ours off the head of a traceback, so that a log begins with the author's code.
 
     Where there is none of the author's, the message says what is wrong and the whole traceback is logged as debug.
+    A hint that is known for the exception becomes a note of it, which tracebacks show.
     """
+    note = f"hint: {hint_for(error)}"
+    if note != "hint: " and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
     head = error.__traceback__
     while head is not None and is_ours(head.tb_frame.f_code.co_filename):
         head = head.tb_next

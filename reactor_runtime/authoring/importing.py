@@ -79,9 +79,7 @@ def _import_module(project: Path, name: str) -> ModuleType:
                 f"reactor.yaml names module {name!r}, which is neither in {project} nor installed",
                 hint=_choices(name, _modules(project), "the folder"),
             ) from error
-        raise author_error(
-            ClassError, f"importing {name} failed", error, project, hint=_missing(error.name or "")
-        ) from error
+        raise author_error(ClassError, f"importing {name} failed", error, project) from error
     except SyntaxError as error:
         file = error.filename or str(project.joinpath(*name.split(".")).with_suffix(".py"))
         where = Location(file, error.lineno or 1, error.offset or 0, 0, (error.text or "").rstrip("\n"))
@@ -119,13 +117,6 @@ def _with_class(error: BaseException) -> BaseException:
             except TypeError as named:
                 return named
     return error
-
-
-def _missing(name: str) -> str:
-    package, _, rest = name.partition(".")
-    if rest and package in sys.modules:
-        return f"{package} is installed, but has no module {rest}"
-    return f"is it in requirements.txt and installed? pip install {package}"
 
 
 def _importing(message: str) -> str:

@@ -1,0 +1,67 @@
+"""Hints for the exceptions that Python itself raises in an author's code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import FrameType, FunctionType, ModuleType
+
+_PACKAGES = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "yaml": "pyyaml",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "dotenv": "python-dotenv",
+    "open_clip": "open_clip_torch",
+}
+_KEYWORD = re.compile(r"(?P<callee>\S+)\(\) got an unexpected keyword argument '(?P<name>\w+)'")
+
+
+def hint_for(error: BaseException) -> str:
+    """Return what to do about an exception, "" where nothing is known."""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing(error.name or "")
+    found = _KEYWORD.fullmatch(str(error)) if type(error) is TypeError else None
+    if found is None:
+        return ""
+    return _unexpected(error, found["callee"].removesuffix(".__init__").rpartition(".")[2], found["name"])
+
+
+def _missing(module: str) -> str:
+    top, _, rest = module.partition(".")
+    if rest and top in sys.modules:
+        return f"{top} is installed, but has no module {rest}"
+    return f"is it in requirements.txt and installed? pip install {_PACKAGES.get(top, top)}"
+
+
+def _unexpected(error: BaseException, callee: str, name: str) -> str:
+    """Name the keywords of what was called, as the calling frame knows it."""
+    import difflib  # which with inspect takes longer than all else a command needs to print its help
+    import inspect
+
+    called = _value_of(_innermost(error), callee)
+    if isinstance(called, type):
+        called = called.__init__  # type: ignore[misc]  # of a class, whose signature may be that of its __new__
+    if not isinstance(called, FunctionType):
+        return ""
+    parameters = inspect.signature(called).parameters.values()
+    known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != "self"]
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"{callee} takes {', '.join(known) or 'nothing'}"
+
+
+def _innermost(error: BaseException) -> FrameType | None:
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return None if tb is None else tb.tb_frame
+
+
+def _value_of(frame: FrameType | None, name: str) -> object:
+    """Look a name up in a frame, and then in the modules that the frame's module has imported."""
+    if frame is None:
+        return None
+    modules = [vars(value) for value in frame.f_globals.values() if isinstance(value, ModuleType)]
+    scopes = [frame.f_locals, frame.f_globals, *modules]
+    return next((scope[name] for scope in scopes if name in scope), None)
