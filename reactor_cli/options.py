@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from reactor_cli import console
 from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_runtime.manifest import Manifest
 
 
 def _directory(given: str | Path) -> Path:
@@ -36,6 +40,17 @@ def project_directory(directory: Path | None, path: Path | None) -> Path:
     if directory is not None and path is not None:
         raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
+
+
+def project_config(manifest: Manifest, overrides: list[str] | None) -> dict[str, Any]:
+    """Read what load() is to receive; warn of a config file that nobody reads and of keys that look misspelt."""
+    from reactor_runtime import config
+    from reactor_runtime.manifest import unread_config
+
+    values = config.load(manifest.config_path, overrides or [], warn=console.warn)
+    if unread := unread_config(manifest):
+        console.warn(unread)
+    return values
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str | int], int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,21 @@ from reactor_runtime.errors import ConfigError
 from reactor_runtime.yamlfile import name_of, parse_value, read
 
 
-def load(path: Path | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the config file (`{}` without one or from an empty one) and apply `--set` texts like `a.b=3` in order."""
-    return override(_read(path) if path else {}, overrides)
+def load(
+    path: Path | None, overrides: Sequence[str] = (), *, warn: Callable[[str], object] | None = None
+) -> dict[str, Any]:
+    """Read the config file (`{}` without one or from an empty one) and apply `--set` texts like `a.b=3` in order.
+
+    `warn` receives a line for each override of a key that the file lacks and has a similar one of.
+    """
+    config = _read(path) if path else {}
+    result = override(config, overrides)
+    for assignment in overrides if warn else ():
+        keys, _ = _parse(assignment)
+        wrong, near = _misspelt(config, keys)
+        if near and warn:
+            warn(f"--set {assignment}: the config has no {wrong}; did you mean {near}?")
+    return result
 
 
 def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -46,6 +59,19 @@ def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         else:
             result[key] = copy.deepcopy(value)
     return result
+
+
+def _misspelt(config: dict[str, Any], keys: Sequence[str]) -> tuple[str, str]:
+    """Return the first key that isn't there, and the one that is most like it, with those on the way; "" for none."""
+    inner: Any = config
+    for depth, key in enumerate(keys):
+        if not isinstance(inner, dict):
+            break
+        if key not in inner:
+            near = difflib.get_close_matches(key, [each for each in inner if isinstance(each, str)], n=1)
+            return ".".join(keys[: depth + 1]), ".".join([*keys[:depth], *near]) if near else ""
+        inner = inner[key]
+    return "", ""
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -81,6 +81,20 @@ def load(project: Path) -> Manifest:
     return Manifest(path.parent, model, module, class_name, name, _config_path(file), is_named, file.items["model"])
 
 
+def unread_config(manifest: Manifest) -> str:
+    """Say that a config file lies in the project which neither the manifest nor its code names; "" for none."""
+    if manifest.config_path is not None:
+        return ""
+    for name in ("config.yml", "config.yaml"):
+        if (manifest.project / name).is_file() and not _named_in_code(manifest.project, name):
+            return f"{name} is not read, load() receives none of it: add `config: {name}` to {FILE_NAME}"
+    return ""
+
+
+def _named_in_code(project: Path, name: str) -> bool:
+    return any(name.encode() in path.read_bytes() for path in project.glob("*.py"))
+
+
 def kebab_case(class_name: str) -> str:
     """Turn a class name into the default model name: `MyModel` → `my-model`, `HTTPModel` → `http-model`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|_+", "-", class_name)

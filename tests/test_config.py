@@ -143,3 +143,22 @@ def overridden(config: dict[str, Any], assignment: str) -> dict[str, Any] | Conf
 def test_any_set_gives_a_config_or_a_config_error(assignment: str, config: dict[str, Any]) -> None:
     came = overridden(config, assignment)
     assert not isinstance(came, ConfigError) or came.message.startswith("--set ")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "warning"),
+    [
+        ("widht=3", "--set widht=3: the config has no widht; did you mean width?"),
+        ("train.lrr=3", "--set train.lrr=3: the config has no train.lrr; did you mean train.lr?"),
+        ("trian.lr=3", "--set trian.lr=3: the config has no trian; did you mean train?"),
+        ("width=3", None),
+        ("seed=3", None),
+        ("train.steps=3", None),
+    ],
+)
+def test_an_override_that_looks_misspelt_is_warned_of(tmp_path: Path, assignment: str, warning: str | None) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text("width: 640\ntrain:\n  lr: 1\n")
+    warnings: list[str] = []
+    load(path, [assignment], warn=warnings.append)
+    assert warnings == ([] if warning is None else [warning])

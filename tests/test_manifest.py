@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
-from reactor_runtime.manifest import Manifest, kebab_case, load
+from reactor_runtime.manifest import Manifest, kebab_case, load, unread_config
 
 
 def project(tmp_path: Path, text: str) -> Path:
@@ -216,3 +216,21 @@ def test_a_manifest_near_by_is_pointed_out(tmp_path: Path, present: str, asked: 
     with pytest.raises(ManifestError) as caught:
         load(tmp_path / asked)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("manifest_text", "code", "said"),
+    [
+        pytest.param("model: pipeline:M\n", "", True, id="nobody names it"),
+        pytest.param("model: pipeline:M\nconfig: config.yml\n", "", False, id="the manifest names it"),
+        pytest.param("model: pipeline:M\n", '@model("m", config="config.yml")', False, id="the code names it"),
+    ],
+)
+def test_a_config_file_that_nobody_reads_is_mentioned(
+    tmp_path: Path, manifest_text: str, code: str, said: bool
+) -> None:
+    files = {"reactor.yaml": manifest_text, "config.yml": "a: 1\n", "pipeline.py": code}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    unread = unread_config(load(tmp_path))
+    assert unread.startswith("config.yml is not read") is said

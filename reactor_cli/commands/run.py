@@ -10,7 +10,7 @@ import typer
 
 from reactor_cli import access as strangers
 from reactor_cli import console, gpus, listening, records, turns
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -73,13 +73,13 @@ def run(
 
     The page is up at once and shows how loading goes; Ctrl-C stops.
     """
-    from reactor_runtime import config, manifest, streams
+    from reactor_runtime import manifest, streams
 
     streams.forgive()
     settings = context.ensure_object(console.Settings)
     settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))
-    values = config.load(checked.config_path, overrides or [])
+    values = project_config(checked, overrides)
     gpu_names = gpus.parse_gpus(gpu_list)
     sessions = gpus.count_sessions(sessions, gpu_names)
     access = strangers.parse_access(
