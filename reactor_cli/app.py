@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -82,6 +81,5 @@ def _failed(error: ReactorError, settings: console.Settings) -> int:
         extra = {name: value for name, value in facts.items() if value}
         logging.getLogger(__name__).error("%s", error.message, extra=extra)
         return error.exit_code
-    text = render(error, verbose=settings.verbose, paint=lambda text, style: console.paint(text, style, sys.stderr))
-    console.err(text)
+    console.err(render(error, verbose=settings.verbose, paint=console.paint_err))
     return error.exit_code

@@ -55,6 +55,11 @@ def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
+def paint_err(text: str, style: Style) -> str:
+    """Colour `text` for stderr."""
+    return paint(text, style, sys.stderr)
+
+
 def _write(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
     try:

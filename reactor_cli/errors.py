@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from reactor_cli.console import Style, printable
 from reactor_runtime.errors import Location, ReactorError
@@ -15,9 +16,9 @@ Paint = Callable[[str, Style], str]
 _MOST_STEPS = 12
 
 
-def render(error: ReactorError, *, verbose: bool, paint: Paint) -> str:
+def render(error: ReactorError, *, verbose: bool, paint: Paint, label: Literal["error", "warning"] = "error") -> str:
     """Write `error` as lines; `verbose` adds the full traceback it carries, ours included."""
-    lines = [f"{paint('error:', 'red')} {paint(printable(error.message), 'bold')}"]
+    lines = [f"{paint(f'{label}:', 'red' if label == 'error' else 'yellow')} {paint(printable(error.message), 'bold')}"]
     if error.where:
         lines += _excerpt(error.where, paint)
     if len(error.trail) > 1:

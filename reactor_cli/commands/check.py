@@ -1,4 +1,4 @@
-"""`reactor check`: everything that can be known of a project without `load()`."""
+"""`reactor check`: everything that can be known of a project without `load()`, or with it and a first step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_directory
-from reactor_runtime.errors import ReactorError
+from reactor_cli.errors import render
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
+from reactor_runtime.errors import ReactorError, from_json, to_json
 
 EPILOG = """
 \b
@@ -17,11 +18,12 @@ Examples:
   reactor check                  the project in this directory
   reactor check --set width=1280 with a value of config.yml overridden
   reactor check my-model --json  for programs
+  reactor check --step           load it too, and make one step
 
 \b
 Exit codes: 0 it can be served, as far as can be told without load();
-2 the manifest, the config or the class has to be corrected; 4 the process ended
-while the class was imported.
+1 its first step failed; 2 the manifest, the config or the class has to be
+corrected; 4 load() failed, or the process ended while the class was imported.
 """
 
 
@@ -30,40 +32,59 @@ def check(
     directory: Directory = None,
     path: PathOption = None,
     overrides: Overrides = None,
+    step: Annotated[bool, typer.Option("--step", help="Load the model, and make the first step of a session.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Check a project without load(), and say what its model is.
 
-    Manifest, config, class, tracks, events and state, with the messages of `reactor run`.
+    Manifest, config, class, tracks, events and state, with the messages of `reactor run`. With --step
+    load() and one step too, with a test image for each input.
     """
     from reactor_cli.guest import with_guests
 
     context.ensure_object(console.Settings).verbose = verbose
     project = project_directory(directory, path)
     try:
-        outline = with_guests(lambda: _outline(project, overrides or []))
+        outline = with_guests(lambda: _outline(project, overrides or [], step=step))
     except ReactorError as error:
         if as_json:
             _print_json({"ok": False, "error": _fault(error)})
         raise
+    warnings = [from_json(each) for each in outline.pop("warnings")]
     if as_json:
-        _print_json({"ok": True, **outline})
+        _print_json({"ok": True, **outline, "warnings": [_fault(each) for each in warnings]})
     else:
         _print_lines(outline)
+    for warning in warnings:
+        console.err(render(warning, verbose=verbose, paint=console.paint_err, label="warning"))
 
 
-def _outline(directory: Path, overrides: list[str]) -> dict[str, Any]:
-    from reactor_runtime import config, manifest
+def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, Any]:
+    from reactor_runtime import manifest
 
     checked = manifest.load(directory)
-    config.load(checked.config_path, overrides)
+    values = project_config(checked, overrides)
 
     from reactor_runtime import schema
 
     with manifest.pointing_at(checked):
         contract = schema.contract_of(checked.project, checked.module, checked.class_name)
-    return {"class": checked.model, **schema.outline(checked.name_with(contract.declared_name), contract)}
+    warnings: list[ReactorError] = []
+    if step:
+        import logging
+
+        from reactor_runtime.testing.rehearsal import rehearse
+
+        ours = logging.getLogger("reactor_runtime")
+        ours.addHandler(logging.NullHandler())
+        ours.propagate = False  # what the engine would log of a failure is the error that this command prints
+        warnings = rehearse(contract, values, checked.project)
+    return {
+        "class": checked.model,
+        **schema.outline(checked.name_with(contract.declared_name), contract),
+        "warnings": [to_json(each) for each in warnings],
+    }
 
 
 def _fault(error: ReactorError) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import inspect
 import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import FrameType, FunctionType
 
 from reactor_runtime.errors import Location
 
@@ -17,16 +17,18 @@ _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @contextmanager
-def declared_at(owner: type | FunctionType, member: str = "") -> Iterator[None]:
+def declared_at(owner: type | FunctionType, member: str = "", *, returning: bool = False) -> Iterator[None]:
     """Let a TypeError or ValueError raised inside carry the place of what it is about, as the innermost of these says.
 
     `member` is a field or a method of a class, or a parameter of a function; without it the owner itself is meant.
+    `returning` means the `return` of that method.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         if _PLACE not in vars(error):  # now, as nobody finds the file of a module whose import has failed
-            vars(error)[_PLACE] = locate(owner, member)
+            of_return = locate_return(owner, member) if returning and isinstance(owner, type) else None
+            vars(error)[_PLACE] = of_return or locate(owner, member)
         raise
 
 
@@ -47,6 +49,25 @@ def locate(owner: type | FunctionType, member: str = "") -> Location | None:
         if declaration is not None:
             return _location(file, declaration)
     return _location(*_class(owner))
+
+
+def locate_return(owner: type, method: str) -> Location | None:
+    """Find the first `return` of a value in a method, else the method."""
+    function = inspect.getattr_static(owner, method, None)
+    definition = _function(function) if isinstance(function, FunctionType) else None
+    found = [node for node in ast.walk(definition) if isinstance(node, ast.Return) and node.value] if definition else []
+    if not found:
+        return locate(owner, method)
+    assert isinstance(function, FunctionType), "a definition was found"
+    return _location(function.__code__.co_filename, min(found, key=lambda node: node.lineno))
+
+
+def line_of(frame: FrameType) -> Location:
+    """Return the line that a frame is at."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, line).rstrip("\n")
+    written = text.rstrip()
+    return Location(file, line, len(text) - len(text.lstrip()) + 1, len(written) + 1, text)
 
 
 def _function(function: FunctionType) -> _Definition | None:

@@ -8,7 +8,7 @@ from typing import Any
 from reactor_runtime.authoring.block import VideoModel, starting_config
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
-from reactor_runtime.authoring.source import locate
+from reactor_runtime.authoring.source import locate, place_of
 from reactor_runtime.config import laid_over
 from reactor_runtime.errors import LoadError, ModelFailed, author_error
 
@@ -41,7 +41,9 @@ def call_load(model: Model, config: dict[str, Any], project: Path) -> None:
 
 def session_failure(error: BaseException, project: Path) -> ModelFailed:
     """Turn what ended a session into an error that points at the author's line."""
-    return author_error(ModelFailed, "the model failed", error, project)
+    failure = author_error(ModelFailed, "the model failed", error, project)
+    failure.where = place_of(error) or failure.where
+    return failure
 
 
 def check_inference(model: Model) -> None:

@@ -184,8 +184,10 @@ class BlockDriver:
 
     async def _hand_over(self, block: Block) -> None:
         block.handed_over_at = self._clock.now()
+        moments = self._emitter.unpack(block.payload)
+        self._emitter.first_step.judge(moments, block.made_in_s)
         await self._emitter.emit_moments(
-            self._emitter.unpack(block.payload),
+            moments,
             compute_time=block.made_in_s,
             applied=block.applied,
             adapt=self._emitter.pace.adaptive,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from reactor_runtime.engine import author
 from reactor_runtime.engine.block import BlockDriver
 from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs import Inputs
 from reactor_runtime.engine.loop import LoopDriver
 from reactor_runtime.engine.output import Emitter, is_sound_alone
@@ -120,7 +122,8 @@ class Host:
 
     It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
     `failed` gets what the author's code raised in a session, as it was raised; `turns` hears which of the author's
-    threads run; `ids` is given the fields of log lines that belong to the session there is.
+    threads run; `ids` is given the fields of log lines that belong to the session there is; `seconds` measures the
+    first step where `clock` stands still while the model computes.
     """
 
     def __init__(
@@ -135,6 +138,7 @@ class Host:
         turns: Turns | None = None,
         ids: dict[str, str] | None = None,
         trace: Recorder | None = None,
+        seconds: Callable[[], float] | None = None,
     ) -> None:
         self.connected = Presence()
         self.overdue = Overdue(type(model).__name__)
@@ -145,7 +149,8 @@ class Host:
         self._clock = clock
         self._sink = sink
         self._failed = failed
-        self._emitter = Emitter(contract, self._clock, sink)
+        first_step = FirstStep(contract.model, self._suspect, seconds)
+        self._emitter = Emitter(contract, self._clock, sink, first_step)
         self.hold_steps = self._emitter.hold
         self.output_buffer = OutputBuffer(self._emitter)
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
@@ -155,6 +160,7 @@ class Host:
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
+        self._failure: tuple[str, errors.Location | None] | None = None  # of the last session that failed
         self._current: tuple[Session, Dispatcher] | None = None
         if isinstance(model, LoopModel):
             model._runtime = self  # set from outside: an author's __init__ needn't call ours
@@ -175,6 +181,8 @@ class Host:
             await asyncio.sleep(0)
             return
         moments = self._emitter.unpack(output)
+        if not self._emitter.first_step.judged and self._current is not None:
+            self._emitter.first_step.judge(moments, compute_time, sys._getframe())
         emitting = self._emitting_sound if is_sound_alone(moments) else self._emitting
         if drop and emitting.locked():
             self._emitter.skip(moments)
@@ -206,6 +214,10 @@ class Host:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._nudge)
 
+    def _suspect(self, finding: errors.ReactorError) -> None:
+        if self._current is not None:
+            self._sink.send(seam.Suspicion(self._current[0].id, errors.to_json(finding)))
+
     def _nudge(self) -> None:
         if self._current is not None:
             self._current[0].nudge()
@@ -229,14 +241,16 @@ class Host:
             session.stop()
         error = None
         self.overdue.begin(session.id)
+        self._emitter.first_step.begin()
         try:
             await self._driver.serve(session, dispatcher, self.connected)
         except BaseException as raised:  # whatever the author's code, or a library's of another language, raises
             if must_pass(raised) or self._is_dropped(raised):
                 raise
             self._failed(raised)
-            logger.error("the session failed id=%s", session.id, exc_info=errors.from_author(raised))
-            error = errors.to_json(author.session_failure(raised, self._project))
+            failure = author.session_failure(raised, self._project)
+            self._log_failure(session.id, failure, raised)
+            error = errors.to_json(failure)
         self.overdue.end()
         self._current = None
         self._ids.clear()
@@ -245,6 +259,15 @@ class Host:
         self.uploads.clear()
         self._stopped.discard(session.id)
         self._sink.send(seam.Ended(session.id, error))
+
+    def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
+        """Log why a session failed, with the traceback unless the session before failed in the same way."""
+        at = failure.where or "-"
+        if self._failure == (failure.message, failure.where):
+            logger.error("the session failed as the one before id=%s at=%s: %s", session, at, failure.message)
+        else:
+            logger.error("the session failed id=%s at=%s", session, at, exc_info=errors.from_author(raised))
+        self._failure = failure.message, failure.where
 
     def _is_dropped(self, raised: BaseException) -> bool:
         """Tell the end of a loop that nobody runs any more from what the author's code raised."""

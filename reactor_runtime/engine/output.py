@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.clock import Clock
+from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.outstanding import Handed, Outstanding
 from reactor_runtime.engine.pace import Pace
 from reactor_runtime.engine.payload import Unpack
@@ -26,11 +27,12 @@ Moments = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
 class Emitter:
     """Hand the model's output over, never more than `buffer_size` moments ahead; belongs to the model's thread."""
 
-    def __init__(self, contract: Contract, clock: Clock, sink: Sink) -> None:
+    def __init__(self, contract: Contract, clock: Clock, sink: Sink, first_step: FirstStep | None = None) -> None:
         self._contract = contract
         self._clock = clock
         self._sink = sink
         self.unpack = Unpack(contract)
+        self.first_step = first_step or FirstStep(contract.model, lambda _: None)
         self._session: Session | None = None
         self._numbers = 0
         self.pace = Pace(contract)

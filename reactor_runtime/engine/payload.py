@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.tracks import Output, TrackSpec, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.sound import pieces_of
@@ -26,6 +28,7 @@ class Unpack:
     """Turn an Output, or the raw array of a model with a single track, into moments; made once per model."""
 
     def __init__(self, contract: Contract) -> None:
+        self._model = contract.model
         self._tracks = {track.name: track for track in contract.tracks if track.direction == "out"}
         self._outputs: dict[type, tuple[TrackSpec, ...]] = {kind: tracks_of(kind) for kind in contract.outputs}
         all_tracks = [tracks for tracks in self._outputs.values() if tracks]
@@ -52,7 +55,8 @@ class Unpack:
         elif self._only is not None:
             values = {self._only.name: output}
         else:
-            raise TypeError(self._why_not_raw(output))
+            with declared_at(self._model) if not self._outputs else contextlib.nullcontext():
+                raise TypeError(self._why_not_raw(output))
         return {name: _check(self._tracks[name], value) for name, value in values.items()}
 
     def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from reactor_runtime.authoring.backlog import BufferClosed
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
@@ -114,7 +115,9 @@ class PipelineDriver:
             await self._pause(session, dispatcher, began + RESTART_S)
 
     async def _run_generator(self, session: Session, dispatcher: Dispatcher) -> bool:
-        steps = start_steps(self._model.inference(), session)
+        made = self._model.inference()
+        with declared_at(type(self._model), "inference", returning=True):
+            steps = start_steps(made, session)
         yielded = False
         self._made = None
         try:
@@ -145,6 +148,7 @@ class PipelineDriver:
     async def _step(self, session: Session, dispatcher: Dispatcher, steps: Steps) -> None:
         began, waited_s = self._clock.now(), self._inputs.waited_s
         between_s = self._worked_since_made(began)
+        self._emitter.first_step.begin()
         item = await steps.next()
         while True:
             try:
@@ -156,6 +160,8 @@ class PipelineDriver:
                 if session.trace is not None:
                     session.trace.span(session.id, "model", "step", began)
                 self._tell_state(session)
+                if moments is not None:
+                    self._emitter.first_step.judge(moments, compute_s, steps.frame)
                 if moments is None:
                     return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
                 return await self._emitter.emit_moments(

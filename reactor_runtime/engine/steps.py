@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
+from types import AsyncGeneratorType, FrameType, GeneratorType
 from typing import Any, Protocol
 
 from reactor_runtime.engine.session import Session, SessionStopped, without_exit
@@ -21,6 +22,10 @@ class Steps(Protocol):
         """Raise `error` where the author yielded: the traceback names that line, and the author may catch it."""
 
     async def close(self) -> None: ...
+
+    @property
+    def frame(self) -> FrameType | None:
+        """Where the author's generator is, if it is one of Python's own."""
 
 
 class SyncSteps:
@@ -43,6 +48,10 @@ class SyncSteps:
 
     async def close(self) -> None:
         self._generator.close()
+
+    @property
+    def frame(self) -> FrameType | None:
+        return self._generator.gi_frame if isinstance(self._generator, GeneratorType) else None
 
 
 class AsyncSteps:
@@ -113,6 +122,10 @@ class AsyncSteps:
             if not result.done():
                 result.set_result(item)
 
+    @property
+    def frame(self) -> FrameType | None:
+        return self._generator.ag_frame if isinstance(self._generator, AsyncGeneratorType) else None
+
 
 def start_steps(result: object, session: Session) -> Steps:
     """Take what `inference()` returned; TypeError if it can't be stepped."""
@@ -123,7 +136,8 @@ def start_steps(result: object, session: Session) -> Steps:
     if hasattr(result, "close"):  # a coroutine that is dropped unawaited would warn a second time
         result.close()
     raise TypeError(
-        f"inference() returned {type(result).__name__}, not a generator; make frames with `yield` in a def or async def"
+        f"inference() returned {type(result).__name__}, not a generator: write `yield` in place of `return`, "
+        "in a def or async def"
     )
 
 

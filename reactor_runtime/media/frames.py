@@ -19,6 +19,7 @@ _UINT8 = np.dtype(np.uint8)
 _INT16 = np.dtype(np.int16)
 _VIDEO = "frames are uint8 0..255, (height, width, 3) or a batch (n, height, width, 3)"
 _AUDIO = "sound is int16, (channels, samples) or (samples,)"
+_NAN_FIX = "look for what computes the first NaN: float16 overflows above 65504, bfloat16 and float32 do not"
 _WHERE = "reactor_runtime.frames."
 
 _NEGATIVE = -0.25  # what lies below is no picture in 0..1 that overshoots a little
@@ -81,6 +82,8 @@ def _no_array(track: str, payload: object, expected: str) -> str:
 
 def _to_uint8(frames: Any, shape: tuple[int, ...]) -> str:
     if _is_float(frames):
+        if _is_all_nan(frames):
+            return f" and every value is NaN; {_NAN_FIX}"
         described, value_range = _values(frames)
         call = conversion(shape, value_range)
         fix = _VIDEO if call is None else f"frames are uint8 0..255: use {_WHERE}{call}"
@@ -100,6 +103,10 @@ def _values(frames: Any) -> tuple[str, tuple[int, int] | None]:
         return " with NaN or infinity", None
     value_range = (0, 255) if high > _BRIGHT else (-1, 1) if low < _NEGATIVE else (0, 1)
     return f" from {low:.3g} to {high:.3g}", value_range
+
+
+def _is_all_nan(frames: Any) -> bool:
+    return 0 not in frames.shape and bool((frames != frames).all())
 
 
 def _to_int16(samples: Any) -> str:

@@ -166,6 +166,14 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspicion:
+    """engine → server: the first step made what is probably not meant; `error` is written by `errors.to_json`."""
+
+    session: str
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """One frame within a moment: `offset` into the ring, -1 for a black frame that has no pixels there."""
 
@@ -301,6 +309,7 @@ ToServer = (
     | Pulse
     | Started
     | Ended
+    | Suspicion
     | Moment
     | Flush
     | ModelSaid

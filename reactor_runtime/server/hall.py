@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from reactor_runtime import errors
@@ -172,6 +173,11 @@ class Hall:
             self._session_started(session, message)
         elif isinstance(message, seam.Ended):
             self._session_ended(session, message)
+        elif isinstance(message, seam.Suspicion):
+            finding = errors.from_json(message.error)
+            logger.warning("%s", finding, extra=session.controller.ids)
+            if self._rules.expose_errors:
+                self.tell("reactor.session", {"phase": "warning", "message": f"{_with_line(finding)}: {finding.hint}"})
         else:
             session.receive(message, ring)
 
@@ -234,7 +240,7 @@ class Hall:
             return
         self.failed_in_a_row += 1
         error = errors.from_json(ended.error)
-        message = error.message if self._rules.expose_errors else "the model failed in this session"
+        message = _with_line(error) if self._rules.expose_errors else "the model failed in this session"
         self._end(session, "model_error", message)
 
     def _end(self, session: Session, reason: str, message: str) -> None:
@@ -253,3 +259,10 @@ class Hall:
         self.audience.leave(session.controller)
         session.controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
         self._usher.session_over(self)
+
+
+def _with_line(error: errors.ReactorError) -> str:
+    """Return the message of an error with the author's file and line."""
+    return (
+        error.message if error.where is None else f"{error.message} ({Path(error.where.file).name}:{error.where.line})"
+    )

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from reactor_runtime.clock import Timer
 from reactor_runtime.engine.sink import Black, Outgoing, Piece
-from reactor_runtime.seam.messages import Answer, Credit, Ended, Flush, ModelSaid, Refusal, Started, ToServer
+from reactor_runtime.errors import ReactorError, from_json
+from reactor_runtime.seam.messages import Answer, Credit, Ended, Flush, ModelSaid, Refusal, Started, Suspicion, ToServer
 from reactor_runtime.testing.clock import FakeClock
 
 
@@ -47,6 +48,7 @@ class Recorder:
         self.unread: list[Message] = []
         self.answers: dict[str | int | None, Answer | Refusal] = {}
         self.failures: list[BaseException] = []
+        self.suspicions: list[ReactorError] = []
         self.ended = True
         self.credit: Callable[[Credit], object] = _nobody
         self._clock = clock
@@ -73,6 +75,8 @@ class Recorder:
                 self._began, self.ended = message.started_at, False
             case Ended():
                 self.ended = True
+            case Suspicion():
+                self.suspicions.append(from_json(message.error))
 
     def release(self, number: int) -> None:
         """Nothing is held for a moment but its frames, and these are kept."""

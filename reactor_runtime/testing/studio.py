@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import time
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from reactor_runtime.engine.author import config_of, construct
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.uploads import Uploads
+from reactor_runtime.errors import ReactorError
 from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
@@ -31,6 +33,8 @@ from reactor_runtime.testing.wait import PATIENCE_S, Wait, refuse_loop
 M = TypeVar("M", bound=Model)
 
 CLIENT = "c-1"
+NO_FRAME = "the model made no frame in {:g} s of its time"
+NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should yield, or emit, by then"
 JOINED_AT_UNIX = 0.0
 
 
@@ -42,12 +46,13 @@ class Studio(Generic[M]):
     event loop of its own, so it can't be used inside one: RuntimeError.
     """
 
-    def __init__(self, model: type[M], config: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: type[M], config: dict[str, Any] | None = None, *, project: Path | None = None) -> None:
+        project = project or Path.cwd()
         refuse_loop(type(self).__name__)
         self.clock = FakeClock()
         self._contract = Contract.of(model)
         self._recorder = Recorder(self.clock)
-        config = config_of(model, copy.deepcopy(config or {}), Path.cwd())
+        config = config_of(model, copy.deepcopy(config or {}), project)
         turns = FakeTurns(self.clock)
         self.model = cast("M", construct(model, config))
         self._host = Host(
@@ -55,9 +60,10 @@ class Studio(Generic[M]):
             self._contract,
             clock=self.clock,
             sink=self._recorder,
-            project=Path.cwd(),
+            project=project,
             failed=self._recorder.failures.append,
             turns=turns,
+            seconds=time.perf_counter,
         )
         self._recorder.credit = self._host.take
         self._host.hold_steps(True)
@@ -98,6 +104,11 @@ class Studio(Generic[M]):
     def messages(self) -> list[Message]:
         """What the model said so far, oldest first; replies are what `send_event` returns."""
         return list(self._recorder.messages)
+
+    @property
+    def suspicions(self) -> list[str]:
+        """What the model's first step made that is probably not meant, as `reactor check --step` reports it."""
+        return [str(each) for each in self._recorder.suspicions]
 
     def clear(self) -> None:
         """Forget the frames and messages so far, in a long run."""
@@ -163,6 +174,18 @@ class Studio(Generic[M]):
             self._wait.lasting(seconds)
         finally:
             self._host.hold_steps(True)
+
+    def make_first_frame(self, patience_s: float) -> list[ReactorError]:
+        """Let time pass until the first frame is made, and return what is suspicious of it."""
+        self._need_session()
+        recorder = self._recorder
+        self._host.hold_steps(False)
+        try:
+            done = self._wait.advance(lambda: bool(recorder.frames or recorder.failures), patience_s)
+        finally:
+            self._host.hold_steps(True)
+        self._wait.raise_failure()
+        return list(recorder.suspicions) if done else [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
 
     def _need_session(self) -> None:
         if self._recorder.ended:

@@ -30,6 +30,10 @@ class Wait:
             )
         self.raise_failure()
 
+    def advance(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Let time pass until it is `done()`, no longer than some seconds; tell whether it is."""
+        return self._advance(done, self._clock.now() + seconds)
+
     def lasting(self, seconds: float) -> None:
         """Let so much time pass, less if the model fails."""
         self._advance(lambda: bool(self._recorder.failures), self._clock.now() + seconds)

@@ -184,6 +184,7 @@ def _session() -> Schema:
             {"seconds": {"type": "number", "minimum": 0, "description": "When the server stops at the latest"}},
             {"message": STRING},
         ),
+        "warning": ({"message": STRING}, {}),
         "failed": ({"message": STRING}, {}),
     }
     return {

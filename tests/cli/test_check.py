@@ -213,6 +213,51 @@ def test_a_project_may_have_files_named_as_modules_of_the_library(project: Path)
     assert reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
 
 
+def test_a_black_first_step_is_a_warning_at_its_line(project: Path) -> None:
+    frames = "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)"
+    write(project, source("yield None", frames))
+    outcome = reactor("check", "--step", cwd=project)
+    assert (outcome.code, outcome.out) == (0, SUMMARY)
+    assert outcome.err.startswith(
+        "warning: main_video is black in the first step: every value is 0\n  --> pipeline.py:"
+    )
+    assert "yield np.zeros((4, 6, 3), np.uint8)" in outcome.err
+    (warning,) = json.loads(reactor("check", "--step", "--json", cwd=project).out)["warnings"]
+    assert warning["where"]["line"] == 1 + (project / "pipeline.py").read_text().splitlines().index(
+        "        yield np.zeros((4, 6, 3), np.uint8)"
+    )
+
+
+def test_a_first_step_that_fails_is_an_error_said_once(project: Path) -> None:
+    write(project, source("yield None", "import numpy as np\n        yield np.zeros((4, 6, 3))"))
+    outcome = reactor("check", "--step", cwd=project)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: the model failed: TypeError: main_video: got float64")
+    assert outcome.err.count("got float64") == 1
+
+
+def test_a_model_without_an_output_is_pointed_at(project: Path) -> None:
+    files = source("yield None", "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)")
+    text = files["pipeline.py"]
+    assert text is not None
+    write(project, {"pipeline.py": text.replace("class MyOutput(Output):\n    main_video: Video\n", "")})
+    outcome = reactor("check", "--step", cwd=project)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "the model declares no Output: add `class MyOutput(Output): main_video: Video`" in outcome.err
+    assert "class MyModel(ReactorPipeline):" in outcome.err
+
+
+def test_a_misspelt_key_and_an_unread_config_are_warned_of(project: Path) -> None:
+    misspelt = reactor("check", "--set", "widht=3", cwd=project)
+    assert (misspelt.code, misspelt.err) == (
+        0,
+        "warning: --set widht=3: the config has no widht; did you mean width?\n",
+    )
+    write(project, {"reactor.yaml": "model: pipeline:MyModel\nname: my-model\n"})
+    unread = reactor("check", cwd=project)
+    assert (unread.code, unread.err.startswith("warning: config.yml is not read")) == (0, True)
+
+
 def test_neither_load_nor_init_is_called(project: Path) -> None:
     calls = "    def __init__(self): raise OSError\n\n    def load(self, config): raise OSError\n\n    def inference"
     write(project, source("    def inference", calls))

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.media import jpeg
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.server.connection import Role
@@ -257,6 +258,22 @@ async def test_a_failed_session_says_why_and_its_socket_is_closed_with_1011(expo
     assert ended == ("reactor.session", {"phase": "ended", "reason": "model_error", "message": words})
     assert controller.closing is not None
     assert controller.closing.code == 1011
+
+
+@pytest.mark.parametrize("exposed", [True, False])
+async def test_a_suspicious_first_step_is_logged_and_shown_where_errors_are(
+    exposed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(expose_errors=exposed)
+    controller = house.come()
+    house.begin()
+    assert house.hall.session is not None
+    finding = ReactorError("main_video is black", hint="scale it", where=Location("/project/pipeline.py", 7, 3))
+    house.say(seam.Suspicion(house.hall.session.id, to_json(finding)))
+    os.close(house.memory)
+    shown = {"phase": "warning", "message": "main_video is black (pipeline.py:7): scale it"}
+    assert (("reactor.session", shown) in await told(controller)) is exposed
+    assert "/project/pipeline.py:7:3: main_video is black (scale it)" in caplog.text
 
 
 async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_well(house: House) -> None:

@@ -69,6 +69,7 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 }
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
+on("warning", ({ message }) => log("error", message));
 on("stopping", (said) => log("note", said.message, said));
 on("state", (changes) => withPanels(({ controls, bound }) => [controls, bound].forEach((part) => part.follow(changes))));
 on("message", ({ type, data }) => log("message", type, data));

@@ -273,6 +273,7 @@ export interface SessionEvents<Model extends Modelled = any> {
   idle: { seconds: number | null };
   /** The server is about to stop. */
   stopping: { seconds: number; message: string };
+  warning: { message: string };
   /** The controller's connection broke, and its session is kept. */
   away: { seconds: number };
   /** The controller came back. */

@@ -1,0 +1,89 @@
+"""Judge the first step of a model: report what can be shown and is probably not meant, with the line to change.
+
+`reactor run`, `reactor check --step` and the offline drivers use it. What can't be shown is an exception already, at
+the author's `yield`; see `media.frames` and `engine.author`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.block import VideoModel
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.source import line_of, locate
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.errors import Location, ReactorError, is_ours
+
+SLOW_S = 1.0
+_DARKEST = 1  # what values of 0..1 become that nobody has scaled
+
+Moments = Sequence[Mapping[TrackSpec, NDArray[Any]]]
+Report = Callable[[ReactorError], object]
+
+_BLACK_HINT = (
+    "values of 0..1, and NaN, become 0 when they are cast to uint8: use reactor_runtime.frames.to_frames, "
+    "and look for NaN before it; a picture that begins black is fine"
+)
+_SLOW_HINT = "do what only the first step does in load(), as compiling and warming up, or yield fewer frames at once"
+
+
+def suspicions(moments: Moments, step_s: float | None) -> list[tuple[str, str]]:
+    """Return what is probably not meant as pairs of message and hint; `step_s` is None where nobody measured."""
+    found = []
+    for track in moments[0] if moments else ():
+        if track.kind == "video" and all(moment[track].max() <= _DARKEST for moment in moments):
+            level = "is 0" if all(not moment[track].any() for moment in moments) else "is 0 or 1 of 255"
+            found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
+    if step_s is not None and step_s > SLOW_S:
+        late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
+        found.append((late, _SLOW_HINT))
+    return found
+
+
+class FirstStep:
+    """Judge the first output of a model's life, and nothing after it.
+
+    `seconds` reads a clock that stands still while the model waits; without one the drivers measure.
+    """
+
+    def __init__(self, model: type[Model], report: Report, seconds: Callable[[], float] | None = None) -> None:
+        self._model = model
+        self._report = report
+        self._seconds = seconds
+        self._began: float | None = None
+        self.judged = False
+
+    def begin(self) -> None:
+        """Start to measure: the model computes from here on."""
+        if self._seconds is not None and not self.judged:
+            self._began = self._seconds()
+
+    def judge(self, moments: Moments, step_s: float | None, frame: FrameType | None = None) -> None:
+        """Report what is suspicious of the first output; `frame` is the author's code that made it, if known."""
+        if self.judged:
+            return
+        self.judged = True
+        if self._seconds is not None and self._began is not None:
+            step_s = self._seconds() - self._began
+        found = suspicions(moments, step_s)
+        where = self._place(frame) if found else None
+        for message, hint in found:
+            self._report(ReactorError(message, hint=hint, where=where))
+
+    def _place(self, frame: FrameType | None) -> Location | None:
+        """Find the author's line in a frame and its callers; else where the frames are made."""
+        while frame is not None and is_ours(frame.f_code.co_filename):
+            frame = frame.f_back
+        return locate(self._model, method_of(self._model)) if frame is None else line_of(frame)
+
+
+def method_of(model: type[Model]) -> str:
+    """Name the method that makes the frames."""
+    if issubclass(model, ReactorPipeline):
+        return "inference"
+    return "start_session" if issubclass(model, VideoModel) else "run"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.engine.first_step import FirstStep, suspicions
+from reactor_runtime.errors import ReactorError
+from tests.engine.rig import Plain
+
+PICTURE = TrackSpec("main", "video", "out", None)
+DEPTH = TrackSpec("depth", "video", "out", None)
+SOUND = TrackSpec("tone", "audio", "out", 48_000)
+BLACK = "main is black in the first step: every value is 0"
+
+
+def full(level: int) -> NDArray[np.uint8]:
+    return np.full((4, 6, 3), level, np.uint8)
+
+
+SPECK = full(0)
+SPECK[3, 5, 2] = 2
+SILENCE = np.zeros((1, 10), np.int16)
+
+
+@pytest.mark.parametrize(
+    ("moments", "step_s", "messages"),
+    [
+        pytest.param([{PICTURE: full(9)}], None, [], id="a picture"),
+        pytest.param([{PICTURE: full(0)}], 0.1, [BLACK], id="black"),
+        pytest.param([{PICTURE: full(1)}], 0.1, [BLACK + " or 1 of 255"], id="not scaled"),
+        pytest.param([{PICTURE: SPECK}], 0.1, [], id="a speck in the dark"),
+        pytest.param([{PICTURE: full(0)}, {PICTURE: full(9)}], 0.1, [], id="a batch that begins black"),
+        pytest.param([{PICTURE: full(0)}, {PICTURE: full(0)}], 0.1, [BLACK], id="a black batch"),
+        pytest.param([{PICTURE: full(9), DEPTH: full(0)}], 0.1, [BLACK.replace("main", "depth")], id="one of two"),
+        pytest.param([{SOUND: SILENCE}], 0.1, [], id="silence"),
+        pytest.param([{PICTURE: full(9)}], 1.0, [], id="a second"),
+        pytest.param(
+            [{PICTURE: full(9)}],
+            1.26,
+            ["the first step took 1.3 s, and an event waits for the end of a step"],
+            id="slow",
+        ),
+        pytest.param([], 0.1, [], id="nothing"),
+    ],
+)
+def test_what_is_probably_not_meant_is_found(
+    moments: list[dict[TrackSpec, NDArray[np.uint8]]], step_s: float | None, messages: list[str]
+) -> None:
+    found = suspicions(moments, step_s)
+    assert [message for message, _ in found] == messages
+    assert all(hint for _, hint in found)
+
+
+def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
+    found: list[ReactorError] = []
+    step = FirstStep(Plain, found.append)
+    for _ in range(2):
+        step.judge([{PICTURE: full(0)}], None, sys._getframe())
+    (finding,) = found
+    assert finding.where is not None
+    assert finding.where.text.strip() == "step.judge([{PICTURE: full(0)}], None, sys._getframe())"
+
+
+def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
+    found: list[ReactorError] = []
+    FirstStep(Plain, found.append).judge([{PICTURE: full(0)}], None)
+    assert found[0].where is not None
+    assert "class Plain" in found[0].where.text or "def inference" in found[0].where.text
+
+
+def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> None:
+    found: list[ReactorError] = []
+    times = iter([5.0, 7.0])
+    step = FirstStep(Plain, found.append, lambda: next(times))
+    step.begin()
+    step.judge([{PICTURE: full(9)}], 0.0)
+    step.begin()
+    assert [finding.message.partition(",")[0] for finding in found] == ["the first step took 2.0 s"]

@@ -1,0 +1,177 @@
+"""The first step of a model, as `reactor check --step` makes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime import Audio, Input, InputState, Output, ReactorModel, ReactorPipeline, Video, VideoModel, get_ctx
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
+from reactor_runtime.testing import PipelineExecutor
+from reactor_runtime.testing.rehearsal import rehearse
+
+HERE = Path(__file__).parent
+
+
+class Picture(Output):
+    main_video: Video
+
+
+class Pipeline(ReactorPipeline):
+    state: InputState
+    output: Picture
+
+
+def gray(level: int = 100) -> Any:
+    return np.full((4, 6, 3), level, np.uint8)
+
+
+class Good(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield Picture(main_video=gray())
+
+
+class Floats(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        yield Picture(main_video=gray() / 255)  # floats
+
+
+class Unfinite(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        yield Picture(main_video=np.full((4, 6, 3), np.nan, np.float32))  # NaN
+
+
+class ChannelsFirst(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        yield Picture(main_video=gray().transpose(2, 0, 1))  # CHW
+
+
+class Returns(Pipeline):
+    def inference(self) -> Any:
+        return Picture(main_video=gray())  # return
+
+
+class WrongKeyword(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        keywords = {"video": gray()}
+        yield Picture(**keywords)  # keyword
+
+
+class Black(Pipeline):
+    async def inference(self) -> Any:
+        while True:
+            yield Picture(main_video=gray(0))  # black
+
+
+class Slow(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        time.sleep(1.1)  # what the test is about
+        yield Picture(main_video=gray())  # slow
+
+
+class BlackLoop(ReactorModel):
+    output: Picture
+
+    async def run(self) -> None:
+        while True:
+            await self.connected.wait()
+            await self.emit(Picture(main_video=gray(0)))  # loop
+
+
+class BlackBlocks(VideoModel):
+    def start_session(self) -> None:  # blocks
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(gray(1))
+
+
+class Waits(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield None
+
+
+class Unloadable(Good):
+    def load(self, config: dict[str, Any]) -> None:
+        raise ValueError(config["weights"])  # load
+
+
+class Camera(Input):
+    camera: Video
+    microphone: Audio
+
+
+class Echo(Pipeline):
+    input: Camera
+
+    async def inference(self) -> Any:
+        while True:
+            images = await self.input.camera.read(8)
+            [sound] = await self.input.microphone.read()
+            assert sound.any()
+            yield Picture(main_video=images[-1])
+
+
+def rehearsed(model: type[Model]) -> list[ReactorError]:
+    return rehearse(Contract.of(model), {"weights": "none"}, HERE)
+
+
+@pytest.mark.parametrize("model", [Good, Echo])
+def test_a_good_model_is_not_suspicious(model: type[Model]) -> None:
+    assert rehearsed(model) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "words", "line"),
+    [
+        (Floats, ModelFailed, "main_video: got float64", "# floats"),
+        (Unfinite, ModelFailed, "every value is NaN", "# NaN"),
+        (ChannelsFirst, ModelFailed, 'layout="CHW"', "# CHW"),
+        (Returns, ModelFailed, "write `yield` in place of `return`", "# return"),
+        (WrongKeyword, ModelFailed, "did you mean main_video?", "# keyword"),
+        (Unloadable, LoadError, "load() failed: ValueError: none", "# load"),
+    ],
+)
+def test_what_cannot_be_shown_is_an_error_at_its_line(
+    model: type[Model], kind: type[ReactorError], words: str, line: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        rehearsed(model)
+    assert words in str(caught.value)
+    assert caught.value.where is not None
+    assert caught.value.where.text.endswith(line)
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "line"),
+    [
+        (Black, "main_video is black in the first step: every value is 0", "# black"),
+        (Slow, "the first step took 1", "# slow"),
+        (BlackLoop, "main_video is black in the first step: every value is 0", "# loop"),
+        (BlackBlocks, "main_video is black in the first step: every value is 0 or 1 of 255", "# blocks"),
+    ],
+)
+def test_what_is_probably_not_meant_is_reported_with_its_line(model: type[Model], words: str, line: str) -> None:
+    (finding,) = rehearsed(model)
+    assert finding.message.startswith(words)
+    assert finding.where is not None
+    assert finding.where.text.endswith(line)
+
+
+def test_a_model_that_waits_is_told_so() -> None:
+    (finding,) = rehearsed(Waits)
+    assert finding.message == "the model made no frame in 10 s of its time"
+
+
+def test_the_offline_drivers_list_what_is_suspicious() -> None:
+    with PipelineExecutor(Black) as executor:
+        executor.connect()
+        next(executor)
+        assert ["main_video is black" in each for each in executor.suspicions] == [True]
