@@ -183,6 +183,22 @@ async def fail(server: RunningServer) -> tuple[Client, tuple[int, str]]:
         return controller, await controller.closed()
 
 
+async def test_a_black_first_step_is_told_to_the_operator_and_the_client(tmp_path: Path) -> None:
+    model = """
+    class MyModel(ReactorPipeline):
+        state: InputState
+
+        def inference(self):
+            while True:
+                yield gray(0)
+    """
+    with serving(write_project(tmp_path, model)) as server:
+        async with controlling(server.url) as controller:
+            session = await controller.data("reactor.session", phase="warning")
+        assert re.match(r"main_video is black in the first step: .* \(pipeline\.py:\d+\): ", session["message"])
+        assert re.search(r"pipeline\.py:\d+:\d+: main_video is black in the first step", server.log)
+
+
 async def test_what_inference_raises_ends_the_session_and_three_in_a_row_fail_the_health(server: RunningServer) -> None:
     async with controlling(server.url):
         engine = server.engine  # a session that ends well: the count begins anew

@@ -64,7 +64,7 @@ export class Standing {
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#place, reason, detail: message });
-    else if (phase !== "started") this.#tell.emit(phase, rest); // ending, idle, stopping, away, resumed
+    else if (phase !== "started") this.#tell.emit(phase, rest); // ending, idle, stopping, away, resumed, warning
   }
 
   #begin(welcome) {
