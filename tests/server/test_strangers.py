@@ -157,5 +157,6 @@ async def test_what_exceptions_say_is_told_to_this_machine_s_own_and_where_asked
     for words in (error["message"], ended["message"], reason):
         assert ("secret" in words) is told
         assert "Traceback" not in words
-        assert "pipeline.py" not in words
+        assert ("(pipeline.py:" in words) is told
+        assert str(tmp_path) not in words
     assert code == 1011
