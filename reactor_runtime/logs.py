@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from reactor_runtime.streams import direct
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
 _CHATTY = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio")
@@ -45,7 +46,7 @@ def configure(
         raise ValueError(f"unknown log level {level!r}: one of {', '.join(LEVELS)}")
     if format not in FORMATS:
         raise ValueError(f"unknown log format {format!r}: one of {', '.join(FORMATS)}")
-    stream = sys.stderr if stream is None else stream
+    stream = direct(sys.stderr if stream is None else stream)
     handler = _Handler(stream)
     handler.setFormatter(_Json(ids, engine) if format == "json" else _Text(engine, colour=_has_colour(stream)))
     root = logging.getLogger()

@@ -5,30 +5,27 @@ from __future__ import annotations
 import atexit
 import logging
 import re
-import sys
 import threading
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Callable, Mapping
+
+from reactor_runtime.streams import StandardStream
 
 LONGEST = 8192
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-def log_prints() -> Callable[[], None]:
-    """Log each line printed to stdout or stderr from here on, as logger `stdout` or `stderr`; returns what ends that.
-
-    Set up logging before: its own lines go to the stream there was.
-    """
-    before = sys.stdout, sys.stderr
+def log_prints(streams: Mapping[str, StandardStream]) -> Callable[[], None]:
+    """Log each line printed to one of the streams from here on, as a logger of its name; returns what ends that."""
     guard = _Guard()
-    printed = _Lines(sys.stdout, "stdout", guard), _Lines(sys.stderr, "stderr", guard)
-    sys.stdout, sys.stderr = printed
+    loggers = [(stream, _Lines(name, guard)) for name, stream in streams.items()]
+    for stream, lines in loggers:
+        stream.logger = lines.write
     logging.captureWarnings(True)
 
     def end() -> None:
-        for lines in printed:
+        for stream, lines in loggers:
+            stream.logger = None
             lines.end()
-        sys.stdout, sys.stderr = before
         logging.captureWarnings(False)
         atexit.unregister(end)
 
@@ -48,39 +45,27 @@ class _Guard(threading.local):
 
 
 class _Lines:
-    """Stand where a text stream was; what isn't writing goes to that stream.
+    """Cut what is printed into lines, and log them.
 
     What is printed while the thread logs what it printed is dropped: a handler of the author's that prints what it is
     given, or logging that fails and says so, would go round in circles.
     """
 
-    def __init__(self, stream: IO[str], name: str, guard: _Guard) -> None:
-        self._stream = stream
+    def __init__(self, name: str, guard: _Guard) -> None:
         self._name = name
         self._rest = ""
         self._lock = threading.RLock()
         self._guard = guard
 
-    def write(self, text: str) -> int:
+    def write(self, text: str) -> None:
         if self._guard.closed:
-            return len(text)
+            return
         with self._lock:
             *whole, self._rest = _LINE_END.split(self._rest + text)
             if len(self._rest) > LONGEST:
                 whole.append(self._rest)
                 self._rest = ""
             self._log(whole)
-        return len(text)
-
-    def writelines(self, lines: list[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        """Do nothing: half a line is kept for the other half."""
-
-    def isatty(self) -> bool:
-        return False
 
     def end(self) -> None:
         with self._lock:
@@ -94,6 +79,3 @@ class _Lines:
                 log_line(self._name, line)
         finally:
             self._guard.closed = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

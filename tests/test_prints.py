@@ -4,69 +4,81 @@ import contextlib
 import io
 import json
 import logging
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reactor_runtime import logs, prints
+from tests.printing import Streams, standard_streams
 
 
-@contextlib.contextmanager
-def printing() -> Iterator[io.StringIO]:
-    """Log what is printed, for the duration of the block; no fixture, since pytest changes the streams in between."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    stream = io.StringIO()
-    logs.configure("error", "json", stream=stream)
-    end = prints.log_prints()
-    try:
-        yield stream
-    finally:
-        end()
-        root.handlers[:] = handlers
-        root.setLevel(level)
+class Printing:
+    """Streams whose lines are logged, and the log."""
+
+    def __init__(self, streams: Streams) -> None:
+        self.stdout, self.stderr = streams.stdout, streams.stderr
+        self._streams = streams
+        self._log = io.StringIO()
+        self._handlers, self._level = list(logging.getLogger().handlers), logging.getLogger().level
+        logs.configure("error", "json", stream=self._log)
+        self.end = prints.log_prints({"stdout": streams.stdout, "stderr": streams.stderr})
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The logger and the message of each line of the log."""
+        read: list[dict[str, Any]] = [json.loads(line) for line in self._log.getvalue().splitlines()]
+        return [(line["logger"], line["message"]) for line in read]
+
+    def close(self) -> None:
+        self.end()
+        logging.getLogger().handlers[:] = self._handlers
+        logging.getLogger().setLevel(self._level)
 
 
-def lines(stream: io.StringIO) -> list[tuple[str, str]]:
-    read: list[dict[str, Any]] = [json.loads(line) for line in stream.getvalue().splitlines()]
-    return [(line["logger"], line["message"]) for line in read]
+@pytest.fixture
+def printing(tmp_path: Path) -> Iterator[Printing]:
+    with standard_streams(tmp_path) as streams, contextlib.closing(Printing(streams)) as printing:
+        yield printing
 
 
-def test_each_line_printed_is_a_line_of_the_log_whatever_its_level() -> None:
-    with printing() as stream:
-        sys.stdout.write("one\ntwo\r")
-        sys.stderr.write("three\r\n\n")
-        assert lines(stream) == [("stdout", "one"), ("stdout", "two"), ("stderr", "three")]
+def test_each_line_printed_is_a_line_of_the_log_whatever_its_level(printing: Printing) -> None:
+    printing.stdout.write("one\ntwo\r")
+    printing.stderr.write("three\r\n\n")
+    assert printing.lines == [("stdout", "one"), ("stdout", "two"), ("stderr", "three")]
 
 
-def test_half_a_line_waits_for_its_other_half() -> None:
-    with printing() as stream:
-        sys.stdout.write("ha")
-        sys.stdout.flush()
-        assert lines(stream) == []
-        sys.stdout.write("lf\n")
-        assert lines(stream) == [("stdout", "half")]
+def test_half_a_line_waits_for_its_other_half(printing: Printing) -> None:
+    printing.stdout.write("ha")
+    printing.stdout.flush()
+    assert printing.lines == []
+    printing.stdout.write("lf\n")
+    assert printing.lines == [("stdout", "half")]
 
 
-def test_half_a_line_is_logged_at_the_end_and_a_very_long_one_before() -> None:
-    before = sys.stdout
-    with printing() as stream:
-        sys.stdout.write("x" * (prints.LONGEST + 1))
-        assert len(lines(stream)) == 1
-        sys.stdout.write("end")
-    assert lines(stream)[1:] == [("stdout", "end")]
-    assert sys.stdout is before
+def test_half_a_line_is_logged_at_the_end_and_a_very_long_one_before(printing: Printing) -> None:
+    printing.stdout.write("x" * (prints.LONGEST + 1))
+    assert len(printing.lines) == 1
+    printing.stdout.write("end")
+    printing.end()
+    assert printing.lines[1:] == [("stdout", "end")]
 
 
-def test_a_handler_that_prints_what_is_logged_doesn_t_go_round_in_circles() -> None:
-    with printing() as stream:
-        logging.getLogger().addHandler(logging.StreamHandler(sys.stderr))
-        sys.stdout.write("hello\n")
-        assert lines(stream) == [("stdout", "hello")]
+def test_a_handler_that_prints_what_is_logged_doesn_t_go_round_in_circles(printing: Printing) -> None:
+    logging.getLogger().addHandler(logging.StreamHandler(printing.stderr))
+    printing.stdout.write("hello\n")
+    assert printing.lines == [("stdout", "hello")]
 
 
-def test_what_asks_about_the_stream_gets_its_answer() -> None:
-    with printing() as stream:
-        assert not sys.stdout.isatty()
-        assert sys.stdout.encoding
-    assert stream.getvalue() == ""
+def test_a_stream_that_is_logged_is_no_terminal(printing: Printing) -> None:
+    assert not printing.stdout.isatty()
+    assert printing.stdout.encoding
+
+
+def test_what_is_printed_after_the_end_goes_to_the_stream_again(tmp_path: Path) -> None:
+    with standard_streams(tmp_path) as streams, contextlib.closing(Printing(streams)) as printing:
+        printing.end()
+        streams.stdout.write("late\n")
+        assert streams.out == "late\n"
+        assert printing.lines == []

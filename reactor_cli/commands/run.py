@@ -75,7 +75,7 @@ def run(
     """
     from reactor_runtime import manifest, streams
 
-    streams.forgive()
+    streams.install()
     settings = context.ensure_object(console.Settings)
     settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))
@@ -126,14 +126,14 @@ def run(
 
 def _serve(options: ServeOptions) -> None:
     """Serve, and have what this process logs and prints come in the format that was asked for."""
-    from reactor_runtime import logs, manifest, prints
+    from reactor_runtime import logs, manifest, prints, streams
     from reactor_runtime.server.run import serve
 
     as_json = options.log_format == "json"
     logs.configure(options.log_level, "json" if as_json else "text")
     with manifest.pointing_at(options.manifest), contextlib.ExitStack() as stack:
         if as_json:
-            stack.callback(prints.log_prints())
+            stack.callback(prints.log_prints(streams.installed()))
         serve(options)
 
 

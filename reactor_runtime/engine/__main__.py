@@ -23,7 +23,7 @@ def main() -> int:
     if sys.stderr is not None:
         faulthandler.enable()
     sys.argv[:] = [sys.argv[0]]
-    streams.forgive()
+    streams.install()
     from reactor_runtime.engine.host import run_engine
     from reactor_runtime.seam.channel import Channel
     from reactor_runtime.seam.nudge import Nudger

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import yaml
 
-from reactor_runtime import errors, logs, prints
+from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract, check_finished
@@ -60,15 +60,16 @@ def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -
         return 1
     ids: dict[str, str] = {}
     logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids, engine=load.engine)
+    standard_streams = streams.installed()
     if load.log_format == "json":
-        prints.log_prints()
+        prints.log_prints(standard_streams)
     project = Path(load.project)
     clock = SystemClock()
     reader = Reader(channel)
     threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
     began = time.monotonic()
     try:
-        with watch_output(lambda line: channel.send(seam.Loading(line))):
+        with watch_output(lambda line: channel.send(seam.Loading(line)), list(standard_streams.values())):
             model_class = importing.import_class(project, load.module, load.class_name)
             contract = reader.contract = Contract.of(model_class)
             check_finished(model_class)

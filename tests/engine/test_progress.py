@@ -1,65 +1,63 @@
 from __future__ import annotations
 
 import logging
-import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from reactor_runtime.engine.progress import LONGEST, watch_output
+from tests.printing import Streams, standard_streams
 
 
-def test_the_last_line_printed_or_logged_is_told_and_still_printed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def streams(tmp_path: Path) -> Iterator[Streams]:
+    with standard_streams(tmp_path) as streams:
+        yield streams
+
+
+def test_the_last_line_printed_or_logged_is_told_and_still_printed(streams: Streams) -> None:
     told: list[str] = []
-    with watch_output(told.append):
-        print("one\ntwo")  # noqa: T201  (what an author's load() does)
-        print("three", file=sys.stderr)  # noqa: T201
+    with watch_output(told.append, (streams.stdout, streams.stderr)):
+        streams.stdout.write("one\ntwo")
+        streams.stdout.write("\n")
+        streams.stderr.write("three\n")
         logging.getLogger("theirs").warning("four %d", 4)
     assert [line for line in told if line] == ["two", "three", "four 4"]
-    captured = capsys.readouterr()
-    assert captured.out == "one\ntwo\n"
-    assert captured.err == "three\n"
+    assert streams.out == "one\ntwo\n"
+    assert streams.err == "three\n"
 
 
-def test_a_progress_bar_s_newest_state_is_told_without_colours() -> None:
+def test_a_progress_bar_s_newest_state_is_told_without_colours(streams: Streams) -> None:
     told: list[str] = []
-    with watch_output(told.append):
-        sys.stderr.write("\r 10%|\x1b[32m#\x1b[0m   |\r 20%|##  |")
+    with watch_output(told.append, (streams.stderr,)):
+        streams.stderr.write("\r 10%|\x1b[32m#\x1b[0m   |\r 20%|##  |")
     assert told == ["20%|##  |"]
 
 
-def test_the_same_line_is_told_once_and_a_long_one_is_cut() -> None:
+def test_the_same_line_is_told_once_and_a_long_one_is_cut(streams: Streams) -> None:
     told: list[str] = []
-    with watch_output(told.append):
+    with watch_output(told.append, (streams.stdout,)):
         for _ in range(3):
-            print("x" * 1000)  # noqa: T201
+            streams.stdout.write("x" * 1000 + "\n")
     assert told == ["x" * LONGEST]
 
 
-def test_streams_are_given_back_whatever_load_does() -> None:
-    before = sys.stdout, sys.stderr
-    with pytest.raises(KeyError), watch_output(lambda line: None):  # noqa: ARG005
-        raise KeyError("weights")
-    assert (sys.stdout, sys.stderr) == before
-
-
-def test_a_stream_that_load_kept_tells_nothing_afterwards() -> None:
+def test_nothing_is_told_after_load_whatever_it_did(streams: Streams) -> None:
     told: list[str] = []
-    with watch_output(told.append):
-        kept = sys.stderr
-    kept.write("a request came\n")
+    with pytest.raises(KeyError), watch_output(told.append, (streams.stderr,)):
+        late = streams.stderr.observer
+        raise KeyError("weights")
+    streams.stderr.write("a request came\n")
+    assert late is not None
+    late("a thread was about to print this when load() returned\n")
     assert told == []
-
-
-def test_what_asks_about_the_stream_gets_its_answer() -> None:
-    with watch_output(lambda line: None):  # noqa: ARG005
-        assert sys.stdout.isatty() in (True, False)
-        assert sys.stdout.encoding
 
 
 def test_a_log_line_with_the_wrong_arguments_is_no_reason_for_load_to_fail() -> None:
     told: list[str] = []
     before = list(logging.getLogger().handlers)
-    with watch_output(told.append):
+    with watch_output(told.append, ()):
         (watching,) = [each for each in logging.getLogger().handlers if each not in before]
         watching.handle(logging.makeLogRecord({"msg": "%d layers", "args": ("six",)}))
     assert told == ["%d layers"]
