@@ -21,7 +21,7 @@ from typing import NamedTuple
 from benchmarks.watched import resident_mib
 from tests.hostile.grammar import hostile
 from tests.hostile.siege import MODEL, Siege, Stream, besiege, watching
-from tests.processes import children, descriptors
+from tests.processes import descriptors, engines_of
 from tests.server.running import RunningServer, listening, write_project
 
 ROUNDS = 10
@@ -59,7 +59,7 @@ async def _run(server: RunningServer, count: int, sessions: int, seed: int) -> l
     sieges: list[Siege] = []
     quiet: list[Stream] = []
     streams: list[Stream] = []
-    engines = sorted(children(server.process.pid))
+    engines = sorted(engines_of(server.process.pid))
     held: list[Held] = []
     _say(f"{'messages':>10}{'server MiB':>13}{'engines MiB':>13}{'descriptors':>13}{'of engines':>13}")
     for number in range(ROUNDS):
@@ -83,7 +83,7 @@ async def _run(server: RunningServer, count: int, sessions: int, seed: int) -> l
         _report(sieges)
         + _disturbed(quiet, streams)
         + _grown(held[1], held[-1], sessions)
-        + ([] if sorted(children(server.process.pid)) == engines else ["an engine died"])
+        + ([] if sorted(engines_of(server.process.pid)) == engines else ["an engine died"])
     )
 
 

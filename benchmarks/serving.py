@@ -16,6 +16,7 @@ from typing import Any
 
 from reactor_runtime.client import Frame
 from reactor_runtime.client.media import read_header
+from tests.processes import children, engines_of
 
 MODEL = Path(__file__).parent / "model"
 STARTUP_S = 30
@@ -60,13 +61,8 @@ def cpu_s() -> float:
 
 def running() -> tuple[int, ...]:
     """Give the process ids of the server that is running and of its engine, in this order."""
-    servers = _children(os.getpid())
-    return *servers, *(engine for server in servers for engine in _children(server))
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    servers = children(os.getpid())
+    return *servers, *(engine for server in servers for engine in engines_of(server))
 
 
 def cpu_of(pid: int) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.processes import children, descriptors, threads
+from tests.processes import descriptors, engines_of, threads
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = Path(__file__).parent / "strained"
@@ -63,7 +63,7 @@ class Watched:
     @property
     def engines(self) -> list[int]:
         """The process ids of the engines that there are, the one that has lived longest first."""
-        return sorted(children(self.process.pid), key=_started)
+        return sorted(engines_of(self.process.pid), key=_started)
 
     def get(self, path: str) -> str:
         """Ask over HTTP; gives what is answered, whatever the status."""

@@ -27,6 +27,21 @@ def children(pid: int) -> list[int]:
     return [child for child in every if _parent(child) == pid and alive(child)]
 
 
+def engines_of(server: int) -> list[int]:
+    """List the engines of a server: each is the first child of the second of two keepers."""
+    engines = []
+    for keeper in children(server):
+        second = children(keeper)[:1]
+        engines += [min(own) for own in map(children, second) if own]
+    return engines
+
+
+def descendants(pid: int) -> list[int]:
+    """List the living descendants of a process."""
+    found = children(pid)
+    return found + [each for child in found for each in descendants(child)]
+
+
 def _parent(pid: int) -> int | None:
     try:
         return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
@@ -44,15 +59,15 @@ def gone(pid: int) -> None:
 
 @contextlib.contextmanager
 def ended_after(server: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill a server at the end of the block, if it is there still, and see its engines end with it."""
+    """Kill a server at the end of the block, if it is there still, and see all its descendants end with it."""
     try:
         yield
     finally:
-        engines = children(server.pid)
+        others = descendants(server.pid)
         server.kill()
         server.wait(TIMEOUT_S)
-        for engine in engines:
-            gone(engine)
+        for other in others:
+            gone(other)
 
 
 def descriptors(pid: int) -> int:

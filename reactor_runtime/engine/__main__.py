@@ -1,24 +1,23 @@
-"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID`: started by the server, never by hand."""
+"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID NUDGE_FD LIFE`: started by the server alone."""
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from types import FrameType
 
 from reactor_runtime import streams
-
-PR_SET_PDEATHSIG = 1
+from reactor_runtime.seam.keeper import start_keepers
 
 
 def main() -> int:
     socket_fd, memory_fd, parent, nudge_fd, life = (int(argument) for argument in sys.argv[1:])
-    _end_with(parent)
+    start_keepers(parent, lambda: _close((socket_fd, memory_fd, nudge_fd)))
     _leave_signals_to_the_server()
     if sys.stderr is not None:
         faulthandler.enable()
@@ -70,12 +69,10 @@ def _as_by_default() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _end_with(parent: int) -> None:
-    """Have the kernel kill this process when the server's ends; end-of-file on the seam is the portable second net."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the call above
-        os._exit(1)
+def _close(descriptors: Iterable[int]) -> None:
+    for fd in descriptors:
+        if fd >= 0:
+            os.close(fd)
 
 
 if __name__ == "__main__":

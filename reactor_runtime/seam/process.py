@@ -1,4 +1,4 @@
-"""The engine as a child process: started with its ends of the seam, asked to end, made to end."""
+"""The engine as a child process: started with its ends of the seam, asked to end, killed with its descendants."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from reactor_runtime.seam.keeper import ABORT, END
 from reactor_runtime.seam.ring import create_memory
 
 SOCKET_BUFFER_BYTES = 1 << 20
+KILLED_S = 1.0
 
 
 class EngineProcess:
     """Start `python -m reactor_runtime.engine` with one end of a new seam; keep the other as `socket` and `memory_fd`.
 
-    The child inherits stdin, the process group, and without `output_fd` stdout and stderr, so that `breakpoint()` works
-    in a model, and the environment, with the `variables` in place of their like. Through `nudges` it wakes encoder
-    threads, as the process of number `life`. Start it from the thread that lives
-    longest: the kernel ends the child when that thread ends.
+    On Linux the child is a keeper, which starts the engine and ends after all of its descendants (`seam.keeper`).
+    The engine inherits stdin, the process group, and without `output_fd` stdout and stderr, so that `breakpoint()`
+    works in a model, and the environment, with the `variables` in place of their like. Through `nudges` it wakes
+    encoder threads, as the process of number `life`. Start it from the thread that lives longest: the kernel ends the
+    child when that thread ends.
     """
 
     def __init__(
@@ -67,23 +70,25 @@ class EngineProcess:
             return None
 
     def end(self, deadline: float) -> int:
-        """Let it end by itself until `deadline` (monotonic seconds), then terminate, then kill. Blocks."""
+        """Wait until it has ended by itself, and from `deadline` (monotonic seconds) on end it. Blocks."""
         status = self.wait(max(0.0, deadline - time.monotonic()))
-        for send_signal in (self._process.terminate, self._process.kill):
-            if status is not None:
-                break
-            send_signal()
-            status = self.wait(0.3)
-        return self._process.wait() if status is None else status
+        if status is None:
+            self.kill()
+            status = self.wait(KILLED_S)
+        if status is None:  # the keeper is stopped, or waits for a process that the kernel holds
+            self._process.kill()
+            status = self._process.wait()
+        return status
 
     def kill(self) -> None:
+        """Kill it and all its descendants; returns at once."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            self._process.send_signal(END)
 
     def abort(self) -> None:
         """End it at once, and have it print where each thread is, whatever holds the lock, and if it was stopped."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGABRT)
+            self._process.send_signal(ABORT)
             self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:

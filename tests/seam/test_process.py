@@ -94,18 +94,14 @@ def test_an_engine_that_has_time_to_end_is_not_terminated(engine: EngineProcess)
     assert engine.end(time.monotonic() + TIMEOUT_S) >= 0
 
 
-def test_an_engine_that_does_not_end_is_terminated(engine: EngineProcess) -> None:
-    assert engine.end(time.monotonic()) == -signal.SIGTERM
-
-
-def test_an_engine_that_does_not_even_terminate_is_killed(engine: EngineProcess, tmp_path: Path) -> None:
+def test_an_engine_that_does_not_end_is_killed(engine: EngineProcess, tmp_path: Path) -> None:
     load(engine, tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('loading'); time.sleep(600)")
     assert engine.end(time.monotonic()) == -signal.SIGKILL
 
 
 def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
     engine.kill()
-    assert engine.wait(TIMEOUT_S) == -signal.SIGKILL
+    assert engine.wait(TIMEOUT_S) is not None
     engine.kill()
 
 

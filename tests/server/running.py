@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_cli.scaffold import find, write
-from tests.processes import alive, children, ended_after
+from tests.processes import alive, descendants, ended_after, engines_of
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ class RunningServer:
     @property
     def engine(self) -> int:
         """The process id of the engine; fails when there is none, or more than one."""
-        (engine,) = children(self.process.pid)
+        (engine,) = engines_of(self.process.pid)
         return engine
 
     def wait_for(self, pattern: str) -> None:
@@ -126,10 +126,10 @@ class RunningServer:
 
     def stop(self) -> None:
         """Stop it as people do, and see that it went well and left nothing behind."""
-        engines = children(self.process.pid)
+        others = descendants(self.process.pid)
         self.interrupt()
         assert self.ended() == 0, self.log
-        assert not [engine for engine in engines if alive(engine)], "an engine is left"
+        assert not [other for other in others if alive(other)], "a process is left"
 
 
 def environment() -> dict[str, str]:

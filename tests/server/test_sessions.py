@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.client import Phase, connect
-from tests.processes import children, gone
+from tests.processes import engines_of, gone
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
 from tests.server.visitor import level, visiting
@@ -82,7 +82,7 @@ async def test_two_controllers_have_a_model_each(server: RunningServer) -> None:
             await controller.ask("set_level", {"level": wanted})
         for controller, wanted in ((first, 50), (second, 200)):
             assert abs((await controller.frame(applied=1)).level - wanted) < 3
-        assert {await pid_of(first), await pid_of(second)} == set(children(server.process.pid))
+        assert {await pid_of(first), await pid_of(second)} == set(engines_of(server.process.pid))
         async with client(server.url) as third:
             await third.message("reactor.queue", position=1)
             await second.socket.close()
@@ -180,7 +180,7 @@ def test_each_is_loaded_after_the_other_and_serves_as_soon_as_it_is(tmp_path: Pa
         (first, _, _, ended), (second, _, began, _) = LOADED.findall(server.log)
         assert (first, second) == ("1", "2")
         assert float(began) >= float(ended)
-        for engine in children(server.process.pid):
+        for engine in engines_of(server.process.pid):
             os.kill(engine, signal.SIGKILL)
         server.until(lambda: len(LOADED.findall(server.log)) == 4, "both loaded again")
         (*_, ended), (_, _, began, _) = LOADED.findall(server.log)[2:]
@@ -213,7 +213,7 @@ async def test_an_engine_that_dies_while_the_server_drains_is_not_started_again(
             await first.message("reactor.session", phase="stopping")
             async with client(server.url, role="viewer") as late:
                 assert (await late.closed())[0] == 1001
-            died = min(children(server.process.pid))
+            died = min(engines_of(server.process.pid))
             os.kill(died, signal.SIGKILL)
             await asyncio.to_thread(server.wait_for, "the model's process was killed")
         assert await asyncio.to_thread(server.ended) == 0, server.log
@@ -231,7 +231,7 @@ def test_stopping_while_one_loads_and_another_waits_leaves_nothing(tmp_path: Pat
 def test_no_engine_outlives_the_server(tmp_path: Path) -> None:
     with listening(write_project(tmp_path, MODEL), "--sessions", "2") as server:
         server.wait_for("ready 2 of 2 in")
-        engines = children(server.process.pid)
+        engines = engines_of(server.process.pid)
         server.process.kill()
         assert len(engines) == 2
         for engine in engines:
@@ -250,7 +250,7 @@ def test_json_lines_name_the_engine(tmp_path: Path) -> None:
         server.until(lambda: server.log.count('"mine"') == 2, "what both engines have logged")
         lines = [json.loads(line) for line in server.log.splitlines()]
         assert [line["engine"] for line in lines if line["logger"] == "mine"] == ["1", "2"]
-        os.kill(children(server.process.pid)[0], signal.SIGKILL)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
         server.wait_for("started again")
         server.until(lambda: server.log.count("ready 2 of 2") == 2, "engine that is ready again")
         lost = [json.loads(line) for line in server.log.splitlines() if "started again" in line]
