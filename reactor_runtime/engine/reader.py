@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
+import traceback
 from collections.abc import Callable, Iterator
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.dispatch import CheckedEvent, check_event, too_many
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event, refusal, too_many
 from reactor_runtime.engine.pulse import Heart, LoadingHeart
 from reactor_runtime.engine.uploads import Uploads
+from reactor_runtime.errors import from_author
 from reactor_runtime.seam import messages as seam
 from reactor_runtime.seam.channel import Channel
+
+logger = logging.getLogger(__name__)
 
 MOST_EVENTS = 1000
 MOST_EVENT_BYTES = 4 << 20
@@ -49,32 +54,41 @@ class Reader:
 
         `stalled` is asked on `loop` where code of the author's in other threads stands still.
         """
-        self._heart = Heart(loop.call_soon_threadsafe, stalled)
+        self._heart = Heart(functools.partial(_post, loop), stalled)
         self._push = push
         self._uploads = uploads
         self._receive = receive
-        self._post = loop.call_soon_threadsafe
+        self._post = functools.partial(_post, loop)
 
     def run(self, incoming: Iterator[seam.Message]) -> None:
-        """Read the seam; the thread's body."""
+        """Read the seam; the thread's body, which ends the process, with status 1 where reading has failed."""
+        code = 0
         try:
-            for message in incoming:
-                if isinstance(message, seam.ClientEvent):
-                    self._take_event(message)
-                elif isinstance(message, seam.Media):
-                    self._push(message.session, message.track, message.file)
-                elif isinstance(message, seam.Upload):
-                    self._uploads.take(message)
-                elif isinstance(message, seam.Probe):
-                    self._channel.send(self._heart.pulse())
-                elif self._post is not None:
-                    self._post(functools.partial(self._receive, message))
-                    if isinstance(message, seam.StopSession):
-                        self.on_stop(message.session)
-                elif isinstance(message, seam.Shutdown):
-                    return
-        finally:
-            os._exit(0)  # no loop can be trusted to end by itself: the author's code may hold the main thread
+            self._read(incoming)
+        except ConnectionError:
+            logger.debug("the server is gone")
+        except BaseException:  # noqa: BLE001  (nobody else is there to report it)
+            traceback.print_exc()
+            code = 1
+        os._exit(code)  # no loop can be trusted to end by itself: the author's code may hold the main thread
+
+    def _read(self, incoming: Iterator[seam.Message]) -> None:
+        for message in incoming:
+            if isinstance(message, seam.ClientEvent):
+                self._take_event(message)
+            elif isinstance(message, seam.Media):
+                self._push(message.session, message.track, message.file)
+            elif isinstance(message, seam.Upload):
+                self._uploads.take(message)
+                self._channel.send(seam.UploadTaken(message.session, message.id))
+            elif isinstance(message, seam.Probe):
+                self._channel.send(self._heart.pulse())
+            elif self._post is not None:
+                self._post(functools.partial(self._receive, message))
+                if isinstance(message, seam.StopSession):
+                    self.on_stop(message.session)
+            elif isinstance(message, seam.Shutdown):
+                return
 
     def _take_event(self, event: seam.ClientEvent) -> None:
         size = len(event.data_json)
@@ -82,17 +96,34 @@ class Reader:
         if waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES:
             self._channel.send(too_many(event))
             return
-        assert self.contract is not None, "a session begins when the model is loaded"
-        checked = check_event(self.contract.events, event, self._uploads)
+        checked = self._check(event)
         if isinstance(checked, seam.Refusal):
             self._channel.send(checked)
         elif self._post is not None:
             self._posted, self._posted_bytes = self._posted + 1, self._posted_bytes + size
             self._post(functools.partial(self._deliver, checked, size))
 
+    def _check(self, event: seam.ClientEvent) -> CheckedEvent | seam.Refusal:
+        """Check an event; whatever code of the author's raises in that is its sender's error, not the end of reading."""
+        assert self.contract is not None, "a session begins when the model is loaded"
+        try:
+            return check_event(self.contract.events, event, self._uploads)
+        except BaseException as error:
+            logger.error("the values of event %s could not be checked", event.name, exc_info=from_author(error))
+            return refusal(event, "internal_error", f"the values of {event.name} could not be checked")
+
     def _deliver(self, checked: CheckedEvent, size: int) -> None:
         self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
         self._receive(checked)
+
+
+def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call back on the loop; once it is closed the process is about to end, and nothing waits for an answer."""
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
 
 
 def _nobody(message: seam.Message | CheckedEvent) -> None:

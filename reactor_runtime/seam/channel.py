@@ -20,7 +20,7 @@ class Channel:
         self._socket = sock
         self._socket.set_inheritable(False)
         self._lock = threading.Lock()
-        self._forked = False
+        self._forked = self._closed = False
         self._framing = Framing()
 
     def send(self, message: Message) -> None:
@@ -42,10 +42,13 @@ class Channel:
             yield from self._framing.feed(data)
 
     def close(self) -> None:
+        self._closed = True
         self._socket.close()
 
     def _receive(self) -> bytes:
         try:
             return self._socket.recv(65536)
-        except ConnectionError:
-            return b""
+        except OSError as error:
+            if self._closed or isinstance(error, ConnectionError):
+                return b""
+            raise

@@ -292,6 +292,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadTaken:
+    """engine → server: the file of this Upload is open or dropped; it takes no more room on the way."""
+
+    session: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
     """engine → server, when asked for in Load: what the process did in this session; see `engine.trace`."""
 
@@ -317,6 +325,7 @@ ToServer = (
     | Answer
     | Refusal
     | Taken
+    | UploadTaken
     | Traced
 )
 Message = ToEngine | ToServer

@@ -44,7 +44,8 @@ class Uploads:
     """Take files for the running sessions; belongs to the server's loop.
 
     Large ones lie in a directory of the session until the engine has opened them, which takes their names away; what it
-    didn't get to goes when the session is over.
+    didn't get to goes when the session is over. A request is answered when the engine has taken its file, so that no
+    more than `MOST_AT_ONCE` files of a session are on their way, also to an engine that reads nothing.
     """
 
     def __init__(self, lobby: Lobby) -> None:
@@ -101,7 +102,7 @@ class Uploads:
             content = await spool.finish()
             _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
-            session.send(seam.Upload(session.id, id, name, content_type, path, file))
+            received = session.send_upload(seam.Upload(session.id, id, name, content_type, path, file))
             taken = True
         except ClientDisconnect:
             raise Refused(400, "the connection ended before the file did") from None
@@ -112,6 +113,9 @@ class Uploads:
             raise Refused(507, "there is no room for the file") from error
         finally:
             await spool.discard(taken=taken)
+        await _until_either(received, session.over)
+        if not received.is_set():
+            raise Refused(410, "the session is over")
         return id
 
     def _directory_of(self, session: Session) -> Path:
@@ -132,6 +136,15 @@ class Uploads:
             _check_open(session)
             _check_size(spool.size_bytes + len(piece))
             await spool.add(piece)
+
+
+async def _until_either(first: asyncio.Event, second: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in (first, second)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 async def _remove_after(over: asyncio.Event, directory: Path) -> None:

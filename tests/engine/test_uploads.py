@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,33 @@ def test_a_file_that_is_not_there_is_said_in_the_log(uploads: Uploads, caplog: p
     uploads.take(upload("u-1", path="/nowhere/at/all"))
     assert list(uploads) == []
     assert "can't be opened" in caplog.text
+
+
+def test_a_session_that_ends_while_files_come_leaves_nothing_behind(uploads: Uploads) -> None:
+    """Two threads, as in the engine: without a lock this fails in most runs."""
+    over = threading.Event()
+    failed: list[Exception] = []
+
+    def read() -> None:
+        try:
+            while not over.is_set():
+                for number in range(MOST_FILES + 8):
+                    uploads.take(upload(f"u-{number}"))
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        reader = threading.Thread(target=read)
+        reader.start()
+        for _ in range(2000):
+            uploads.clear()
+            uploads.begin("s-1")
+        over.set()
+        reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+    uploads.clear()
+    uploads.take(upload("u-0"))
+    assert (failed, list(uploads)) == ([], [])

@@ -6,12 +6,15 @@ import hashlib
 import http.client
 import json
 import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
+from reactor_runtime.server.uploads import MOST_AT_ONCE
 from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
@@ -204,6 +207,24 @@ async def test_an_upload_that_breaks_off_leaves_nothing(server: RunningServer) -
         assert file.parent.stat().st_mode & 0o077 == 0, "others of the machine may not look"
         connection.close()
         server.until(lambda: spooled() == [], "its end")
+
+
+async def test_files_that_the_model_s_process_has_not_taken_are_counted(server: RunningServer) -> None:
+    server.wait_for_health("ready")
+    async with controlling(server.url) as controller:
+        key = key_of(controller)
+        os.kill(server.engine, signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor(MOST_AT_ONCE) as senders:
+                waiting = [senders.submit(post, server, content, key=key) for content in (SMALL, LARGE, SMALL, LARGE)]
+                server.until(lambda: post(server, SMALL, key=key)[0] == 429, "refusal")
+                assert not any(answer.done() for answer in waiting)
+                os.kill(server.engine, signal.SIGCONT)
+                assert [answer.result()[0] for answer in waiting] == [201] * 4
+        finally:
+            os.kill(server.engine, signal.SIGCONT)
+        assert post(server, SMALL, key=key)[0] == 201
+        assert spooled() == []
 
 
 async def test_a_crash_of_the_model_ends_the_key_and_the_next_session_has_its_own(server: RunningServer) -> None:
