@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +21,7 @@ from reactor_runtime.seam.messages import Answer, ClientEvent, Refusal, ToServer
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
+LONGEST_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +104,32 @@ class Dispatcher:
         self._session.wake()
 
     async def run_waiting(self) -> None:
-        """Run the handlers of all events that wait, in order; SessionStopped leaves the rest unrun."""
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            began = self._began()
-            spec = waiting.checked.spec
-            with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
-                if spec.dedupe and self._newest[spec.name] != waiting.n:
-                    answer: Answer | Refusal | None = self._answer(waiting, None)
-                else:
-                    answer = await self._handle(waiting)
-            self._traced(waiting, began)
-            if answer is not None:
-                self._send(answer)
+        """Run the handlers of the events that wait now, in order; SessionStopped leaves the rest unrun.
+
+        Events that come meanwhile wait for the next call, and so do those that are left after `LONGEST_S`: however many
+        come, the model has its turn in between. Where any are left the session is woken.
+        """
+        until = self._session.now() + LONGEST_S
+        for _ in range(len(self._waiting)):
+            await self._run_next()
+            if self._session.now() >= until:
+                break
+        if self._waiting:
+            self._session.wake()
+            await asyncio.sleep(0)
+
+    async def _run_next(self) -> None:
+        waiting = self._waiting.popleft()
+        began = self._began()
+        spec = waiting.checked.spec
+        with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
+            if spec.dedupe and self._newest[spec.name] != waiting.n:
+                answer: Answer | Refusal | None = self._answer(waiting, None)
+            else:
+                answer = await self._handle(waiting)
+        self._traced(waiting, began)
+        if answer is not None:
+            self._send(answer)
 
     def _began(self) -> float:
         return 0.0 if self._session.trace is None else self._session.trace.now()

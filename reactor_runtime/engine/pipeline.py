@@ -141,9 +141,10 @@ class PipelineDriver:
             step_at = self._emitter.step_at()
             if step_at is not None and step_at <= self._clock.now():
                 return True
-            waits_from = self._clock.now()
-            await session.alarm.wait(step_at)
-            self._waited_s += self._clock.now() - waits_from
+            if not dispatcher.waiting:
+                waits_from = self._clock.now()
+                await session.alarm.wait(step_at)
+                self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: Session, dispatcher: Dispatcher, steps: Steps) -> None:
         began, waited_s = self._clock.now(), self._inputs.waited_s

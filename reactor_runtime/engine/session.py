@@ -56,6 +56,10 @@ class Session:
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 
+    def now(self) -> float:
+        """Return the time of the session's clock, in monotonic seconds."""
+        return self._clock.now()
+
     def stop(self, *, grace_s: float = 0.0) -> None:
         """End the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from reactor_runtime.engine.dispatch import check_event
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
+    Idle,
     InputField,
     ModelMessage,
     ReactorModel,
@@ -18,7 +21,7 @@ from reactor_runtime.interface import (
     event,
 )
 from reactor_runtime.seam.messages import Answer, ClientEvent, ModelSaid, Refusal, StateChanged
-from tests.engine.rig import Bright, Picture, Rig, frame
+from tests.engine.rig import Bright, Picture, Plain, Rig, frame, log, rig_of
 from tests.fakes import settle
 
 
@@ -313,3 +316,72 @@ async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_anothe
         await settle()
         assert rig.model.calls == ["look 0", "look 3"]
         assert [answer.ticket for answer in rig.sink.of(Answer)] == [1, 2, 3]
+
+
+class Flooded(Plain):
+    """Send itself another event from each handler, and note what comes when."""
+
+    @event(name="again")
+    async def again(self, left: int) -> None:
+        self.log.append("event")
+        await asyncio.sleep(0)
+        if left:
+            self.rig.event("again", left=left - 1)
+
+    @event(name="slow")
+    def slow(self) -> None:
+        self.log.append("event")
+        self.rig.clock.spend(0.03)
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            self.log.append("step")
+            yield Idle()
+
+
+async def test_events_that_come_while_others_are_handled_wait_for_the_step_between() -> None:
+    rig = rig_of(Flooded)
+    async with rig.running():
+        rig.event("again", left=5)
+        await rig.play(1.0)
+    assert "".join(entry[0] for entry in log(rig)).count("es") == 6
+
+
+async def test_slow_handlers_leave_the_model_its_turn_after_50_ms() -> None:
+    rig = rig_of(Flooded)
+    async with rig.running():
+        log(rig).clear()
+        for ticket in range(6):
+            rig.event("slow", ticket)
+        await rig.play(1.0)
+        assert "".join(entry[0] for entry in log(rig)).startswith("eeseesee")
+        assert [answer.ticket for answer in rig.sink.of(Answer)] == list(range(6))
+
+
+async def test_a_loop_goes_on_while_more_events_come_than_their_handlers_handle() -> None:
+    class Looped(ReactorModel):
+        output: Picture
+
+        def load(self, config: dict[str, object]) -> None:  # noqa: ARG002
+            self.log: list[str] = []
+
+        @event(name="again")
+        def again(self, left: int) -> None:
+            self.log.append("event")
+            if left:
+                rig.event("again", left=left - 1)
+
+        async def run(self) -> None:
+            while True:
+                self.log.append("step")
+                await asyncio.sleep(0)
+
+    rig = Rig(Looped)
+    rig.driver.start()
+    async with rig.running():
+        rig.model.log.clear()
+        rig.event("again", left=20)
+        while rig.model.log.count("event") < 21:
+            await asyncio.sleep(0)
+        assert "".join(entry[0] for entry in rig.model.log).count("es") >= 10
+    await rig.driver.aclose()
