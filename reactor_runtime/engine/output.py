@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
-from reactor_runtime.clock import Clock
+from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.outstanding import Handed, Outstanding
 from reactor_runtime.engine.pace import Pace
@@ -42,6 +42,7 @@ class Emitter:
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
         self.waited_s = 0.0  # for room, in all
+        self._alone_for_nobody, self._for_nobody = Alarm(clock), Alarm(clock)
 
     def open(self, session: Session) -> None:
         """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
@@ -50,6 +51,8 @@ class Emitter:
         self._seqs = {track.name: 0 for track in self._contract.tracks}
         self._sizes.clear()
         self.pace.begin()
+        self._alone_for_nobody.ring()
+        self._for_nobody.ring()
 
     def close(self) -> None:
         """End the session: what is still queued is not shown, what is emitted from here on goes nowhere."""
@@ -110,12 +113,13 @@ class Emitter:
         With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
         `applied` is how many events had been handled when its making began: by default all that have been, and the one
         whose handler emits it.
+        Without a session nothing is handed over, and the wait is as long as if there were one.
         `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
         """
         session = self._session
-        if session is None:
-            return
         alone = is_sound_alone(moments)
+        if session is None:
+            return await self._pace_for_nobody(moments, alone=alone, drop=drop)
         compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(moments), compute_time + between_s)
@@ -125,7 +129,7 @@ class Emitter:
             while not whole and self._full(alone=alone):
                 if drop:
                     self._skip(moments[index:])
-                    return
+                    return None
                 waits_from = self._clock.now()
                 await (session.sound_room if alone else session.room).wait()
                 self.waited_s += self._clock.now() - waits_from
@@ -133,8 +137,18 @@ class Emitter:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:
                     self._skip(moments[index:])
-                    return
+                    return None
             self._hand_over(session, moment, applied, compute_s, first=index == 0)
+
+    async def _pace_for_nobody(self, moments: Moments, *, alone: bool, drop: bool) -> None:
+        """Discard what nobody is there to see, at the rate at which it would be shown; ends when a session begins."""
+        alarm = self._alone_for_nobody if alone else self._for_nobody
+        for moment in () if drop else moments:
+            due = self.pace.next(self._clock.now(), moment)
+            while self._session is None and self._clock.now() < due:
+                await alarm.wait(due)
+            if self._session is not None:
+                return
 
     def skip(self, moments: Moments) -> None:
         """Discard what has been unpacked as `drop` does with a full queue."""

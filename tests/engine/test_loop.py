@@ -108,6 +108,49 @@ async def test_emitting_to_nobody_raises_nothing_and_leaves_the_loop_free() -> N
     await rig.driver.aclose()
 
 
+@pytest.mark.parametrize("frames", [1, 4])
+async def test_emitting_to_nobody_takes_as_long_as_it_would_be_shown(frames: int) -> None:
+    class Model(Counting):
+        async def run(self) -> None:
+            while True:
+                self.log.append("made")
+                await self.emit(Picture(video=batch(*range(frames))))
+
+    rig = rig_of(Model)
+    await rig.play(8.0)
+    assert len(rig.model.log) == pytest.approx(80 / frames, abs=2)
+    await rig.driver.aclose()
+
+
+async def test_an_emit_to_nobody_ends_when_a_client_comes() -> None:
+    class Model(Counting):
+        async def run(self) -> None:
+            await self.emit(Picture(video=batch(*range(100))))
+            self.log.append("back")
+            await asyncio.Event().wait()
+
+    rig = rig_of(Model)
+    await rig.play(1.0)
+    assert rig.model.log == []
+    async with rig.running():
+        assert rig.model.log == ["back"]
+        assert not rig.sink.shown
+    await rig.driver.aclose()
+
+
+async def test_dropping_for_nobody_does_not_wait() -> None:
+    class Model(Counting):
+        async def run(self) -> None:
+            await self.emit(Picture(video=batch(1, 2, 3, 4)), drop=True)
+            self.log.append("back")
+            await asyncio.Event().wait()
+
+    rig = rig_of(Model)
+    await settle()
+    assert rig.model.log == ["back"]
+    await rig.driver.aclose()
+
+
 async def test_compute_time_moves_the_rate() -> None:
     class Model(Counting):
         async def run(self) -> None:
