@@ -25,6 +25,8 @@ _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICA
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+# json.dumps would make an encoder for each value, and a model may print 100,000 lines in a handler
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -143,9 +145,11 @@ def _said(say: Callable[[], str], record: logging.LogRecord) -> str:
 def _json(value: object) -> str:
     """Write a value as JSON of ASCII characters only, what has no place in JSON as text; never raises."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+        text = _encode(value)
     except Exception:  # noqa: BLE001  (authors log what they like, and their __str__ does what it likes)
         text = json.dumps(_described(value), ensure_ascii=False)
+    if text.isascii():
+        return text
     text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is nothing that others read
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 

@@ -40,21 +40,31 @@ class Relay:
             if len(pending) > LONGEST:
                 lines.append(pending)
                 pending = b""
-            for line in lines:
-                self._pass_on(line)
-        self._pass_on(pending)
+            self._pass_on(lines)
+        self._pass_on([pending])
         os.close(self._from)
 
-    def _pass_on(self, line: bytes) -> None:
-        printed, begins, logged = line.partition(BEGINS)
-        if begins and _is_logged(begins + logged):
-            self._log(printed)
-            write_line((begins + logged).decode())
-        else:
-            self._log(line)
+    def _pass_on(self, lines: list[bytes]) -> None:
+        """Pass lines on in their order, all that the engine logged in a row in one piece."""
+        logged: list[str] = []
+        for line in lines:
+            printed, begins, rest = line.partition(BEGINS)
+            is_logged = bool(begins) and _is_logged(begins + rest)
+            if printed or not is_logged:
+                _write(logged)
+                self._log(printed if is_logged else line)
+            if is_logged:
+                logged.append((begins + rest).decode())
+        _write(logged)
 
     def _log(self, line: bytes) -> None:
         log_line("model", line.decode(errors="replace"), **self._ids())
+
+
+def _write(logged: list[str]) -> None:
+    if logged:
+        write_line("\n".join(logged))
+        logged.clear()
 
 
 def _is_logged(line: bytes) -> bool:

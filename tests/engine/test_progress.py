@@ -45,9 +45,11 @@ def test_the_same_line_is_told_once_and_a_long_one_is_cut(streams: Streams) -> N
 
 def test_nothing_is_told_after_load_whatever_it_did(streams: Streams) -> None:
     told: list[str] = []
-    with pytest.raises(KeyError), watch_output(told.append, (streams.stderr,)):
-        late = streams.stderr.observer
-        raise KeyError("weights")
+    watching = watch_output(told.append, (streams.stderr,))
+    watching.__enter__()
+    late = streams.stderr.observer
+    with pytest.raises(KeyError):
+        watching.__exit__(KeyError, KeyError("weights"), None)
     streams.stderr.write("a request came\n")
     assert late is not None
     late("a thread was about to print this when load() returned\n")
