@@ -119,7 +119,8 @@ class Emitter:
         session = self._session
         alone = is_sound_alone(moments)
         if session is None:
-            return await self._pace_for_nobody(moments, alone=alone, drop=drop)
+            await self._pace_for_nobody(moments, alone=alone, drop=drop)
+            return
         compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(moments), compute_time + between_s)
@@ -129,7 +130,7 @@ class Emitter:
             while not whole and self._full(alone=alone):
                 if drop:
                     self._skip(moments[index:])
-                    return None
+                    return
                 waits_from = self._clock.now()
                 await (session.sound_room if alone else session.room).wait()
                 self.waited_s += self._clock.now() - waits_from
@@ -137,7 +138,7 @@ class Emitter:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:
                     self._skip(moments[index:])
-                    return None
+                    return
             self._hand_over(session, moment, applied, compute_s, first=index == 0)
 
     async def _pace_for_nobody(self, moments: Moments, *, alone: bool, drop: bool) -> None:

@@ -104,7 +104,7 @@ class Reader:
             self._post(functools.partial(self._deliver, checked, size))
 
     def _check(self, event: seam.ClientEvent) -> CheckedEvent | seam.Refusal:
-        """Check an event; whatever code of the author's raises in that is its sender's error, not the end of reading."""
+        """Check an event; whatever the author's code raises in that becomes an error reply."""
         assert self.contract is not None, "a session begins when the model is loaded"
         try:
             return check_event(self.contract.events, event, self._uploads)

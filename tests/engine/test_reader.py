@@ -54,7 +54,7 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine(tmp_path: Path, output: Path) -> Iterator[EngineProcess]:
+def engine(output: Path) -> Iterator[EngineProcess]:
     with output.open("wb") as file:
         engine = EngineProcess(file.fileno())
     engine.socket.setblocking(True)
