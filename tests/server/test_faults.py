@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, gone
+from tests.processes import gone
 from tests.server.client import Client, client, controlling, parse_frame
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
