@@ -11,7 +11,7 @@ import pytest
 from tests.server.running import serving, started, write_project
 from tests.server.visitor import is_served
 
-TIMEOUT = "1.5s"
+TIMEOUT = "5s"
 MODEL = """
 HERE = os.path.dirname(__file__)
 
@@ -48,7 +48,7 @@ class MyModel(ReactorPipeline):
         while True:
             yield gray(100)
 """
-NOT_LOADED = "the model was not loaded within 1.5 s"
+NOT_LOADED = "the model was not loaded within 5 s"
 
 
 @pytest.mark.parametrize(
