@@ -129,7 +129,7 @@ class Emitter:
         for index, moment in enumerate(moments):
             while not whole and self._full(alone=alone):
                 if drop:
-                    self._skip(moments[index:])
+                    self.skip(moments[index:])
                     return
                 waits_from = self._clock.now()
                 await (session.sound_room if alone else session.room).wait()
@@ -137,7 +137,7 @@ class Emitter:
                 if meanwhile is not None:
                     await meanwhile()
                 if session.stopping or flushes != self._flushes:
-                    self._skip(moments[index:])
+                    self.skip(moments[index:])
                     return
             self._hand_over(session, moment, applied, compute_s, first=index == 0)
 
@@ -153,8 +153,11 @@ class Emitter:
 
     def skip(self, moments: Moments) -> None:
         """Discard what has been unpacked as `drop` does with a full queue."""
-        if self._session is not None:
-            self._skip(moments)
+        if self._session is None:
+            return
+        for moment in moments:
+            for track in moment:
+                self._next_seq(track)
 
     def flush(self) -> None:
         """Show nothing that is queued, a batch still waiting in `emit` included, and then one black frame."""
@@ -218,11 +221,6 @@ class Emitter:
         if self._session is not None and self._session.held:
             return True
         return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps, alone=alone)
-
-    def _skip(self, moments: Sequence[Mapping[TrackSpec, object]]) -> None:
-        for moment in moments:
-            for track in moment:
-                self._next_seq(track)
 
     def _next_seq(self, track: TrackSpec) -> int:
         seq = self._seqs[track.name]
