@@ -64,7 +64,7 @@ class Session:
         self.started_at = 0.0
         self.demand = Demand()
         self._early: list[seam.ClientEvent | seam.Media] = []
-        self._untaken: dict[str, asyncio.Event] = {}
+        self.untaken: dict[str, asyncio.Event] = {}  # set when the engine has taken the upload of that id
 
     def start(self) -> None:
         """Ask the engine for a session; `began` follows when it has a fresh state."""
@@ -123,12 +123,6 @@ class Session:
         self._early = [item for item in self._early if not (isinstance(item, seam.Media) and item.track == track)]
         return self._pass_on(seam.Media(self.id, track, file))
 
-    def send_upload(self, upload: seam.Upload) -> asyncio.Event:
-        """Pass a file on; the event is set when the engine has taken it."""
-        taken = self._untaken[upload.id] = asyncio.Event()
-        self.send(upload)
-        return taken
-
     def _pass_on(self, message: seam.ClientEvent | seam.Media) -> bool:
         if self.phase is not SessionPhase.STARTING:
             self.send(message)
@@ -154,7 +148,7 @@ class Session:
             case seam.Taken():
                 self.demand.hear(message)
             case seam.UploadTaken():
-                self._untaken.pop(message.id).set()
+                self.untaken.pop(message.id).set()
             case seam.Traced():
                 if self.controller.figures.trace is not None:
                     self.controller.figures.trace.spans(message, self.controller.ids.get("engine", ""))

@@ -102,7 +102,8 @@ class Uploads:
             content = await spool.finish()
             _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
-            received = session.send_upload(seam.Upload(session.id, id, name, content_type, path, file))
+            received = session.untaken[id] = asyncio.Event()
+            session.send(seam.Upload(session.id, id, name, content_type, path, file))
             taken = True
         except ClientDisconnect:
             raise Refused(400, "the connection ended before the file did") from None
