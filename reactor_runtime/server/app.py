@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
@@ -30,14 +29,12 @@ def http_config(
     *,
     host: str,
     port: int,
-    tls: ssl.SSLContext | None,
     refusals: Tally,
 ) -> EdgeConfig:
     """Make what Uvicorn serves: the routes behind the guard, with the limits that `access` names."""
     proxies = Proxies(access.proxies)
     return EdgeConfig(
         _guarded(Starlette(routes=routes), access, host=host, port=port, refusals=refusals),
-        Crowd(access.per_address, exempt=proxies),
         refusals,
         http=StreamingHttp,
         ws=SocketProtocol,
@@ -47,7 +44,6 @@ def http_config(
         ws_per_message_deflate=False,  # deflate on JPEG: 2.6 times fewer frames, 2 to 16 ms added each
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(access.proxies),
-        ssl_context_factory=None if tls is None else lambda *_: tls,
         log_config=None,
         access_log=False,
         lifespan="off",

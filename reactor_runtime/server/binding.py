@@ -8,7 +8,7 @@ import socket
 
 from reactor_runtime.errors import BindError, UsageError
 
-BACKLOG = 128
+BACKLOG = 2048  # the kernel may lower it; what waits there holds no descriptor
 
 
 def bind(host: str, port: int) -> socket.socket:

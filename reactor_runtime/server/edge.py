@@ -1,4 +1,4 @@
-"""A connection below the application: how many of an address, how long until a request, how much that is no message."""
+"""A connection below the application: how long until a request, how much that is no message."""
 
 from __future__ import annotations
 
@@ -16,35 +16,29 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 
 from reactor_runtime.server.figures import Tally
-from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Crowd, Rate
+from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Rate
 from reactor_runtime.wire.protocol import CloseCode
 
 REQUEST_S = 10.0
-REFUSED_S = 2.0
 ABORT_S = 2.0
 MOST_PIECES = 65_536
 READ_BYTES = 8192
 TURN_S = 0.002
-_TOO_MANY = "too many connections from this address\n"
 _TOO_SLOW = "the request took too long to come\n"
 _OLD = "a WebSocket begins with HTTP/1.1"
 _NO_HANDSHAKE = "no WebSocket begins like that: it has no body, at most 128 headers, and lines of at most 8 KiB\n"
 
 
 class EdgeConfig(uvicorn.Config):
-    """Uvicorn's settings, who is connected, and who was refused; its protocols are made with nothing else."""
+    """Uvicorn's settings, and who was refused; its protocols are made with nothing else."""
 
-    def __init__(self, app: Any, crowd: Crowd, refusals: Tally, **settings: Any) -> None:
+    def __init__(self, app: Any, refusals: Tally, **settings: Any) -> None:
         super().__init__(app, **settings)
-        self.crowd = crowd
         self.refusals = refusals
 
 
 class HttpProtocol(H11Protocol):
-    """Uvicorn's HTTP, for connections that an address may have and requests that come within 10 s.
-
-    One that is refused is answered once it has asked, since an answer to what was not read yet may get lost.
-    """
+    """Uvicorn's HTTP, for requests that come within 10 s."""
 
     def __init__(
         self,
@@ -55,26 +49,18 @@ class HttpProtocol(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, EdgeConfig), "the server is made with one"
-        self._crowd = config.crowd
         self._refusals = config.refusals
-        self._refused = False
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the library
         super().connection_made(transport)
-        self._refused = self.client is not None and not self._crowd.enter(self.client[0], transport)
-        self._expect_within(REFUSED_S if self._refused else REQUEST_S)
+        self._expect_within(REQUEST_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
-        if self.client is not None:
-            self._crowd.leave(self.client[0], self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            self._answer(429, "Too Many Requests", _TOO_MANY)
-            return
         super().data_received(data)
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering or self.transport.is_closing():
@@ -103,10 +89,7 @@ class HttpProtocol(H11Protocol):
 
     def _too_late(self) -> None:
         self._deadline = None
-        if self._refused:
-            self.transport.abort()
-        else:
-            self._answer(408, "Request Timeout", _TOO_SLOW)
+        self._answer(408, "Request Timeout", _TOO_SLOW)
 
     def _answer(self, status: int, phrase: str, text: str) -> None:
         """Answer in place of the application, if nothing has been said yet, and be done with it."""
@@ -140,16 +123,10 @@ class LimitedSocket(WebSocketsSansIOProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, EdgeConfig), "the server is made with one"
-        self._crowd = config.crowd
         self._refusals = config.refusals
         self._pings = Rate(PINGS_PER_S, PINGS_AT_ONCE)
         self._pieces = Rate(PIECES_PER_S, PIECES_AT_ONCE)
         self._unread = bytearray()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.client is not None:
-            self._crowd.leave(self.client[0], self.transport)
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         waiting = bool(self._unread)

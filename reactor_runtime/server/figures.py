@@ -106,7 +106,7 @@ class Figures:
         self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")
         self.traffic = Traffic()
         self.errors = Tally()
-        self.refusals = Tally("400", "401", "403", "421", "429")
+        self.refusals = Tally("400", "401", "403", "421", "429", "none")
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)
         self.send_s = Histogram(SEND_S)

@@ -15,6 +15,8 @@ PIECES_PER_S = 2000.0  # of messages in several parts
 PIECES_AT_ONCE = 20_000.0
 LULL_S = 1.0
 IPV6_NETWORK_BITS = 64  # what one subscriber gets
+LINE_EACH_S = 60.0
+MOST_SOURCES = 1000
 
 
 class Rate:
@@ -50,7 +52,7 @@ class Crowd:
     """Count who is here by address, an IPv6 network as one; at most `most` of each, except from `exempt` ones."""
 
     def __init__(self, most: int, exempt: Container[str] = frozenset()) -> None:
-        self._most = most
+        self.most = most
         self._exempt = exempt
         self._here: dict[str, set[Hashable]] = {}
 
@@ -58,15 +60,15 @@ class Crowd:
         """Let somebody in, who may be in already; False when there are too many of that address."""
         if address in self._exempt:
             return True
-        here = self._here.setdefault(_network(address), set())
-        if who not in here and len(here) >= self._most:
+        here = self._here.setdefault(network_of(address), set())
+        if who not in here and len(here) >= self.most:
             return False
         here.add(who)
         return True
 
     def leave(self, address: str, who: Hashable) -> None:
         """Forget somebody; nothing happens for those never let in."""
-        network = _network(address)
+        network = network_of(address)
         here = self._here.get(network)
         if here is not None:
             here.discard(who)
@@ -77,10 +79,35 @@ class Crowd:
         return sum(map(len, self._here.values()))
 
 
-def _network(address: str) -> str:
+class LineLimit:
+    """Allow one line of the log for each source and minute; at most 1,000 sources have lines within a minute."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, tuple[float, int]] = {}
+
+    def take(self, source: str, now: float) -> int:
+        """Count one event; return how many there were since the last line if a line is due, 0 otherwise."""
+        logged_at, count = self._sources.get(source, (float("-inf"), 0))
+        if now - logged_at < LINE_EACH_S:
+            self._sources[source] = logged_at, count + 1
+            return 0
+        if source not in self._sources and len(self._sources) >= MOST_SOURCES:
+            recent = {each: line for each, line in self._sources.items() if now - line[0] < LINE_EACH_S}
+            self._sources = recent
+            if len(recent) >= MOST_SOURCES:
+                return 0
+        self._sources[source] = now, 0
+        return count + 1
+
+
+def network_of(address: str) -> str:
+    """Return what counts as one address: an IPv4 address, also one written as IPv6, or an IPv6 network."""
     if ":" not in address:
         return address
     try:
-        return str(ipaddress.ip_network((address.partition("%")[0], IPV6_NETWORK_BITS), strict=False))
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))

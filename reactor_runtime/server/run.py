@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 import yaml
@@ -21,19 +22,24 @@ from starlette.websockets import WebSocket
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.seam.messages import Load
+from reactor_runtime.server.acceptor import Acceptor
 from reactor_runtime.server.app import http_config
 from reactor_runtime.server.binding import bind
 from reactor_runtime.server.certificate import tls_context
 from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.descriptors import descriptor_limit, descriptors_for_clients, raise_descriptor_limit
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.engines import Engines
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Hall, Rules
 from reactor_runtime.server.http import page_routes, status_routes, upgrade_route
 from reactor_runtime.server.intake import Intake
+from reactor_runtime.server.limits import Crowd
 from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
+from reactor_runtime.server.proxies import Proxies
+from reactor_runtime.server.streaming import StreamingHttp
 from reactor_runtime.server.supervisor import EnginePhase
 from reactor_runtime.server.trace import Trace
 from reactor_runtime.server.uploads import Uploads
@@ -57,6 +63,7 @@ def serve(options: ServeOptions) -> None:
     """
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
+    raise_descriptor_limit()
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(Service(options, tls).run(sock))
 
@@ -108,10 +115,10 @@ class Service:
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
         address = sock.getsockname()
-        server = _HttpServer(self._http_config(address[1]))
+        server = _HttpServer(self._http_config(address[1]), self._acceptor(sock))
         with self._signals():
             self._options.on_listening(Listening(address[0], address[1]))
-            http = asyncio.create_task(server.serve(sockets=[sock]))
+            http = asyncio.create_task(server.serve(sockets=[]))
             engines = asyncio.create_task(self._engines.run())
             others = [asyncio.create_task(work) for work in (self._tick(), self._drained())]
             stop = asyncio.create_task(self._stop.wait())
@@ -138,6 +145,25 @@ class Service:
         halls = self._lobby.halls
         self._options.on_ready(Ready(load_s, halls.ready, len(halls), self._engines.gpu(hall.number)))
 
+    def _acceptor(self, sock: socket.socket) -> Acceptor:
+        """Make the acceptor; no address gets more than half of the descriptors, whatever the option says."""
+        access, descriptors = self._options.access, descriptors_for_clients()
+        per_address = min(access.per_address, descriptors // 2)
+        if per_address < access.per_address:
+            logger.warning(
+                "the limit of open files is %d: an address may have %d connections, not %d; ulimit -n sets the limit",
+                descriptor_limit(),
+                per_address,
+                access.per_address,
+            )
+        return Acceptor(
+            sock,
+            Crowd(per_address, exempt=Proxies(access.proxies)),
+            self._lobby.rules.figures.refusals,
+            most_descriptors=descriptors,
+            tls=self._tls,
+        )
+
     def _http_config(self, port: int) -> uvicorn.Config:
         house = House(self._lobby, Intake(self._lobby), self._clock, self._connections)
 
@@ -154,7 +180,7 @@ class Service:
             upgrade_route(),
         ]
         access, refusals = self._options.access, self._lobby.rules.figures.refusals
-        return http_config(routes, access, host=self._options.host, port=port, tls=self._tls, refusals=refusals)
+        return http_config(routes, access, host=self._options.host, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""
@@ -254,6 +280,26 @@ class Service:
 
 
 class _HttpServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, acceptor: Acceptor) -> None:
+        super().__init__(config)
+        self._acceptor = acceptor
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._acceptor.start(
+            partial(
+                StreamingHttp,
+                self.config,
+                self.server_state,
+                self.lifespan.state,
+                asyncio.get_running_loop(),
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._acceptor.close()
+        await super().shutdown(sockets)
+
     def abort(self) -> None:
         """Cut off peers that take nothing: uvicorn would wait for them, and then call that an error."""
         for protocol in tuple(self.server_state.connections):

@@ -24,6 +24,7 @@ from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = "model: pipeline:MyModel\nname: my-model\n"
+LIMITED = 'ulimit -Sn {0} && ulimit -Hn {1} && exec "$@"'
 PRELUDE = """\
 from __future__ import annotations
 
@@ -140,12 +141,18 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def started(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningServer]:
-    """Start a server and return at once; whatever happens, nothing of it is left afterwards."""
+def started(
+    project: Path, *arguments: str, cwd: Path | None = None, descriptors: tuple[int, int] | None = None
+) -> Iterator[RunningServer]:
+    """Start a server and return at once; whatever happens, nothing of it is left afterwards.
+
+    `descriptors` are the soft and the hard limit of those that it may open.
+    """
     output = project / "output.log"
+    limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
+            [*limited, sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -158,9 +165,11 @@ def started(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator
 
 
 @contextlib.contextmanager
-def serving(project: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningServer]:
+def serving(
+    project: Path, *arguments: str, cwd: Path | None = None, descriptors: tuple[int, int] | None = None
+) -> Iterator[RunningServer]:
     """Run a server that is ready for the duration of the block, and stop it as people do."""
-    with started(project, *arguments, cwd=cwd) as server:
+    with started(project, *arguments, cwd=cwd, descriptors=descriptors) as server:
         server.wait_for("ready in")
         yield server
         server.stop()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.server.limits import MESSAGES_AT_ONCE, MESSAGES_PER_S, OVER_S, Crowd, Rate
+from reactor_runtime.server.limits import MESSAGES_AT_ONCE, MESSAGES_PER_S, OVER_S, Crowd, LineLimit, Rate, network_of
 
 
 def test_a_rest_pays_for_a_burst() -> None:
@@ -79,3 +79,29 @@ def test_nothing_is_kept_of_who_has_left() -> None:
         crowd.leave(f"192.0.2.{number}", number)
     assert len(crowd) == 0
     assert crowd._here == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),  # IPv4 at a socket that takes both: not all of IPv4 is one network
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("not:an:address", "not:an:address"),
+    ],
+)
+def test_what_counts_as_one_address(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def test_a_source_has_one_line_a_minute_that_says_how_many_it_stands_for() -> None:
+    lines = LineLimit()
+    assert [lines.take("a", now) for now in (0.0, 1.0, 59.0, 60.0, 61.0)] == [1, 0, 0, 3, 0]
+    assert lines.take("b", 61.0) == 1
+
+
+def test_sources_without_number_have_no_lines_without_number() -> None:
+    lines = LineLimit()
+    assert sum(lines.take(f"192.0.2.{number}", 0.0) for number in range(5000)) == 1000
+    assert lines.take("198.51.100.1", 60.0) == 1

@@ -11,7 +11,6 @@ from uvicorn.server import ServerState
 
 from reactor_runtime.server.edge import EdgeConfig
 from reactor_runtime.server.figures import Tally
-from reactor_runtime.server.limits import Crowd
 from reactor_runtime.server.mjpeg import Parts
 from reactor_runtime.server.streaming import STALLED_S, STATE, FrameStream, StreamingHttp
 
@@ -67,7 +66,7 @@ def timers() -> Timers:
 @pytest.fixture
 def protocol(timers: Timers) -> StreamingHttp:
     protocol = StreamingHttp(
-        EdgeConfig(Starlette(), Crowd(1), Tally(), log_config=None),
+        EdgeConfig(Starlette(), Tally(), log_config=None),
         ServerState(),
         {},
         cast("asyncio.AbstractEventLoop", timers),
