@@ -15,6 +15,7 @@ from reactor_runtime.server.audience import Audience
 from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.fanout import Fanout
 from reactor_runtime.server.hall import Hall
+from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.playout import Playout
 from reactor_runtime.server.relay import Relay
@@ -57,7 +58,7 @@ class Engines:
     async def run(self) -> None:
         """Keep all of them running, until cancelled or until none is left; then raises what was wrong with the last."""
         tasks = [asyncio.create_task(self._keep(engine)) for engine in self._engines]
-        tasks += [asyncio.create_task(engine.playout.run()) for engine in self._engines]
+        tasks += [asyncio.create_task(keep_running(engine.playout.run, "the playout")) for engine in self._engines]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:

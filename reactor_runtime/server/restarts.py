@@ -37,6 +37,10 @@ class Restarts:
             return None
         return self._next_pause_s()
 
+    def after_shortage(self) -> float:
+        """Take note that no process could be started for want of descriptors or memory; returns the pause."""
+        return max(0.5, self._next_pause_s())
+
     def _next_pause_s(self) -> float:
         doublings, self._in_a_row = min(self._in_a_row, 10) - 1, self._in_a_row + 1
         return 0.0 if doublings < 0 else min(LONGEST_PAUSE_S, 0.5 * 2**doublings)

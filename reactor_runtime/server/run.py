@@ -32,6 +32,7 @@ from reactor_runtime.server.encoder import Encoder
 from reactor_runtime.server.engines import Engines
 from reactor_runtime.server.figures import Figures
 from reactor_runtime.server.hall import Hall, Rules
+from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.http import page_routes, status_routes, upgrade_route
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.limits import Crowd
@@ -120,17 +121,19 @@ class Service:
             self._options.on_listening(Listening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[]))
             engines = asyncio.create_task(self._engines.run())
-            others = [asyncio.create_task(work) for work in (self._tick(), self._drained())]
+            tick = asyncio.create_task(keep_running(self._tick, "telling the clients how the model is"))
+            drained = asyncio.create_task(keep_running(self._drained, "waiting for the last sessions"))
+            cleaning = asyncio.create_task(keep_running(self._clean, "removing what killed servers left"))
+            others = [tick, drained, cleaning]
             stop = asyncio.create_task(self._stop.wait())
-            cleaning = asyncio.create_task(asyncio.to_thread(self._uploads.clean))
-            await asyncio.wait([http, engines, stop, *others], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
             await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
             for hall in self._lobby.halls:
                 hall.close()
             for task in (stop, engines, *others):
                 task.cancel()
-            ended = await asyncio.gather(http, stop, engines, cleaning, *others, return_exceptions=True)
+            ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
         await self._uploads.aclose()
         await asyncio.to_thread(self._encoder.close)
         self._clock.close()
@@ -207,6 +210,9 @@ class Service:
             return told_s
         self._options.on_loading(Loading(elapsed_s, hall.engine.detail, hall.number, len(self._lobby.halls)))
         return elapsed_s
+
+    async def _clean(self) -> None:
+        await asyncio.to_thread(self._uploads.clean)
 
     async def _drained(self) -> None:
         """Once asked to, let the sessions that run come to their end, but not for ever."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from reactor_runtime.server.restarts import Restarts
 logger = logging.getLogger(__name__)
 
 NO_IDS: Mapping[str, str] = MappingProxyType({})
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})
 
 
 class EnginePhase(StrEnum):
@@ -135,11 +137,13 @@ class Supervisor:
                 encoder=self._encoder,
                 ids=self._ids,
             )
-        except OSError as error:  # no memory or no descriptors left, which may pass
+        except OSError as error:
             self._end_turn()
+            if error.errno in SHORTAGES:
+                return self._pause_in_shortage(error)
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
-            await life.run(self._load)
+            await self._listen(life)
             if not self._is_last():
                 self._begin_loading()  # whoever comes from here on waits for the next process
             elif self.draining:
@@ -160,6 +164,14 @@ class Supervisor:
             logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
             listener.engine_lost(f"{how}; it is started again")
         return pause_s
+
+    async def _listen(self, life: Life) -> None:
+        """Run the process; a failure of ours costs the engine, and not the server."""
+        try:
+            await life.run(self._load)
+        except Exception:
+            logger.exception("the model's process can't be listened to any more: it is ended", extra=self._ids)
+            life.process.kill()
 
     async def _begin_turn(self) -> None:
         """Wait until no other engine loads."""
@@ -200,6 +212,13 @@ class Supervisor:
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
                 listener.engine_said(message, ring)
+
+    def _pause_in_shortage(self, error: OSError) -> float:
+        """Return how long to wait until there may be descriptors or memory again: no load has failed."""
+        pause_s = self.restarts.after_shortage()
+        what = "the model's process can't be started, the next try is in %.1f s: %s"
+        logger.error(what, pause_s, error.strerror, extra=self._ids)
+        return pause_s
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Say how long to wait before the next try; raises why the model can't be served when there is to be none."""

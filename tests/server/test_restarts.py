@@ -43,3 +43,11 @@ def test_a_load_that_works_sets_the_count_of_failed_ones_back() -> None:
         assert restarts.after_failed_load() is not None
         restarts.loaded()
         assert restarts.failed_loads == 0
+
+
+def test_a_shortage_of_descriptors_or_memory_is_no_failed_load_however_long_it_lasts() -> None:
+    restarts = Restarts()
+    pauses = [restarts.after_shortage() for _ in range(20)]
+    assert pauses[:4] == [0.5, 0.5, 1.0, 2.0]
+    assert pauses[-1] == LONGEST_PAUSE_S
+    assert restarts.failed_loads == 0
