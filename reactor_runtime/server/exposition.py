@@ -1,4 +1,4 @@
-"""The figures in the words of Prometheus; imported by the first who asks for them, off the loop.
+"""The figures in the words of Prometheus, written off the loop.
 
 Names follow its conventions: seconds and bytes, `_total` for what only grows.
 """

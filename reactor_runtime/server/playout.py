@@ -268,7 +268,8 @@ class Times:
         """Give the median of each stage over the last 64 moments, as `encode_ms` and so on."""
         if not self._recent:
             return {}
-        medians = np.median(np.array(self._recent), axis=0)
+        ordered = np.sort(np.array(self._recent), axis=0)
+        medians = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2  # np.median imports numpy.ma
         return {
             f"{name}_ms": round(1e3 * float(value), 2) for name, value in zip(StageTimes._fields, medians, strict=True)
         }

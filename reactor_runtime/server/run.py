@@ -39,6 +39,7 @@ from reactor_runtime.server.limits import Crowd
 from reactor_runtime.server.lobby import Lobby, close, drain, fail
 from reactor_runtime.server.metrics import metrics_route
 from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
+from reactor_runtime.server.preload import preload
 from reactor_runtime.server.proxies import Proxies
 from reactor_runtime.server.streaming import StreamingHttp
 from reactor_runtime.server.supervisor import EnginePhase
@@ -64,6 +65,7 @@ def serve(options: ServeOptions) -> None:
     """
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
+    preload()
     raise_descriptor_limit()
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(Service(options, tls).run(sock))
