@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from reactor_runtime.server.exposition import write
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.report import Report
 
@@ -18,7 +17,13 @@ def metrics_route(lobby: Lobby) -> Route:
 
     async def metrics(request: Request) -> Response:
         report = Report.of(lobby)
-        text, content_type = await asyncio.to_thread(write, report, request.headers.get("accept", ""))
+        text, content_type = await asyncio.to_thread(_write, report, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     return Route("/metrics", metrics)
+
+
+def _write(report: Report, accept: str) -> tuple[bytes, str]:
+    from reactor_runtime.server.exposition import write  # prometheus-client, which `preload` imports
+
+    return write(report, accept)

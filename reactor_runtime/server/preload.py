@@ -1,16 +1,15 @@
-"""What libraries import only when it is first needed: an import while the server serves would need a descriptor."""
+"""Imports that need not be there when the server starts, and must not be missing later, when descriptors are short."""
 
 from __future__ import annotations
-
-import importlib
 
 MODULES = (
     "anyio._backends._asyncio",  # with it the rest of anyio, which Starlette uses to send files
     "anyio._core._fileio",
+    "reactor_runtime.server.exposition",  # with prometheus-client
 )
 
 
 def preload() -> None:
-    """Import now what would be imported while the server serves; a test finds what is missing here."""
+    """Import what would be imported while the server serves; any thread. A test finds what is missing here."""
     for module in MODULES:
-        importlib.import_module(module)
+        __import__(module)

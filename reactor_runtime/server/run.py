@@ -65,7 +65,6 @@ def serve(options: ServeOptions) -> None:
     """
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
-    preload()
     raise_descriptor_limit()
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(Service(options, tls).run(sock))
@@ -126,7 +125,8 @@ class Service:
             tick = asyncio.create_task(keep_running(self._tick, "telling the clients how the model is"))
             drained = asyncio.create_task(keep_running(self._drained, "waiting for the last sessions"))
             cleaning = asyncio.create_task(keep_running(self._clean, "removing what killed servers left"))
-            others = [tick, drained, cleaning]
+            preloading = asyncio.create_task(keep_running(self._preload, "importing what is needed later"))
+            others = [tick, drained, cleaning, preloading]
             stop = asyncio.create_task(self._stop.wait())
             await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
@@ -212,6 +212,9 @@ class Service:
             return told_s
         self._options.on_loading(Loading(elapsed_s, hall.engine.detail, hall.number, len(self._lobby.halls)))
         return elapsed_s
+
+    async def _preload(self) -> None:
+        await asyncio.to_thread(preload)
 
     async def _clean(self) -> None:
         await asyncio.to_thread(self._uploads.clean)

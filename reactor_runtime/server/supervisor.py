@@ -23,7 +23,8 @@ from reactor_runtime.server.restarts import Restarts
 logger = logging.getLogger(__name__)
 
 NO_IDS: Mapping[str, str] = MappingProxyType({})
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})  # they may pass
+SHORT = "the model's process can't be started, the next try is in %.1f s: %s"
 
 
 class EnginePhase(StrEnum):
@@ -140,7 +141,9 @@ class Supervisor:
         except OSError as error:
             self._end_turn()
             if error.errno in SHORTAGES:
-                return self._pause_in_shortage(error)
+                pause_s = self.restarts.after_shortage()
+                logger.error(SHORT, pause_s, error.strerror, extra=self._ids)
+                return pause_s
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await self._listen(life)
@@ -212,13 +215,6 @@ class Supervisor:
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
                 listener.engine_said(message, ring)
-
-    def _pause_in_shortage(self, error: OSError) -> float:
-        """Return how long to wait until there may be descriptors or memory again: no load has failed."""
-        pause_s = self.restarts.after_shortage()
-        what = "the model's process can't be started, the next try is in %.1f s: %s"
-        logger.error(what, pause_s, error.strerror, extra=self._ids)
-        return pause_s
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Say how long to wait before the next try; raises why the model can't be served when there is to be none."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.server import preload
 from tests.server.client import client, controlling
 from tests.server.running import serving, write_project
 from tests.server.stream import asked
@@ -37,6 +38,8 @@ class MyModel(ReactorPipeline):
 async def test_nothing_is_imported_once_the_model_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # each process writes a line for each module
     with serving(write_project(tmp_path, MODEL)) as server:
+        server.wait_for(rf"^import time:.*{preload.MODULES[-1]}$")
+        before = len(server.log)
         async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
             await controller.ask("set_level", {"level": 200})
             await controller.frame(applied=1)
@@ -58,7 +61,7 @@ async def test_nothing_is_imported_once_the_model_is_ready(tmp_path: Path, monke
         server.wait_for_health("ready")
         imported = [
             line.rpartition("|")[2].strip()
-            for line in server.log.partition("ready in")[2].splitlines()
+            for line in server.log[before:].splitlines()
             if line.startswith("import time:")
         ]
     assert imported == [], json.dumps(imported)
