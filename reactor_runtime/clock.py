@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 TIMER_ABSTIME = 1
+LATEST_S = 2.0**32  # 136 years after the boot: the kernel's timers and C's integers take it
+MOST_CANCELLED = 64
 
 
 class Timer(Protocol):
@@ -46,6 +48,7 @@ class SystemClock:
         self._timerfd: _TimerFd | None = None
         self._waiting: list[tuple[float, int, _Waiting]] = []
         self._order = itertools.count()
+        self._cancelled = 0
 
     def now(self) -> float:
         return time.monotonic()
@@ -54,8 +57,8 @@ class SystemClock:
         if self._loop is None:
             self._open(asyncio.get_running_loop())
         if self._timerfd is None:
-            return asyncio.get_running_loop().call_at(deadline, callback)
-        waiting = _Waiting(callback)
+            return asyncio.get_running_loop().call_at(min(deadline, LATEST_S), callback)
+        waiting = _Waiting(callback, self._on_cancel)
         heapq.heappush(self._waiting, (deadline, next(self._order), waiting))
         if self._waiting[0][2] is waiting:
             self._timerfd.arm(deadline)
@@ -68,6 +71,15 @@ class SystemClock:
             self._timerfd.close()
             self._timerfd = None
         self._waiting.clear()
+        self._cancelled = 0
+
+    def _on_cancel(self) -> None:
+        """Drop the cancelled deadlines once they are more than the others: a far one would be kept until it is over."""
+        self._cancelled += 1
+        if self._cancelled > max(MOST_CANCELLED, len(self._waiting) // 2):
+            self._waiting = [entry for entry in self._waiting if entry[2].callback is not None]
+            heapq.heapify(self._waiting)
+            self._cancelled = 0
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -79,8 +91,10 @@ class SystemClock:
         assert self._timerfd is not None, "the reader is removed before the timer is closed"
         self._timerfd.clear()
         while self._waiting and (self._waiting[0][0] <= time.monotonic() or self._waiting[0][2].callback is None):
-            callback = heapq.heappop(self._waiting)[2].callback
-            if callback is not None:
+            callback = heapq.heappop(self._waiting)[2].take()
+            if callback is None:
+                self._cancelled -= 1
+            else:
                 callback()
         if self._waiting and self._timerfd is not None:
             self._timerfd.arm(self._waiting[0][0])
@@ -123,13 +137,21 @@ class Alarm:
 
 
 class _Waiting:
-    __slots__ = ("callback",)
+    __slots__ = ("_on_cancel", "callback")
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, callback: Callable[[], None], on_cancel: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
+        self._on_cancel = on_cancel
+
+    def take(self) -> Callable[[], None] | None:
+        """Return the callback, which is due; cancelling has no effect from then on."""
+        callback, self.callback = self.callback, None
+        return callback
 
     def cancel(self) -> None:
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            self._on_cancel()
 
 
 class _TimerFd:
@@ -143,12 +165,15 @@ class _TimerFd:
         if sys.platform != "linux":
             return None
         if sys.version_info >= (3, 13):
-            return cls(os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC))
+            try:
+                return cls(os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC))
+            except OSError:  # no descriptor is left
+                return None
         fd = _libc().timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         return cls(fd) if fd >= 0 else None
 
     def arm(self, deadline: float) -> None:
-        nanoseconds = max(1, int(deadline * 1e9))
+        nanoseconds = max(1, int(min(deadline, LATEST_S) * 1e9))
         if sys.version_info >= (3, 13):
             os.timerfd_settime_ns(self.fd, flags=os.TFD_TIMER_ABSTIME, initial=nanoseconds)
             return

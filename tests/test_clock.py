@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
 import os
 import time
 from collections.abc import AsyncIterator
@@ -76,6 +78,29 @@ async def test_a_closed_clock_keeps_no_descriptor_and_calls_nobody() -> None:
     clock.close()
     await settle()
     assert (met, len(os.listdir("/proc/self/fd"))) == ([], before)
+
+
+@pytest.mark.parametrize("far_s", [1e300, math.inf])
+async def test_a_deadline_that_no_timer_can_hold_is_waited_for_all_the_same(clock: SystemClock, far_s: float) -> None:
+    done = asyncio.Event()
+    clock.call_at(clock.now() + far_s, lambda: pytest.fail("it is never over"))
+    clock.call_at(clock.now() + 0.001, done.set)
+    await asyncio.wait_for(done.wait(), TIMEOUT_S)
+
+
+async def test_cancelled_deadlines_that_are_far_away_are_not_kept(clock: SystemClock) -> None:
+    met: list[int] = []
+    done = asyncio.Event()
+    start = clock.now()
+    for number in range(5000):
+        clock.call_at(start + 86_400, done.set).cancel()
+        if number % 500 == 0:
+            kept = clock.call_at(start + 0.001 * number / 500, lambda number=number: met.append(number))  # type: ignore[misc]
+    kind = type(kept)
+    assert sum(type(each) is kind for each in gc.get_objects()) < 200
+    clock.call_at(start + 0.02, done.set)
+    await asyncio.wait_for(done.wait(), TIMEOUT_S)
+    assert met == list(range(0, 5000, 500))
 
 
 async def test_an_alarm_keeps_a_ring_until_somebody_waits() -> None:
