@@ -12,8 +12,10 @@ from itertools import accumulate
 from reactor_runtime.seam.messages import Moment
 from reactor_runtime.server.encoded import Encoded
 from reactor_runtime.server.trace import Trace
+from reactor_runtime.wire.protocol import ErrorCode
 
 MOST_VALUES = 64
+LONGEST_VALUE = 64
 MOST_UNSEEN = 1000
 OTHER = "other"
 
@@ -44,15 +46,19 @@ class Histogram:
 
 
 class Tally:
-    """Count by a name; once there are 64 names, further ones are counted as `other`: an author may make any number."""
+    """Count by a name: 64 beside those given here, of 64 characters at most, and further ones as `other`.
 
-    __slots__ = ("counts",)
+    An author may make any number of names, from what a client sends too.
+    """
+
+    __slots__ = ("_most", "counts")
 
     def __init__(self, *names: str) -> None:
         self.counts = dict.fromkeys(names, 0)
+        self._most = len(names) + MOST_VALUES
 
     def add(self, name: str, count: int = 1) -> None:
-        if name not in self.counts and len(self.counts) >= MOST_VALUES:
+        if name not in self.counts and (len(self.counts) >= self._most or len(name) > LONGEST_VALUE):
             name = OTHER
         self.counts[name] = self.counts.get(name, 0) + count
 
@@ -105,7 +111,7 @@ class Figures:
         self.skipped = Tally("socket", "window", "rate", "crowd")
         self.dropped = Tally("discarded", "flushed", "failed", "engine_lost")
         self.traffic = Traffic()
-        self.errors = Tally()
+        self.errors = Tally(*(code.value for code in ErrorCode))
         self.refusals = Tally("400", "401", "403", "421", "429", "none")
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)

@@ -28,9 +28,19 @@ def test_a_tally_of_any_number_of_names_stays_small() -> None:
     for number in range(1000):
         tally.add(f"made up {number}")
     tally.add("known")
-    assert len(tally.counts) == MOST_VALUES + 1
+    assert len(tally.counts) == MOST_VALUES + 2
     assert tally.counts["known"] == 1
-    assert tally.counts[OTHER] == 1000 - (MOST_VALUES - 1)
+    assert tally.counts[OTHER] == 1000 - MOST_VALUES
+
+
+def test_the_names_of_an_author_take_no_place_from_ours_and_are_short() -> None:
+    errors = Figures().errors
+    for number in range(1000):
+        errors.add(f"no_such_file_{number}")
+    errors.add("x" * 65)
+    errors.add("model_error")
+    assert errors.counts["model_error"] == 1
+    assert max(map(len, errors.counts)) <= 64
 
 
 def test_a_gap_in_the_numbers_was_made_and_discarded() -> None:
