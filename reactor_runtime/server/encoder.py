@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -25,6 +26,7 @@ R = TypeVar("R")
 
 MOST_THREADS = 4
 END_S = 1.0
+FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)  # macOS says ENOBUFS where Linux says EAGAIN
 
 
 class Band(NamedTuple):
@@ -156,8 +158,11 @@ class Encoder:
         self._end.close()
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # with so much there no thread sleeps before it looks for jobs
+        try:
             self.engines_end.send(b"")
+        except OSError as error:
+            if error.errno not in FULL:  # with so much there no thread sleeps before it looks for jobs
+                raise
 
     def _work(self) -> None:
         while not self._closed:
