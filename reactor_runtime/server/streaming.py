@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from reactor_runtime.server.edge import HttpProtocol
 from reactor_runtime.server.mjpeg import Parts
-from reactor_runtime.server.transport import keep_little_unsent, notice_silence
+from reactor_runtime.server.transport import keep_little_unsent, notice_silence, write_pieces
 
 STALLED_S = 20.0
 STATE = "reactor.http"  # in the scope's state, where the application finds the protocol that serves it
@@ -100,7 +100,7 @@ class FrameStream:
         before, after = self._parts.around(len(item))
         if self._chunked:  # as h11 would, without its copies (RFC 9112, 7.1)
             before, after = b"%x\r\n%s" % (len(before) + len(item) + len(after), before), after + b"\r\n"
-        transport.writelines((before, item, after))
+        write_pieces(transport, before, item, after)
 
     def abort(self) -> None:
         """End the connection at once, whatever was not sent."""

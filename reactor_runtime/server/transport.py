@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import socket
+import sys
 from asyncio.transports import BaseTransport, Transport
 
 from uvicorn.protocols.utils import is_ssl
 
 UNSENT_BYTES = 16 * 1024
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
+
+# asyncio's `writelines` never pauses its protocol there (CVE-2024-12254): frames for a slow client would pile up.
+UNPAUSED = (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2)
+
+
+def write_pieces(transport: Transport, *pieces: bytes) -> None:
+    """Write pieces one after the other, without a copy where the transport's buffer stays bounded without one."""
+    if UNPAUSED and isinstance(transport, Transport):  # uvloop's transports derive from nothing
+        transport.write(b"".join(pieces))
+    else:
+        transport.writelines(pieces)
 
 
 def keep_little_unsent(transport: Transport) -> None:

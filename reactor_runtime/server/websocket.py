@@ -37,7 +37,7 @@ from reactor_runtime.server.limits import (
 )
 from reactor_runtime.server.lobby import Lobby
 from reactor_runtime.server.sender import Sender
-from reactor_runtime.server.transport import keep_little_unsent
+from reactor_runtime.server.transport import keep_little_unsent, write_pieces
 from reactor_runtime.wire.codec import decode_ack, decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
@@ -85,7 +85,7 @@ class SocketProtocol(LimitedSocket):
             self.conn.send_text(item.encode())
             self.transport.write(b"".join(self.conn.data_to_send()))
         else:  # the library would copy a frame three times on its way
-            self.transport.writelines((_binary_header(len(item)), item))
+            write_pieces(self.transport, _binary_header(len(item)), item)
 
     def handle_text(self, event: Frame) -> None:
         """Pass an acknowledgement on without a turn of the loop, the other messages through the application's queue."""
