@@ -194,6 +194,12 @@ def test_the_state_is_made_of_what_events_set(document: Document) -> None:
     assert document["components"]["schemas"]["Event.set_brightness"]["x-reactor-field"] == "brightness"
 
 
+def test_an_event_names_its_replies(document: Document) -> None:
+    components = document["components"]["schemas"]
+    assert components["Event.jump-to--"]["x-reactor-replies"] == [{"$ref": "#/components/schemas/Message.progress"}]
+    assert components["Event.set_brightness"]["x-reactor-replies"] == [{"type": "null"}]
+
+
 def test_a_fresh_state_is_one(document: Document) -> None:
     contract = Contract.of(rich())
     assert contract.state is not None

@@ -69,11 +69,11 @@ class Contract:
         outputs, inputs = outputs_of(model), inputs_of(model)
         if issubclass(model, VideoModel):
             outputs = outputs or (BlockOutput,)
-        messages = _messages(model)
-        for record in (*outputs, *inputs.values(), *messages.values()):
-            settle(record)
         handlers = handlers_of(model).values()
         events = _events(state, handlers)
+        messages = _messages(model, events.values())
+        for record in (*outputs, *inputs.values(), *messages.values()):
+            settle(record)
         check_together(
             [s for event in events.values() for s in (*event.sources, *event.payload.sources)], model.__name__
         )
@@ -106,12 +106,21 @@ class Contract:
                 "description": event.description,
                 "field": event.field,
                 "parameters": event.parameters_schema(),
+                "replies": self._replies(event),
             }
             for event in self.events.values()
         }
         messages = {name: message_schema(message) for name, message in self.messages.items()}
         tracks = [track.to_json() for track in self.tracks]
         return {"name": self.declared_name, "tracks": tracks, "schema": {"events": events, "messages": messages}}
+
+    def _replies(self, event: EventSpec) -> list[str | None] | None:
+        """List the types of the messages that a reply may hold, those derived from an annotated one as well."""
+        if event.replies is None:
+            return None
+        declared = tuple(each for each in event.replies if each is not None)
+        types = [name for name, message in self.messages.items() if issubclass(message, declared)]
+        return [*types, None] if None in event.replies else [*types]
 
 
 def check_finished(model: type[Model]) -> None:
@@ -153,6 +162,7 @@ def _setter(field: FieldSpec) -> EventSpec:
         field=field.name,
         is_async=False,
         client_parameter=None,
+        replies=(None,),
         payload=Payload(name, [field], all_required=True),
     )
 
@@ -161,9 +171,10 @@ def _hook(hook: Hook, handlers: Iterable[Handler]) -> HookSpec | None:
     return next((spec for spec in handlers if isinstance(spec, HookSpec) and spec.hook == hook), None)
 
 
-def _messages(model: type) -> dict[str, type[ModelMessage]]:
+def _messages(model: type, events: Iterable[EventSpec]) -> dict[str, type[ModelMessage]]:
     found: dict[str, type[ModelMessage]] = {}
-    for message in find(model, ModelMessage):
+    replies = (each for event in events for each in event.replies or () if each not in (None, ModelMessage))
+    for message in (*find(model, ModelMessage), *replies):
         name = message_type(message)
         other = found.setdefault(name, message)
         if other is not message:

@@ -15,10 +15,10 @@ from types import FunctionType
 from typing import Any, Literal, Never, TypeVar, get_args
 
 from reactor_runtime.authoring import bindings
-from reactor_runtime.authoring.annotations import Scope
+from reactor_runtime.authoring.annotations import Scope, union_options
 from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.fields import FieldSpec, InputDeclaration, compile_field, plain_declaration
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.messages import ClientInfo, ModelMessage
 from reactor_runtime.authoring.payload import Payload
 from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
@@ -49,7 +49,11 @@ class HookMark:
 
 @dataclass(frozen=True, slots=True)
 class EventSpec:
-    """Describe one event. `method` is None for a generated `set_<field>`; `field` is the state field the event sets."""
+    """Describe one event. `method` is None for a generated `set_<field>`; `field` is the state field the event sets.
+
+    `replies` are the messages that the reply may hold, None among them for a reply without one; it is None where the
+    handler's return annotation doesn't say.
+    """
 
     name: str
     description: str
@@ -60,6 +64,7 @@ class EventSpec:
     client_parameter: str | None
     payload: Payload = dataclasses.field(repr=False, compare=False)
     sources: tuple[Source, ...] = ()
+    replies: tuple[type[ModelMessage] | None, ...] | None = None
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
@@ -166,8 +171,38 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
     with declared_at(plain):
         _check_bindings(mark.sources, fields, plain.__qualname__)
     payload = Payload(mark.name, fields)
-    is_async = runs_async(function)
-    return EventSpec(mark.name, mark.description, mark.dedupe, method, None, is_async, client, payload, mark.sources)
+    return EventSpec(
+        name=mark.name,
+        description=mark.description,
+        dedupe=mark.dedupe,
+        method=method,
+        field=None,
+        is_async=runs_async(function),
+        client_parameter=client,
+        payload=payload,
+        sources=mark.sources,
+        replies=replies_of(plain, scope, dedupe=mark.dedupe),
+    )
+
+
+def replies_of(function: FunctionType, scope: Scope, *, dedupe: bool) -> tuple[type[ModelMessage] | None, ...] | None:
+    """List the messages that a handler's return annotation names; None for an annotation that names anything else.
+
+    An event that was replaced by a newer one is answered without a message, as `dedupe` allows.
+    """
+    annotation = inspect.signature(function).return_annotation
+    if annotation is Parameter.empty:
+        return None
+    try:
+        hint = scope.resolve(annotation, function.__qualname__)
+    except TypeError:  # no value is checked against it, and it may exist for type checkers alone
+        return None
+    options = union_options(hint)
+    named = [each for each in options if isinstance(each, type) and issubclass(each, ModelMessage)]
+    silent = type(None) in options
+    if len(named) + silent < len(options):
+        return None
+    return (*named, None) if silent or dedupe else tuple(named)
 
 
 def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], where: str) -> None:

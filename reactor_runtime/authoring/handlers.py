@@ -19,6 +19,7 @@ from reactor_runtime.authoring.events import (
     innermost,
     mark_of,
     parameters_of,
+    replies_of,
     runs_async,
 )
 from reactor_runtime.authoring.fields import InputDeclaration, plain_declaration
@@ -114,7 +115,10 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
             f"{cls.__name__}.{method} replaces the handler of event {parent.name!r} but can't take its arguments "
             f"({', '.join(handed) or 'none'}): {error}"
         ) from error
-    return replace(parent, method=method, is_async=runs_async(function))
+    replies = parent.replies
+    if inspect.signature(function).return_annotation is not Parameter.empty:
+        replies = replies_of(innermost(function), scope, dedupe=parent.dedupe)
+    return replace(parent, method=method, is_async=runs_async(function), replies=replies)
 
 
 def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:

@@ -65,7 +65,7 @@ def document(
     components = {
         "ClientMessage": _one_of({**event_names, **{kind: kind for kind in said}}),
         "ServerMessage": _one_of({**message_names, **{kind: kind for kind in told}}),
-        **{event_names[event]: _event(event, spec) for event, spec in events.items()},
+        **{event_names[event]: _event(event, spec, message_names) for event, spec in events.items()},
         **{message_names[kind]: _message(kind, spec) for kind, spec in messages.items()},
         "State": _state(events.values()),
         **said,
@@ -110,9 +110,17 @@ def _one_of(components: Mapping[str, str]) -> Schema:
     }
 
 
-def _event(name: str, spec: Mapping[str, Any]) -> Schema:
+def _event(name: str, spec: Mapping[str, Any], message_names: Mapping[str, str]) -> Schema:
     schema = schemas.said_by_client(name, spec["parameters"], spec["description"])
-    return schema if spec["field"] is None else {**schema, "x-reactor-field": spec["field"]}
+    field = {} if spec["field"] is None else {"x-reactor-field": spec["field"]}
+    return {**schema, **field, **_replies(spec.get("replies"), message_names)}
+
+
+def _replies(replies: Iterable[str | None] | None, message_names: Mapping[str, str]) -> Schema:
+    """List what the `message` of the event's reply may be, where the model declares it; null stands for none."""
+    if replies is None:
+        return {}
+    return {"x-reactor-replies": [{"type": "null"} if each is None else ref(message_names[each]) for each in replies]}
 
 
 def _message(kind: str, spec: Mapping[str, Any]) -> Schema:

@@ -139,7 +139,12 @@ def health() -> Schema:
 def _welcome() -> Schema:
     json_schema = {"type": "object", "description": "A JSON Schema of the data"}
     field = {"type": ["string", "null"], "description": "The state field that the event sets"}
-    event = record({"description": STRING, "field": field, "parameters": json_schema})
+    replies = {
+        "type": ["array", "null"],
+        "items": {"type": ["string", "null"]},
+        "description": "The types of the message in the event's reply, null for none; null where they are not declared",
+    }
+    event = record({"description": STRING, "field": field, "parameters": json_schema}, {"replies": replies})
     said = record({"description": STRING, "data": json_schema})
     return record(
         {

@@ -23,14 +23,14 @@ from reactor_runtime.wire.typed import (
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _RESERVED = {
     *keyword.kwlist, *dir(builtins), "Any", "AsyncIterator", "BlockingSession", "Iterator", "Literal", "Mapping",
-    "NotRequired", "Reply", "Said", "Session", "TypedDict", "cast",
+    "Message", "NotRequired", "Reply", "Said", "Session", "TypedDict", "cast", "dataclass",
 }  # fmt: skip
 _METHODS = {*keyword.kwlist, "messages", "notify", "session", "state", "__init__"}
 Way = Literal["async", "blocking", "notify"]
-_WAYS: dict[Way, tuple[str, str, str]] = {
-    "async": ("async def", "Reply", "return await self.session.send"),
-    "blocking": ("def", "Reply", "return self.session.send"),
-    "notify": ("def", "bool", "return self.session.notify"),
+_WAYS: dict[Way, tuple[str, str]] = {
+    "async": ("async def", "await self.session.send"),
+    "blocking": ("def", "self.session.send"),
+    "notify": ("def", "self.session.notify"),
 }
 _HEAD = '''\
 """A typed client of {name}. Made by `reactor schema --format python`; make it anew instead of changing it."""
@@ -39,9 +39,10 @@ _HEAD = '''\
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from reactor_runtime.client import BlockingSession, Reply, Session
+from reactor_runtime.client import BlockingSession, Message, Reply, Session
 
 _UNSET: Any = object()
 '''
@@ -55,14 +56,22 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     notify = names.choose(f"{camel(name)}Notify")
     types = _Types(names)
     state = types.records.name(state_of(events), "State")
-    said = [_message(kind, spec, types, names) for kind, spec in messages.items()]
+    message_names = {kind: names.choose(f"{camel(kind)}Message") for kind in messages}
+    said = [_message(message_names[kind], kind, spec, types) for kind, spec in messages.items()]
+    replies = {event: _reply_name(event, spec, names) for event, spec in events.items()}
     classes = [
         _notify(notify, name, events, types),
-        _class(model, name, _methods(events, types, "async"), state, notify, is_async=True),
-        _class(blocking, name, _methods(events, types, "blocking"), state, notify, is_async=False),
+        _class(model, name, _methods(events, types, "async", replies), state, notify, is_async=True),
+        _class(blocking, name, _methods(events, types, "blocking", replies), state, notify, is_async=False),
     ]
-    union = f"Said = {' | '.join(kind for kind, _ in said) or 'Any'}\n"
-    parts = [_HEAD.format(name=_safe(name)), *types.records.definitions, *(text for _, text in said), union, *classes]
+    parts = [
+        _HEAD.format(name=_safe(name)),
+        *types.records.definitions,
+        *said,
+        _reader(message_names),
+        *(_reply(reply, event, events[event]["replies"], message_names) for event, reply in replies.items() if reply),
+        *classes,
+    ]
     return "\n\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -115,14 +124,48 @@ class _Types:
         )
 
 
-def _message(kind: str, spec: Schema, types: _Types, names: Names) -> tuple[str, str]:
-    """Write a message as what `messages()` yields, and give its type's name."""
+def _message(name: str, kind: str, spec: Schema, types: _Types) -> str:
+    """Write the class of a message, as `messages()` yields it and replies hold it."""
     data = types.records.name({**spec["data"], "title": camel(kind)}, camel(kind))
-    name = names.choose(f"{camel(kind)}Said")
-    doc = _docstring(spec["description"], 4)
-    return name, "\n".join(
-        [f"class {name}(TypedDict):", *doc, f"    type: Literal[{_quoted(kind)}]", f"    data: {data}"]
-    )
+    return "\n".join([
+        "@dataclass(frozen=True, slots=True)",
+        f"class {name}(Message):",
+        *_docstring(spec["description"], 4),
+        f"    type: Literal[{_quoted(kind)}]",
+        f"    data: {data}",
+    ])  # fmt: skip
+
+
+def _reader(message_names: Mapping[str, str]) -> str:
+    """Write the union of the messages, and the function that makes a message one of them."""
+    entries = [f"    {_quoted(kind)}: {name}," for kind, name in message_names.items()]
+    return "\n".join([
+        f"Said = {' | '.join(message_names.values()) or 'Message'}",
+        "_MESSAGES: dict[str, Any] = {",
+        *entries,
+        "}",
+        "",
+        "",
+        "def _typed(message: Message | None) -> Any:",
+        "    if message is None or message.type not in _MESSAGES:",
+        "        return message",
+        "    return _MESSAGES[message.type](message.type, message.data, message.id)",
+    ])  # fmt: skip
+
+
+def _reply_name(event: str, spec: Schema, names: Names) -> str | None:
+    """Choose a name for the class of an event's reply; None where the model does not declare what it holds."""
+    return names.choose(f"{camel(event)}Reply") if any(spec.get("replies") or ()) else None
+
+
+def _reply(name: str, event: str, replies: Iterable[str | None], message_names: Mapping[str, str]) -> str:
+    held = " | ".join("None" if kind is None else message_names[kind] for kind in replies)
+    return "\n".join([
+        "@dataclass(frozen=True, slots=True)",
+        f"class {name}(Reply):",
+        *_docstring(f"The reply to {event}.", 4),
+        f"    message: {held}",
+    ])  # fmt: skip
 
 
 def _notify(name: str, model: str, events: Mapping[str, Schema], types: _Types) -> str:
@@ -152,33 +195,39 @@ def _class(name: str, model: str, methods: Iterable[str], state: str, notify: st
         "",
         f"    {prefix}def messages(self) -> {each}[Said]:",
         f"        {prefix}for message in self.session.messages():",
-        "            yield cast(Said, {'type': message.type, 'data': dict(message.data)})".replace("'", '"'),
+        "            if message.type in _MESSAGES:",
+        "                yield cast(Said, _typed(message))",
         *methods,
     ])  # fmt: skip
 
 
-def _methods(events: Mapping[str, Schema], types: _Types, way: Way) -> Iterator[str]:
+def _methods(
+    events: Mapping[str, Schema], types: _Types, way: Way, replies: Mapping[str, str | None] | None = None
+) -> Iterator[str]:
     names = Names(_METHODS)
     for event, spec in events.items():
-        yield _method(names.choose(snake(event)), event, spec, types, way)
+        yield _method(names.choose(snake(event)), event, spec, types, way, (replies or {}).get(event))
 
 
-def _method(name: str, event: str, spec: Schema, types: _Types, way: Way) -> str:
+def _method(name: str, event: str, spec: Schema, types: _Types, way: Way, reply: str | None) -> str:
     parameters, data = [], []
-    local = Names({"self", *keyword.kwlist})
+    local = Names({"self", "_data", "_reply", *keyword.kwlist})
     for member, schema, required in members(spec["parameters"]):
         argument = local.choose(member)
         parameters.append(f"{argument}: {types.taken(schema, camel(member))}" + ("" if required else " = _UNSET"))
         data.append(f"{_quoted(member)}: {argument}")
     marked = f", *, {', '.join(parameters)}" if parameters else ""
-    define, result, send = _WAYS[way]
+    define, send = _WAYS[way]
+    result = "bool" if way == "notify" else reply or "Reply"
     optional = any(not required for _, _, required in members(spec["parameters"]))
     lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring(spec["description"], 8)]
     lines.append(f"        _data: dict[str, Any] = {{{', '.join(data)}}}")
     if optional:
         lines.append("        _data = {name: value for name, value in _data.items() if value is not _UNSET}")
-    lines.append(f"        {send}({_quoted(event)}, _data)")
-    return "\n".join(lines)
+    if way == "notify":
+        return "\n".join([*lines, f"        return {send}({_quoted(event)}, _data)"])
+    lines.append(f"        _reply = {send}({_quoted(event)}, _data)")
+    return "\n".join([*lines, f"        return {result}(_reply.n, _typed(_reply.message))"])
 
 
 def _docstring(text: str, indent: int) -> list[str]:

@@ -59,11 +59,13 @@ def test_contract_in_json_is_what_the_wire_says() -> None:
                         "required": ["brightness"],
                         "additionalProperties": False,
                     },
+                    "replies": [None],
                 },
                 "reset": {
                     "description": "Begin anew",
                     "field": None,
                     "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+                    "replies": [None],
                 },
             },
             "messages": {
@@ -75,10 +77,79 @@ def test_contract_in_json_is_what_the_wire_says() -> None:
                         "required": ["step"],
                         "additionalProperties": False,
                     },
-                }
+                },
+                "done": {
+                    "description": "Tell the last step.",
+                    "data": {
+                        "type": "object",
+                        "properties": {"step": {"type": "integer"}},
+                        "required": ["step"],
+                        "additionalProperties": False,
+                    },
+                },
             },
         },
     }
+
+
+class Done(Progress):
+    """Tell the last step."""
+
+
+class Answering(ReactorPipeline):
+    state: MyState
+    output: MyOutput
+
+    @event(name="unsaid")
+    def unsaid(self): ...  # type: ignore[no-untyped-def]  # what the contract says of a handler without annotations
+
+    @event(name="nothing")
+    def nothing(self) -> None: ...
+
+    @event(name="one")
+    async def one(self) -> Done:
+        return Done(step=1)
+
+    @event(name="derived")
+    def derived(self) -> "Progress | None": ...
+
+    @event(name="newest", dedupe=True)
+    def newest(self) -> Done:
+        return Done(step=1)
+
+    @event(name="any")
+    def any(self) -> ModelMessage:
+        return Done(step=1)
+
+    @event(name="other")
+    def other(self) -> "Missing | None": ...  # type: ignore[name-defined]  # noqa: F821
+
+
+class Overriding(Answering):
+    def nothing(self) -> Done:  # type: ignore[override]
+        return Done(step=1)
+
+    def one(self):  # type: ignore[no-untyped-def]
+        return Done(step=1)
+
+
+def test_each_event_names_the_types_of_its_reply() -> None:
+    events = Contract.of(Answering).to_json()["schema"]["events"]
+    assert {name: spec["replies"] for name, spec in events.items()} == {
+        "set_brightness": [None],
+        "unsaid": None,
+        "nothing": [None],
+        "one": ["done"],
+        "derived": ["progress", "done", None],
+        "newest": ["done", None],
+        "any": ["progress", "done"],
+        "other": None,
+    }
+
+
+def test_an_override_names_its_own_reply_or_its_parent_s() -> None:
+    events = Contract.of(Overriding).to_json()["schema"]["events"]
+    assert (events["nothing"]["replies"], events["one"]["replies"]) == (["done"], ["done"])
 
 
 def test_contract_in_json_is_json() -> None:
@@ -88,7 +159,11 @@ def test_contract_in_json_is_json() -> None:
 
 def test_contract_knows_the_classes() -> None:
     contract = Contract.of(MyModel)
-    assert (contract.model, contract.outputs, contract.messages) == (MyModel, (MyOutput,), {"progress": Progress})
+    assert (contract.model, contract.outputs, contract.messages) == (
+        MyModel,
+        (MyOutput,),
+        {"progress": Progress, "done": Done},
+    )
     assert contract.state is not None
     assert contract.state.cls is MyState
 

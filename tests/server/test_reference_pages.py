@@ -55,6 +55,7 @@ async def test_its_events_and_tracks_are_described(walked: RunningServer) -> Non
             "required": ["brightness"],
             "additionalProperties": False,
         },
+        "replies": [None],
     }
 
 

@@ -20,13 +20,16 @@ POSE = {
 NULL = {"type": "null"}
 
 
-def event(description: str = "", field: str | None = None, **parameters: Any) -> dict[str, Any]:
+def event(
+    description: str = "", field: str | None = None, replies: list[str | None] | None = None, **parameters: Any
+) -> dict[str, Any]:
     """Describe an event; a parameter with a default may be left out, but for a field's."""
     required = [name for name, schema in parameters.items() if field or "default" not in schema]
     return {
         "description": description,
         "field": field,
         "parameters": {"type": "object", "properties": parameters, "required": required},
+        "replies": [None] if field else replies,
     }
 
 
@@ -55,9 +58,9 @@ CONTRACT: dict[str, Any] = {
                 anything={"default": None},
             ),
             "lambda": event('*/ """ \\ ends\nwhat it should not', data={"type": "boolean"}, name={"type": "string"}),
-            "go-now": event(),
+            "go-now": event(replies=["progress"]),
             "go_now": event(),
-            "2d": event(),
+            "2d": event(replies=["progress", "2d-done", None]),
             "messages": event(),
             "state": event(),
             "session": event(),

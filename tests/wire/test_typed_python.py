@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from reactor_runtime.client import Message, Reply
 from reactor_runtime.wire import typed_python
 from tests.wire.shapes import CONTRACT, EMPTY
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = """
 from reactor_runtime.client import connect
-from model import BlockingMyModel, MyModel, Said
+from model import BlockingMyModel, MyModel, ProgressMessage, Said
 
 
 async def main() -> None:
@@ -26,11 +29,19 @@ async def main() -> None:
         await model.move()
         await model.lambda_(data=True, name="x")
         await model.go_now_()
+        going = await model.go_now()
+        await session.frame(after=going)
+        at = going.message.data["at"]
+        drawn = (await model._2d()).message
+        if isinstance(drawn, ProgressMessage):
+            drawn.data["step"].bit_length()
+        elif drawn is not None:
+            values: list[float] = drawn.data["values"]
         gone: bool = model.notify.set_speed(speed=3)
         speed: float = model.state["speed"]
         async for message in model.messages():
-            if message["type"] == "progress":
-                step: int = message["data"]["step"]
+            if message.type == "progress":
+                step: int = message.data["step"]
         print(reply.n + step + speed, gone)
 
 
@@ -44,7 +55,36 @@ WRONG = [
     'model.set_speed(speed="x")',
     'model.set_mode(mode="d")',
     "model.state['sped']",
+    "model.go_now().message.data['stop']",
+    "model._2d().message.data",
+    "next(model.messages()).data['step']",
 ]
+
+
+class Spoken:
+    """Answer every event with one message, and say the same and one that the module does not know."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+
+    def send(self, _event: str, _data: dict[str, object]) -> Reply:
+        return Reply(7, self.message)
+
+    def messages(self) -> Iterator[Message]:
+        yield Message("later", {})
+        yield self.message
+
+
+def test_messages_and_replies_are_of_the_classes_of_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spoken_model.py").write_text(typed_python.module("my-model", CONTRACT))
+    monkeypatch.syspath_prepend(tmp_path)
+    model = importlib.import_module("spoken_model")
+    blocking = model.BlockingMyModel(Spoken(Message("progress", {"step": 3, "at": None, "of_later": 1})))
+    reply = blocking.go_now()
+    assert isinstance(reply, Reply)
+    assert reply == model.GoNowReply(7, model.ProgressMessage("progress", {"step": 3, "at": None, "of_later": 1}))
+    assert list(blocking.messages()) == [reply.message]
+    assert isinstance(blocking.set_speed(speed=2).message, model.ProgressMessage)
 
 
 def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
@@ -76,7 +116,9 @@ def test_types_are_those_of_the_schema() -> None:
         "y: NotRequired[float]",
         "pose: Pose | None = _UNSET, weights: dict[str, float] = _UNSET, anything: Any = _UNSET",
         "class Pose(TypedDict):\n    at: Point\n    path: list[Point]\n",
-        "Said = ProgressSaid | _2dDoneSaid | StateSaid\n",
+        "Said = ProgressMessage | _2dDoneMessage | StateMessage\n",
+        'class GoNowReply(Reply):\n    """The reply to go-now."""\n    message: ProgressMessage\n',
+        "    message: ProgressMessage | _2dDoneMessage | None\n",
     ):
         assert line in text, line
 
