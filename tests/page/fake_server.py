@@ -38,6 +38,7 @@ CSP = (
     "style-src 'self'; script-src 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 FPS = 30
+RESUME_GRACE_S = 300.0
 
 
 @dataclass
@@ -284,7 +285,11 @@ class FakeServer:
             ],
             "schema": {"events": self.script.events, "messages": {}},
             "state": self.state,
-            "limits": {"max_text_bytes": 262144, "max_media_bytes": 16777216},
+            "limits": {
+                "max_text_bytes": 262144,
+                "max_media_bytes": 16777216,
+                "resume_grace_s": RESUME_GRACE_S if self.script.resume else None,
+            },
         }
 
     async def _frames(self, client: WebSocket) -> None:

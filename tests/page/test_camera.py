@@ -385,7 +385,7 @@ def test_a_part_that_could_not_be_loaded_comes_with_the_next_session(browser: Br
     page.route("**/parts/camera.js", lambda route: route.abort(), times=1)
     page.goto(server.url)
     expect(page.locator("#log")).to_contain_text("A part of the page can't be loaded")
-    server.close(1000)
+    server.close(1001)
     expect(page.locator("[data-input=camera]")).to_be_visible()
     page.close()
 
