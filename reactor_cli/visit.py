@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_cli import console, spoken
+from reactor_cli.lines import Lines
 from reactor_cli.report import Report, figures_line, legible, shown
 from reactor_cli.screen import Screen
 from reactor_runtime.client import (
@@ -38,7 +39,8 @@ PICTURE_S = 0.1  # as much as a connection to far away takes, and as much as tex
 class Wish:
     """What somebody wants of a visit; `seconds` None is until it ends, 0 until everything to send was answered.
 
-    As long at most is the turn waited for, and without a limit where it is None or 0.
+    As long at most is the turn waited for, and without a limit where it is None or 0. `input` is the descriptor that
+    events are read from, a line each.
     """
 
     url: str
@@ -49,6 +51,7 @@ class Wish:
     save: Path | None
     picture: bool
     prompt: bool
+    input: int | None = None
 
 
 class Visit:
@@ -59,6 +62,7 @@ class Visit:
         self._report = report
         self._screen = screen
         self._figures: dict[str, Any] = {}
+        self._lines: Lines | None = None
         self.began = False
 
     async def run(self) -> None:
@@ -71,6 +75,7 @@ class Visit:
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, current.cancel)
         kept = recording(wish.save) if wish.save is not None else None
+        self._lines = Lines(wish.input) if wish.input is not None else None
         try:
             async with connect(wish.url, token=wish.token, role=wish.role, wait=False) as session:
                 await self._attend(session, kept)
@@ -106,7 +111,9 @@ class Visit:
     async def _end(self, session: Session, ended: asyncio.Task[None], tasks: asyncio.TaskGroup) -> None:
         """Wait for whatever ends the visit first: the session, the time, the person."""
         endings: list[asyncio.Task[None]] = [ended]
-        if self._wish.seconds is not None:
+        if self._lines is not None:
+            endings.append(tasks.create_task(self._send_lines(session, self._lines)))
+        elif self._wish.seconds is not None:
             endings.append(tasks.create_task(asyncio.sleep(self._wish.seconds)))
         if self._wish.prompt and self._screen is not None:
             endings.append(tasks.create_task(self._converse(session, self._screen)))
@@ -115,6 +122,31 @@ class Visit:
             await session.ready()  # raises why
         for task in endings:
             task.cancel()
+
+    async def _send_lines(self, session: Session, lines: Lines) -> None:
+        """Send each line as an event, and return when the visit is over.
+
+        That is `seconds` after the last answer, at once where it is None and the input, which had lines, has ended. An
+        input without lines, as that of a service, ends nothing.
+        """
+        seconds = self._wish.seconds
+        had_lines = False
+        while True:
+            try:
+                async with asyncio.timeout(seconds or None):
+                    line = await lines.next()
+            except TimeoutError:
+                return
+            if line is None:
+                break
+            had_lines = True
+            if line.strip():
+                await self._send(session, line)
+            else:
+                session.here()
+        if seconds is None and not had_lines:
+            await asyncio.Event().wait()
+        await asyncio.sleep(seconds or 0)
 
     async def _statuses(self, session: Session) -> None:
         async for status in session.statuses():

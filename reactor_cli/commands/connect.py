@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 UNAUTHORIZED = 401
 LOCAL = "http://127.0.0.1:8080"
+STDIN = 0
 
 EPILOG = """
 \b
@@ -26,12 +27,13 @@ Examples:
   reactor connect 'https://host/?token=…' --role viewer
   reactor connect --send 'set_prompt prompt="a fox"' --seconds 10 --save out.mp4
   reactor connect --json --send 'set_speed speed=2' --seconds 0
+  echo 'set_speed 2' | reactor connect
 
 \b
-Exit codes: 0 done, also by Ctrl-C; 1 an event of --send was refused, or the session
-ended otherwise than by this client or the model; 2 the command has to be corrected;
-3 no server there, or it lets nobody in without a token; 5 its line is full, or the
-turn did not come within --seconds; 130 interrupted before the turn came.
+Exit codes: 0 done, also by Ctrl-C; 1 an event of --send or of the input was refused,
+or the session ended otherwise than by this client or the model; 2 the command has to
+be corrected; 3 no server there, or it lets nobody in without a token; 5 its line is
+full, or the turn did not come within --seconds; 130 interrupted before the turn came.
 """
 
 
@@ -70,7 +72,7 @@ def connect(
     """Control or watch a model from the terminal.
 
     Shows figures, messages and, in a terminal with colours, the picture. Type events at the prompt; tab completes them,
-    Ctrl-D leaves.
+    Ctrl-D leaves. Without --send, lines of an input that is no terminal are events.
     """
     from reactor_cli.visit import Wish
 
@@ -84,9 +86,14 @@ def connect(
         seconds=seconds,
         save=save,
         picture=is_screen and (not os.environ.get("NO_COLOR") if picture is None else picture),
-        prompt=is_screen and sys.stdin.isatty(),
+        prompt=is_screen and _is_terminal(),
+        input=None if sends or _is_terminal() else STDIN,
     )
     return _visit(wish, as_json=as_json, is_screen=is_screen)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is None or sys.stdin.isatty()
 
 
 def _is_screen() -> bool:

@@ -25,12 +25,14 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
 
 
-def python(*arguments: str, cwd: Path, **variables: str) -> Outcome:
+def python(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
+    """Run Python; `lines` is what its input holds, through a pipe."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
         env=environment(**variables),
         capture_output=True,
+        input=lines,
         encoding="utf-8",
         timeout=TIMEOUT_S,
         check=False,
@@ -38,5 +40,5 @@ def python(*arguments: str, cwd: Path, **variables: str) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def reactor(*arguments: str, cwd: Path, **variables: str) -> Outcome:
-    return python("-m", "reactor_cli", *arguments, cwd=cwd, **variables)
+def reactor(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
+    return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, **variables)

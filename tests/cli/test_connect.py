@@ -27,6 +27,7 @@ class Progress(ModelMessage):
 class MyState(InputState):
     level: int = InputField(default=100, ge=0, le=255)
     mode: str = InputField(default="fast", choices=["fast", "slow"])
+    resting: bool = False
 
 
 class MyModel(ReactorPipeline):
@@ -35,7 +36,7 @@ class MyModel(ReactorPipeline):
 
     def inference(self):
         while True:
-            yield gray(self.state.level)
+            yield Idle if self.state.resting else gray(self.state.level)
 
     @event(name="count")
     async def count(self):
@@ -89,6 +90,63 @@ def test_a_program_gets_an_object_a_line(url: str, tmp_path: Path) -> None:
     assert of["state"]["data"] == {"level": 3}
     assert of["figures"]["fps"]["main_video"] > 0
     assert set(of["figures"]) >= {"delay_ms", "input_delay_ms", "rtt_ms", "skipped"}
+
+
+def test_lines_of_a_pipe_are_events_and_its_end_is_that_of_the_visit(url: str, tmp_path: Path) -> None:
+    outcome = reactor("connect", url, "--json", cwd=tmp_path, lines="set_level 7\n\ncount\n")
+    assert (outcome.code, outcome.err) == (0, "")
+    said = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(fact["event"], fact["n"]) for fact in said if fact["kind"] == "reply"] == [("set_level", 1), ("count", 2)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        ("set_level 256\ncount\n", 1, "error: set_level.level: 256 is above 255"),
+        ("set_level 'a\ncount\n", 2, "no closing quotation"),
+        ("set_level 8", 0, ""),
+    ],
+    ids=["refused", "not to be read", "without a line's end"],
+)
+def test_a_line_of_a_pipe_is_as_one_of_send(url: str, tmp_path: Path, lines: str, code: int, said: str) -> None:
+    outcome = reactor("connect", url, "--json", cwd=tmp_path, lines=lines)
+    assert outcome.code == code
+    assert said in outcome.err
+    assert '"event": "count"' not in outcome.out
+
+
+def test_a_pipe_that_stays_open_is_not_waited_for(url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json"]
+    for arguments in (["--send", "count", "--seconds", "0"], ["--seconds", "0.5"]):
+        with subprocess.Popen(
+            [*command, *arguments],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stderr is not None
+            assert process.wait(TIMEOUT_S) == 0
+            assert process.stderr.read() == b""
+
+
+def test_an_input_without_lines_ends_nothing(url: str, tmp_path: Path) -> None:
+    outcome = reactor("connect", url, "--json", "--seconds", "1.5", cwd=tmp_path, lines="")
+    assert outcome.code == 0
+    assert '"kind": "figures"' in outcome.out
+
+
+def test_a_held_frame_has_no_delay(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        server.wait_for_health("ready")
+        with connect(url) as session:
+            session.send("set_resting", resting=True)
+            outcome = reactor("connect", url, "--role", "viewer", "--json", "--seconds", "2.5", cwd=tmp_path)
+    figures = [json.loads(line) for line in outcome.out.splitlines() if '"figures"' in line]
+    assert [each["delay_ms"] for each in figures] == [None] * len(figures)
+    assert figures[-1]["fps"] == {"main_video": 0.0}
 
 
 def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
