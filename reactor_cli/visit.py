@@ -29,8 +29,8 @@ from reactor_runtime.client import (
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.recording import Folder, Recording, recording
 from reactor_runtime.errors import UsageError
-from reactor_runtime.wire.protocol import ErrorCode
 
+UNKNOWN_EVENT = "unknown_event"
 FIGURES_S = 1.0
 PICTURE_S = 0.1  # as much as a connection to far away takes, and as much as text is looked at
 
@@ -227,7 +227,7 @@ class Visit:
         except EventError as error:
             fields = [asdict(field) for field in error.fields]
             text = f"{console.paint(legible(error.code), 'red')}  {legible(error.message)}"
-            if error.code == ErrorCode.UNKNOWN_EVENT:
+            if error.code == UNKNOWN_EVENT:
                 text += spoken.suggestion(said.event, session.schema)
             self._report.say("refusal", text, event=said.event, code=error.code, message=error.message, fields=fields)
             raise

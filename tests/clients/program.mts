@@ -62,7 +62,7 @@ session.stats.fsp;
 session.limits.max_media;
 
 export function explain(error: unknown): string {
-  if (error instanceof ConnectError) return ({ unreachable: "nobody there", refused: "not allowed" })[error.code];
+  if (error instanceof ConnectError) return ({ unreachable: "nobody there", refused: "not allowed", busy: "full" })[error.code];
   if (error instanceof SessionEnded && error.reason === "idle") return error.code satisfies "session_ended";
   return error instanceof ClientError ? error.code : "";
 }

@@ -33,7 +33,7 @@ from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
-OTHER_COMMANDS = {"cd", "curl", "ffplay", "npm", "pip"}
+OTHER_COMMANDS = {"cd", "curl", "echo", "ffmpeg", "ffplay", "npm", "pip"}
 PROGRAMS = {
     "client.py",
     "header.py",
