@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from .fake_server import FakeServer
@@ -61,9 +62,10 @@ def test_a_silent_visitor_is_asked_and_answers_with_a_click(page: Page, server: 
     expect(page.locator("#notice")).to_be_hidden()
 
 
-def test_after_its_turn_the_page_comes_back_only_when_asked_to(page: Page, server: FakeServer) -> None:
+@pytest.mark.parametrize("reason", ["turn_over", "finished"])
+def test_after_its_turn_the_page_comes_back_only_when_asked_to(page: Page, server: FakeServer, reason: str) -> None:
     start(page, server)
-    server.broadcast("reactor.session", phase="ended", reason="turn_over", message="the turn is over: others wait")
+    server.broadcast("reactor.session", phase="ended", reason=reason, message="the turn is over: others wait")
     server.close(1000)
     expect(page.locator("#notice")).to_contain_text("the turn is over: others wait")
     page.evaluate(
