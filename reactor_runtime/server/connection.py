@@ -91,9 +91,9 @@ class Connection:
             self.put_text(encode_text(kind, data, message_id))
 
     def put_text(self, text: str) -> None:
-        """Queue a text message as it goes over the wire; a client that leaves 1,000 unread is given up."""
+        """Queue a text message as it goes over the wire; a client that leaves 1,000 or 4 MiB unread is given up."""
         if self.hears and self.closing is None and not self.outbox.put_message(text):
-            self.close(CloseCode.FULL, "not reading: 1000 messages wait")
+            self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
             self.given_up.set()
 
     def error(

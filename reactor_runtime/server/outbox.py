@@ -14,6 +14,7 @@ from reactor_runtime.server.way import Way
 from reactor_runtime.wire.messages import View
 
 MOST_MESSAGES = 1000
+MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
 ROUNDING_S = 1e-6  # durations don't add up exactly
 
@@ -75,7 +76,7 @@ class Outbox:
 
     `news` is called, on the loop's thread, when there may be something to take that wasn't there before.
 
-    Messages: at most 1,000, then no more is taken. Sound: at most one second a track, then the oldest goes.
+    Messages: at most 1,000 and 4 MiB, then no more is taken. Sound: at most one second a track, then the oldest goes.
     Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
     unless those wait for an acknowledgement: a message never does.
     """
@@ -87,7 +88,8 @@ class Outbox:
         self.finished = False
         self._clock = clock
         self._orders = itertools.count(1)
-        self._messages: deque[tuple[int, str]] = deque()
+        self._messages: deque[tuple[int, str, int]] = deque()
+        self._message_bytes = 0
         self._sounds = SoundQueue()
         self._slots: dict[str, tuple[int, EncodedFrame]] = {}
         self._ways: dict[str, Way] = {}
@@ -99,10 +101,15 @@ class Outbox:
         return self._ways
 
     def put_message(self, text: str) -> bool:
-        """Queue a text message; False when 1,000 wait already: then it isn't queued."""
-        if len(self._messages) >= MOST_MESSAGES:
+        """Queue a text message; False when there is no room: then it isn't queued.
+
+        There is room for any one message: a welcome may be large, and nothing has to be read before it.
+        """
+        size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if (self._messages and self._message_bytes + size > MOST_MESSAGE_BYTES) or len(self._messages) >= MOST_MESSAGES:
             return False
-        self._messages.append((next(self._orders), text))
+        self._message_bytes += size
+        self._messages.append((next(self._orders), text, size))
         self.news()
         return True
 
@@ -168,7 +175,9 @@ class Outbox:
         if track is not None and oldest == frame_order:
             return self._take_frame(track, now), None
         if self._messages and self._messages[0][0] == oldest:
-            return self._messages.popleft()[1], None
+            _, text, size = self._messages.popleft()
+            self._message_bytes -= size
+            return text, None
         return self._sounds.take(), None
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:

@@ -13,6 +13,9 @@ from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
 from reactor_runtime.wire.protocol import RESERVED_PREFIX, ErrorCode
 
 MAX_DEPTH = 64
+MAX_TYPE_LENGTH = 128
+MAX_ID_LENGTH = 128
+MAX_T_LENGTH = 64
 MAX_SEQ = 2**32 - 1
 LOWEST_FPS = 0.01
 
@@ -20,6 +23,8 @@ ClientMessage = Event | Ack | Here | Ping | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
+_OPEN_AND_CLOSE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ACK = re.compile(
     rb'\{"type": ?"reactor\.ack", ?"data": ?\{"track": ?"([A-Za-z0-9_]+)", ?"seq": ?(0|[1-9][0-9]{0,9})\}\}'
 )
@@ -36,7 +41,8 @@ def decode_text(text: str) -> ClientMessage:
         raise _invalid(f"a message is a JSON object, got {_kind(message)}")
     message_id = _id(message)
     try:
-        _check_values(message, wrong)
+        if wrong:
+            raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {wrong[0]}")
         return _message(message, message_id)
     except WireError as error:
         raise WireError(error.code, error.message, id=message_id) from error
@@ -54,19 +60,22 @@ def decode_ack(text: bytes) -> Ack | None:
 
 
 def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None) -> str:
-    """Write one text message, compact and in ASCII, which carries any string, even one that is not valid Unicode.
+    """Write one text message, compact and as UTF-8 has it; one with half a surrogate pair is written in ASCII.
 
+    Escapes would take up to three times the bytes.
     Raises `ValueError` for NaN and infinity, which JSON does not have, and `TypeError` for values it can't hold.
     """
     message: dict[str, Any] = {"type": type, "data": data}
     if id is not None:
         message["id"] = id
-    return json.dumps(message, allow_nan=False, separators=_SEPARATORS)
+    text = _dump(message)
+    return text if _is_unicode(text) else json.dumps(message, allow_nan=False, separators=_SEPARATORS)
 
 
 def _parse(text: str) -> tuple[object, list[str]]:
-    """Read JSON, and list what Python would accept in it and JSON doesn't: the answer to that can carry the id."""
-    wrong: list[str] = []
+    """Read JSON, and list what Python would accept in it and we don't: the answer to that can carry the id."""
+    # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
+    wrong = [f"nested more than {MAX_DEPTH} deep"] if _is_deep(text) else []
 
     def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
@@ -80,7 +89,7 @@ def _parse(text: str) -> tuple[object, list[str]]:
     try:
         message: object = json.loads(text, parse_constant=read_constant, object_pairs_hook=make_object)
     except RecursionError:
-        raise _deep() from None
+        raise WireError(ErrorCode.INVALID_JSON, f"nested more than {MAX_DEPTH} deep") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error.msg} at {place}") from error
@@ -89,19 +98,28 @@ def _parse(text: str) -> tuple[object, list[str]]:
     return message, wrong
 
 
-def _check_values(message: dict[str, Any], wrong: list[str]) -> None:
-    """Refuse what JSON can write and we can't send on: numbers that became infinite, such as 1e999, half surrogates."""
-    if wrong:
-        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {wrong[0]}")
-    # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
-    if _is_deeper(message, MAX_DEPTH):
-        raise _deep()
+def _data(data: dict[str, Any]) -> str:
+    """Write data as JSON again; refuse numbers that became infinite, such as 1e999, and half surrogates."""
     try:
-        _dump(message).encode()
-    except UnicodeEncodeError:
-        raise WireError(ErrorCode.INVALID_JSON, "a string holds half of a surrogate pair") from None
+        return _checked(_dump(data))
     except ValueError as error:
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+
+
+def _checked(text: str) -> str:
+    if _is_unicode(text):
+        return text
+    raise WireError(ErrorCode.INVALID_JSON, "a string holds half of a surrogate pair")
+
+
+def _is_unicode(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMessage:
@@ -111,11 +129,14 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
     kind = message.get("type")
     if not isinstance(kind, str) or not kind:
         raise _invalid(f"type must be a non-empty string, got {_kind(kind) if 'type' in message else 'none'}")
+    if len(_checked(kind)) > MAX_TYPE_LENGTH:
+        raise _invalid(f"type has {len(kind)} characters, at most {MAX_TYPE_LENGTH} are allowed")
     data = message.get("data", {})
     if not isinstance(data, dict):
         raise _invalid(f"data must be an object, got {_kind(data)}")
+    data_json = _data(data)
     if not kind.startswith(RESERVED_PREFIX):
-        return Event(kind, _dump(data), message_id)
+        return Event(kind, data_json, message_id)
     match kind:
         case "reactor.ack":
             return _ack(data)
@@ -136,7 +157,16 @@ def _id(message: dict[str, Any]) -> str | int | None:
     value = message["id"]
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _invalid(f"id must be a string or an integer, got {_kind(value)}")
-    return value
+    if _is_longer(value, MAX_ID_LENGTH):
+        raise _invalid(f"id has more than {MAX_ID_LENGTH} characters")
+    return _checked(value) if isinstance(value, str) else value
+
+
+def _is_longer(value: float | str, length: int) -> bool:
+    """Tell whether a value takes more characters than it may where it is sent back."""
+    if isinstance(value, str):
+        return len(value) > length
+    return isinstance(value, int) and abs(value) >= 10**length
 
 
 def _ack(data: dict[str, Any]) -> Ack:
@@ -154,6 +184,8 @@ def _ping(data: dict[str, Any]) -> Ping:
     t = data.get("t")
     if isinstance(t, bool) or not isinstance(t, int | float | str):
         raise _invalid(f"reactor.ping: t must be a number or a string, got {_kind(t)}")
+    if _is_longer(t, MAX_T_LENGTH):
+        raise _invalid(f"reactor.ping: t has more than {MAX_T_LENGTH} characters")
     return Ping(t)
 
 
@@ -184,19 +216,18 @@ def _check_keys(kind: str, data: dict[str, Any], known: tuple[str, ...]) -> None
             raise _invalid(f"{kind}: unknown key {_quote(key)}, known: {', '.join(known) or 'none'}")
 
 
-def _is_deeper(value: object, limit: int) -> bool:
-    level: list[object] = [value]
-    for _ in range(limit + 1):
-        level = [child for item in level for child in _children(item)]
-        if not level:
+def _is_deep(text: str) -> bool:
+    """Tell whether brackets are nested deeper than allowed: removing empty pairs takes one pass for each level."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    outside_strings = text.replace("\\\\", "").replace('\\"', "").split('"')[::2]
+    brackets = "".join(outside_strings).encode(errors="replace").translate(_OPEN_AND_CLOSE, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
             return False
-    return True
-
-
-def _children(item: object) -> list[Any]:
-    if isinstance(item, dict):
-        return list(item.values())
-    return item if isinstance(item, list) else []
+        brackets = brackets.replace(b"[]", b"")
+    # unclosed brackets are left over: only as many as could be open at once are for the parser to complain about
+    return len(brackets) > MAX_DEPTH or brackets.endswith(b"]")
 
 
 def _dump(value: object) -> str:
@@ -219,10 +250,6 @@ def _kind(value: object) -> str:
 
 def _quote(text: str, limit: int = 40) -> str:
     return json.dumps(text if len(text) <= limit else text[:limit] + "…", ensure_ascii=False)
-
-
-def _deep() -> WireError:
-    return WireError(ErrorCode.INVALID_JSON, f"nested more than {MAX_DEPTH} deep")
 
 
 def _invalid(message: str) -> WireError:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoded import EncodedFrame, EncodedSound
-from reactor_runtime.server.outbox import MOST_MESSAGES, MOST_SOUND_S, Outbox
+from reactor_runtime.server.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
@@ -94,6 +94,20 @@ async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None
     taken = [outbox.put_message(str(number)) for number in range(MOST_MESSAGES + 1)]
     assert taken == [True] * MOST_MESSAGES + [False]
     assert await drain(outbox) == [str(number) for number in range(MOST_MESSAGES)]
+
+
+async def test_messages_are_limited_in_bytes_as_they_are_sent(outbox: Outbox) -> None:
+    quarter = "é" * (MOST_MESSAGE_BYTES // 8)
+    assert [outbox.put_message(quarter) for _ in range(5)] == [True] * 4 + [False]
+    assert outbox.take()[0] == quarter
+    assert [outbox.put_message(quarter) for _ in range(2)] == [True, False]
+
+
+async def test_one_message_has_room_however_large_it_is(outbox: Outbox) -> None:
+    large = "x" * (2 * MOST_MESSAGE_BYTES)
+    assert [outbox.put_message(text) for text in (large, "x")] == [True, False]
+    assert await drain(outbox) == [large]
+    assert outbox.put_message("x")
 
 
 async def test_more_than_a_second_of_sound_pushes_the_oldest_out(outbox: Outbox) -> None:

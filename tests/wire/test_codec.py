@@ -157,6 +157,11 @@ INVALID = {
     "view fps text": ('{"type": "reactor.view", "data": {"max_fps": "15"}}', 'got the string "15"'),
     "view tracks text": ('{"type": "reactor.view", "data": {"tracks": "v"}}', "list of track names"),
     "view tracks numbers": ('{"type": "reactor.view", "data": {"tracks": [1]}}', "list of track names"),
+    "type too long": (json.dumps({"type": "a" * 129}), "type has 129 characters, at most 128 are allowed"),
+    "id too long": (json.dumps({"type": "a", "id": "é" * 129}), "id has more than 128 characters"),
+    "id of too many digits": (json.dumps({"type": "a", "id": -(10**128)}), "id has more than 128 characters"),
+    "t too long": (json.dumps({"type": "reactor.ping", "data": {"t": "a" * 65}}), "t has more than 64 characters"),
+    "t of too many digits": (json.dumps({"type": "reactor.ping", "data": {"t": 10**64}}), "t has more than 64"),
     "view unknown": ('{"type": "reactor.view", "data": {"fps": 3}}', "known: paused, max_fps, tracks"),
 }
 
@@ -182,6 +187,18 @@ def test_error_stays_short_whatever_came() -> None:
 def test_nesting_up_to_the_limit_is_accepted() -> None:
     depth = MAX_DEPTH - 2
     assert isinstance(decode_text(event('{"a": ' + "[" * depth + "]" * depth + "}")), Event)
+
+
+def test_what_is_sent_back_may_be_as_long_as_its_limit() -> None:
+    longest = json.dumps({"type": "a" * 128, "id": "é" * 128}, ensure_ascii=False)
+    assert decode_text(longest) == Event("a" * 128, "{}", "é" * 128)
+    assert decode_text(json.dumps({"type": "a", "id": 10**128 - 1})) == Event("a", "{}", 10**128 - 1)
+    assert decode_text(json.dumps({"type": "reactor.ping", "data": {"t": "a" * 64}})) == Ping("a" * 64)
+
+
+@pytest.mark.parametrize("item", ["[]", "{}", '"["', r'"\\\"["', "[[{}]]"])
+def test_many_brackets_side_by_side_are_not_deep(item: str) -> None:
+    assert isinstance(decode_text(event(f'{{"a": [{",".join([item] * 1000)}]}}')), Event)
 
 
 OUTCOMES = ("decoded", "invalid_json", "invalid_message")
@@ -236,6 +253,10 @@ def test_what_is_no_plain_number_is_left_to_the_long_way(seq: str) -> None:
 def test_encoded_text_is_compact() -> None:
     assert encode_text("progress", {"step": 1, "of": None}) == '{"type":"progress","data":{"step":1,"of":null}}'
     assert encode_text("reactor.reply", {"n": 3}, id=0) == '{"type":"reactor.reply","data":{"n":3},"id":0}'
+
+
+def test_characters_are_written_as_they_are() -> None:
+    assert encode_text("log", {"text": "é🎬"}) == '{"type":"log","data":{"text":"é🎬"}}'
 
 
 def test_any_string_of_a_model_can_be_sent() -> None:
