@@ -9,27 +9,24 @@ from typing import Any
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
-from websockets.frames import CloseCode as RfcCloseCode
 from websockets.frames import Frame
 from websockets.http11 import Request
 
 from reactor_runtime.server.figures import Tally
 from reactor_runtime.server.limits import PIECES_AT_ONCE, PIECES_PER_S, PINGS_AT_ONCE, PINGS_PER_S, Rate
+from reactor_runtime.server.message_reader import Allowance, Violation
+from reactor_runtime.server.sliced_socket import ReadingConfig, SlicedSocket
 from reactor_runtime.wire.protocol import CloseCode
 
 REQUEST_S = 10.0
-ABORT_S = 2.0
-MOST_PIECES = 65_536
-READ_BYTES = 8192
-TURN_S = 0.002
+NOTHING = Allowance(0, 0, "nothing may be sent here")
 _TOO_SLOW = "the request took too long to come\n"
 _OLD = "a WebSocket begins with HTTP/1.1"
 _NO_HANDSHAKE = "no WebSocket begins like that: it has no body, at most 128 headers, and lines of at most 8 KiB\n"
 
 
-class EdgeConfig(uvicorn.Config):
+class EdgeConfig(ReadingConfig):
     """Uvicorn's settings, and who was refused; its protocols are made with nothing else."""
 
     def __init__(self, app: Any, refusals: Tally, **settings: Any) -> None:
@@ -59,6 +56,8 @@ class HttpProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.cycle = None  # type: ignore[assignment]  # each refers to the other, and the library checks for None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -107,12 +106,8 @@ def _plain_answer(status: int, phrase: str, text: str) -> bytes:
     return f"{head}Connection: close\r\n\r\n{text}".encode()
 
 
-class LimitedSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket, with limits on what is no message: the application never sees pings, pongs and pieces.
-
-    What comes at once is read a little at a time, and after 2 ms the loop's others have their turn: a read may bring
-    40,000 empty messages, which would take 0.1 s and more.
-    """
+class LimitedSocket(SlicedSocket):
+    """A socket with limits on what is no message: the application never sees pings, pongs and pieces."""
 
     def __init__(
         self,
@@ -126,26 +121,14 @@ class LimitedSocket(WebSocketsSansIOProtocol):
         self._refusals = config.refusals
         self._pings = Rate(PINGS_PER_S, PINGS_AT_ONCE)
         self._pieces = Rate(PIECES_PER_S, PIECES_AT_ONCE)
-        self._unread = bytearray()
 
     def data_received(self, data: bytes) -> None:
-        waiting = bool(self._unread)
-        self._unread += data
-        if not waiting:
-            self._read_on()
-
-    def _read_on(self) -> None:
-        until = self.loop.time() + TURN_S
-        while self._unread and not self.transport.is_closing():
-            if self.loop.time() > until:
-                self.loop.call_soon(self._read_on)
-                return
-            data = bytes(self._unread[:READ_BYTES])
-            del self._unread[:READ_BYTES]
-            super().data_received(data)
-            if self.conn.handshake_exc is not None and not self.handshake_initiated:
-                self._refuse_handshake()
-        self._unread.clear()
+        if self.handshake_initiated:
+            self.feed(data)
+            return
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self._refuse_handshake()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -159,51 +142,30 @@ class LimitedSocket(WebSocketsSansIOProtocol):
         self.transport.write(_plain_answer(400, "Bad Request", _NO_HANDSHAKE))
         self.transport.close()
 
-    def send_receive_event_to_app(self) -> None:
-        """Pass a message on, unless it is a text that is none: the library would log a traceback for each."""
-        if self.curr_msg_data_type == "text":
-            try:
-                b"".join(self.frames).decode()
-            except UnicodeDecodeError:
-                self._end(RfcCloseCode.INVALID_DATA, "a text message is UTF-8")
-                return
-        super().send_receive_event_to_app()
+    def allowance(self, *, is_text: bool) -> Allowance:  # noqa: ARG002  (as subclasses need it)
+        return NOTHING
+
+    def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:
+        """Receive a message; None stands for one that was dropped."""
+
+    def on_control(self, frame: bytes) -> None:
+        super().data_received(frame)
+
+    def on_continuation(self) -> None:
+        self._count(self._pieces)
 
     def handle_ping(self) -> None:
         """Answer with a pong, unless the client reads none: those that wait would be held for it."""
         pong = b"".join(self.conn.data_to_send())
-        if self._takes(self._pings) and self.writable.is_set():
+        self._count(self._pings)
+        if self.writable.is_set():
             self.transport.write(pong)
 
     def handle_pong(self, event: Frame) -> None:
-        if self._takes(self._pings):
-            super().handle_pong(event)
+        self._count(self._pings)
+        super().handle_pong(event)
 
-    def handle_cont(self, event: Frame) -> None:
-        if len(self.frames) >= MOST_PIECES:
-            self._end(CloseCode.TOO_BIG, f"a message may come in {MOST_PIECES} pieces")
-        elif self._takes(self._pieces):
-            super().handle_cont(event)
-
-    def _takes(self, rate: Rate) -> bool:
+    def _count(self, rate: Rate) -> None:
         """Count what is no message; a client that sends far too much of it is not worth warning."""
-        taken = rate.take(self.loop.time())
-        if not taken:
-            self._end(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")
-        return taken
-
-    def _end(self, code: int, reason: str) -> None:
-        """Close the socket from below the application, which is told."""
-        if self.close_sent or self.transport.is_closing():
-            return
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        self.conn.send_close(code, reason)
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.close_sent = True
-        self.transport.close()
-        self.abort_soon()
-
-    def abort_soon(self) -> None:
-        """Closing waits until everything unsent is sent, which a peer that doesn't read can put off for ever."""
-        if not self.disconnected:
-            self.loop.call_later(ABORT_S, self.transport.abort)
+        if not rate.take(self.loop.time()):
+            raise Violation(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")

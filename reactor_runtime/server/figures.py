@@ -173,12 +173,10 @@ class Figures:
         traffic.sent_bytes.add("video" if item[:2] == b"\xff\xd8" else "audio", len(item))
         self.send_s.observe(send_s)
 
-    def received(self, item: str | bytes) -> None:
+    def received(self, size_bytes: int, *, is_text: bool) -> None:
         """Count a client's message, as far as it can be told without reading it."""
-        if isinstance(item, str):
-            self.traffic.received_bytes.add("text", _size(item))
-        else:
-            self.traffic.received_bytes.add("media", len(item))
+        self.traffic.received_bytes.add("text" if is_text else "media", size_bytes)
+        if not is_text:
             self.traffic.received_messages.add("media")
 
 

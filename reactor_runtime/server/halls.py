@@ -33,6 +33,14 @@ class Halls:
         return next((hall.engine.contract for hall in self if hall.engine.contract is not None), None)
 
     @property
+    def tracks(self) -> list[str] | None:
+        """The names of the tracks that clients are sent, None while they are not known."""
+        contract = self.contract
+        if contract is None:
+            return None
+        return [track["name"] for track in contract["tracks"] if track["direction"] == "out"]
+
+    @property
     def empty(self) -> int:
         """How many have no session, though they may still load."""
         return sum(hall.session is None and hall.engine.phase is not EnginePhase.FAILED for hall in self)

@@ -53,6 +53,14 @@ class Intake:
         if not engine.busy:  # a model that far behind has no use for it: the newest counts
             session.send_media(track, file)
 
+    def dropped(self, connection: Connection) -> None:
+        """Answer a message that was too large to be kept for a client that may send none to the model."""
+        connection.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(connection)}: the message was dropped")
+
+    def controls(self, connection: Connection) -> bool:
+        """Tell whether what a client sends goes to the model."""
+        return self._served(connection) is not None
+
     def here(self, connection: Connection) -> None:
         """Take note that a client has given a sign; only the controller's matters."""
         served = self._served(connection)

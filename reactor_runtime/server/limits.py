@@ -7,7 +7,8 @@ from collections.abc import Container, Hashable
 
 MESSAGES_PER_S = 1000.0
 MESSAGES_AT_ONCE = 3000.0
-TEXT_BYTES_A_MESSAGE = 4096  # a long text is read at the price of several short ones
+TEXT_BYTES_A_MESSAGE = 4096  # a long message is read at the price of several short ones
+MEDIA_BYTES_A_MESSAGE = 65_536
 OVER_S = 10.0
 PINGS_PER_S = 50.0  # and pongs: both are dealt with below the messages
 PINGS_AT_ONCE = 500.0
@@ -46,6 +47,23 @@ class Rate:
     def over_s(self) -> float:
         """How long the rate has been exceeded without a second's lull, in seconds, as of the last time it was."""
         return 0.0 if self._over_since is None else self._over_at - self._over_since
+
+
+class Budget:
+    """Count bytes that are held for all clients together, at most `most` of them."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def take(self, size_bytes: int) -> bool:
+        """Reserve room for so many bytes; False when there is none."""
+        if size_bytes > self.left:
+            return False
+        self.left -= size_bytes
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        self.left += size_bytes
 
 
 class Crowd:

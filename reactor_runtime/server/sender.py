@@ -40,8 +40,11 @@ class Sender:
     async def run(self) -> None:
         """Send until the outbox is finished and what was left in it is sent."""
         self._outbox.news = self._socket.resumed = self._look
-        while not self._pump():
-            await self._alarm.wait(self._retry_at)
+        try:
+            while not self._pump():
+                await self._alarm.wait(self._retry_at)
+        finally:
+            self._outbox.news = self._socket.resumed = _nothing  # they refer to this, as this to them
 
     def _look(self) -> None:
         """Take news; `run` must know only of those that it waits for."""
@@ -62,3 +65,7 @@ class Sender:
             self._posted = item, self._clock.now()
             self._socket.post(item)
         return False
+
+
+def _nothing() -> None:
+    """Take no news any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from asyncio.transports import Transport
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,7 @@ class StreamingHttp(HttpProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, STATE: self}, _loop)
+        super().__init__(config, server_state, {**app_state, STATE: weakref.ref(self)}, _loop)
         self.resumed: Callable[[], object] = lambda: None
         self._deaf = False
         self._stalled: asyncio.TimerHandle | None = None
@@ -74,7 +75,9 @@ class FrameStream:
     """
 
     def __init__(self, scope: Scope, parts: Parts) -> None:
-        self._protocol: StreamingHttp = scope["state"][STATE]
+        protocol: StreamingHttp | None = scope["state"][STATE]()
+        assert protocol is not None, "it lives as long as the application that it calls"
+        self._protocol = protocol
         self._chunked = scope["http_version"] != "1.0"
         self._parts = parts
         self._protocol.hear_no_more()

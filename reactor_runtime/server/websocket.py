@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import struct
 import time
+import weakref
 from asyncio.transports import BaseTransport
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import PlainTextResponse
-from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn._types import ASGISendEvent
-from websockets.frames import Frame, Opcode
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+from websockets.frames import Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.edge import LimitedSocket
+from reactor_runtime.server.edge import NOTHING, LimitedSocket
 from reactor_runtime.server.intake import Intake
 from reactor_runtime.server.limits import (
+    MEDIA_BYTES_A_MESSAGE,
     MESSAGES_AT_ONCE,
     MESSAGES_PER_S,
     OVER_S,
@@ -36,26 +37,54 @@ from reactor_runtime.server.limits import (
     Rate,
 )
 from reactor_runtime.server.lobby import Lobby
+from reactor_runtime.server.message_reader import Allowance, Violation
 from reactor_runtime.server.sender import Sender
+from reactor_runtime.server.sliced_socket import VIEWER_SHARE
 from reactor_runtime.server.transport import keep_little_unsent, write_pieces
-from reactor_runtime.wire.codec import decode_ack, decode_text
+from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
-from reactor_runtime.wire.protocol import MAX_TEXT_BYTES, CloseCode, ErrorCode, choose_subprotocol
+from reactor_runtime.wire.protocol import (
+    MAX_MEDIA_BYTES,
+    MAX_TEXT_BYTES,
+    MAX_VIEWER_BYTES,
+    CloseCode,
+    ErrorCode,
+    choose_subprotocol,
+)
 
 logger = logging.getLogger(__name__)
 
 PING_S = 5.0
 NO_PONG_S = 20.0
-MOST_A_TURN = 50
 GOODBYES = (1000, 1001, 1005)  # done, a page that is left, no code
+INVALID_DATA = 1007
+CONTROLLER_SHARE = 0.05
+TEXT = Allowance(MAX_TEXT_BYTES, MAX_TEXT_BYTES, f"a text message may have {MAX_TEXT_BYTES} bytes")
+TEXT_OF_WAITING = replace(TEXT, kept_bytes=MAX_VIEWER_BYTES)
+MEDIA = Allowance(MAX_MEDIA_BYTES, MAX_MEDIA_BYTES, f"a binary message may have {MAX_MEDIA_BYTES} bytes")
+MEDIA_OF_WAITING = replace(MEDIA, kept_bytes=0)
+OF_VIEWER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"a viewer's text message may have {MAX_VIEWER_BYTES} bytes")
+NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no pictures and no sound")
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
 
 
 class SocketProtocol(LimitedSocket):
     """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away."""
 
-    resumed: Callable[[], object] = staticmethod(lambda: None)
-    on_ack: Callable[[Ack, int], bool] = staticmethod(lambda *_: False)
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.resumed: Callable[[], object] = _nothing
+        self._client: Client | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
@@ -64,7 +93,7 @@ class SocketProtocol(LimitedSocket):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if self.response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
-            self.scope["extensions"][EXTENSION] = {"protocol": self}
+            self.scope["extensions"][EXTENSION] = {"protocol": weakref.ref(self)}
 
     @property
     def ready(self) -> bool:
@@ -87,11 +116,24 @@ class SocketProtocol(LimitedSocket):
         else:  # the library would copy a frame three times on its way
             write_pieces(self.transport, _binary_header(len(item)), item)
 
-    def handle_text(self, event: Frame) -> None:
-        """Pass an acknowledgement on without a turn of the loop, the other messages through the application's queue."""
-        ack = decode_ack(bytes(event.data)) if event.fin else None
-        if ack is None or self.close_sent or not self.on_ack(ack, len(event.data)):
-            super().handle_text(event)
+    def serve(self, client: Client) -> None:
+        """Pass on what comes from here on, and what has come already."""
+        if not self.disconnected:
+            self._client = client
+            self.start_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._client = None
+
+    def allowance(self, *, is_text: bool) -> Allowance:
+        return NOTHING if self._client is None else self._client.allowance(is_text=is_text)
+
+    def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:
+        if self._client is None or self.close_sent:
+            return
+        self.share.per_s = self._client.share
+        self.rest(self._client.receive(message, size, is_text=is_text))
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -145,10 +187,10 @@ async def serve_socket(websocket: WebSocket, house: House) -> None:
     connection = Connection(role, address, house.clock, house.lobby.rules.figures, watches=watches)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     house.lobby.attach(connection, resume, websocket.query_params.get("session", ""))
-    rate = Rate(MESSAGES_PER_S, MESSAGES_AT_ONCE)
-    _protocol(websocket).on_ack = partial(_acknowledge, connection, rate)
-    duties = _receive(websocket, connection, house, rate), _send(websocket, connection, house)
-    await attend(connection, house, *duties, is_lost=lambda: _is_lost(websocket, connection))
+    protocol = _protocol(websocket)
+    protocol.serve(Client(connection, house))
+    duties = _departure(websocket), _send(websocket, connection, house)
+    await attend(connection, house, *duties, is_lost=lambda: _is_lost(protocol, connection))
 
 
 async def attend(
@@ -177,15 +219,16 @@ async def attend(
         logger.info("client gone id=%s", connection.id, extra=connection.ids)
 
 
-def _is_lost(websocket: WebSocket, connection: Connection) -> bool:
+def _is_lost(protocol: SocketProtocol, connection: Connection) -> bool:
     """Tell a connection that broke, or was given up, from one that either side has closed as it should be."""
     if connection.closing is not None and not connection.given_up.is_set():
         return False
-    return not _protocol(websocket).said_goodbye
+    return not protocol.said_goodbye
 
 
 def _protocol(websocket: WebSocket) -> SocketProtocol:
-    protocol: SocketProtocol = websocket.scope["extensions"][EXTENSION]["protocol"]
+    protocol: SocketProtocol | None = websocket.scope["extensions"][EXTENSION]["protocol"]()
+    assert protocol is not None, "it lives as long as the application that it calls"
     return protocol
 
 
@@ -200,77 +243,94 @@ def _role(value: str) -> Role:
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown role {value[:40]!r}: controller or viewer") from None
 
 
-async def incoming(receive: Callable[[], Awaitable[Message]]) -> AsyncIterator[Message]:
-    """Yield what a client sends until it goes; however fast that comes, everybody else has a turn after 50 messages."""
-    for count in itertools.count(1):
-        message = await receive()  # doesn't give way while something waits
-        if message["type"] == "websocket.disconnect":
+async def _departure(websocket: WebSocket) -> None:
+    """Wait until the client has gone."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+class Client:
+    """Receives the messages of one client: limits them by its role, decodes them, and passes them on."""
+
+    def __init__(self, connection: Connection, house: House) -> None:
+        self._connection = connection
+        self._house = house
+        self._rate = Rate(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+
+    @property
+    def share(self) -> float:
+        """How many seconds of each the client may take for what it sends."""
+        return CONTROLLER_SHARE if self._house.intake.controls(self._connection) else VIEWER_SHARE
+
+    def allowance(self, *, is_text: bool) -> Allowance:
+        """Limit a message by role and kind; a controller without a session may send, but nothing large is kept."""
+        if self._connection.role is Role.VIEWER:
+            return OF_VIEWER if is_text else NO_MEDIA
+        if self._house.intake.controls(self._connection):
+            return TEXT if is_text else MEDIA
+        return TEXT_OF_WAITING if is_text else MEDIA_OF_WAITING
+
+    def receive(self, message: bytes | None, size: int, *, is_text: bool) -> float:
+        """Pass a message on; returns how long to read nothing of the client, which is 0 within its rate."""
+        connection = self._connection
+        connection.figures.received(size, is_text=is_text)
+        most = TEXT_BYTES_A_MESSAGE if is_text else MEDIA_BYTES_A_MESSAGE
+        if not self._rate.take(connection.clock.now(), 1 + size // most):
+            self._refuse_hurry(message if is_text else None)
+            return 1 / MESSAGES_PER_S
+        if message is None:
+            self._house.intake.dropped(connection)
+        elif is_text:
+            self._receive_text(message)
+        else:
+            self._house.intake.media(connection, message)
+        return 0.0
+
+    def _receive_text(self, text: bytes) -> None:
+        connection = self._connection
+        ack = decode_ack(text)
+        if ack is not None:
+            connection.figures.traffic.received_messages.add("ack")
+            connection.outbox.acknowledge(ack.track, ack.seq)
             return
-        yield message
-        if count % MOST_A_TURN == 0:
-            await asyncio.sleep(0)
+        try:
+            decoded = text.decode()
+        except UnicodeDecodeError:
+            raise Violation(INVALID_DATA, "a text message is UTF-8") from None
+        try:
+            message = decode_text(decoded)
+        except WireError as error:
+            connection.figures.traffic.received_messages.add("invalid")
+            connection.error(error.code, error.message, message_id=error.id)
+            return
+        connection.figures.traffic.received_messages.add(type(message).__name__.lower())
+        self._pass_on(message)
 
+    def _pass_on(self, message: ClientMessage) -> None:
+        connection, house = self._connection, self._house
+        match message:
+            case Event():
+                house.intake.event(connection, message)
+            case Ack():
+                connection.outbox.acknowledge(message.track, message.seq)
+            case Here():
+                house.intake.here(connection)
+            case Ping():
+                connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
+            case View():
+                house.lobby.gallery.look(connection, message.among(house.lobby.halls.tracks))
 
-def _acknowledge(connection: Connection, rate: Rate, ack: Ack, size_bytes: int) -> bool:
-    """Take an acknowledgement, unless there are too many: those are refused where other messages are."""
-    if not rate.take(connection.clock.now()):
-        return False
-    connection.figures.traffic.received_bytes.add("text", size_bytes)
-    connection.figures.traffic.received_messages.add("ack")
-    connection.outbox.acknowledge(ack.track, ack.seq)
-    return True
-
-
-async def _receive(websocket: WebSocket, connection: Connection, house: House, rate: Rate) -> None:
-    try:
-        async for message in incoming(websocket.receive):
-            text: str | None = message.get("text")
-            connection.figures.received(message["bytes"] if text is None else text)
-            if not rate.take(house.clock.now(), 1 + len(text or "") // TEXT_BYTES_A_MESSAGE):
-                _refuse_hurry(text, connection, rate)
-                await asyncio.sleep(1 / MESSAGES_PER_S)  # meanwhile the client's own buffers fill up
-            elif text is None:
-                house.intake.media(connection, message["bytes"])
-            elif len(text) > MAX_TEXT_BYTES or not (text.isascii() or len(text.encode()) <= MAX_TEXT_BYTES):
-                connection.close(CloseCode.TOO_BIG, f"a text message may have {MAX_TEXT_BYTES} bytes")
-            else:
-                _take(text, connection, house)
-    except WebSocketDisconnect:
-        return
-
-
-def _refuse_hurry(text: str | None, connection: Connection, rate: Rate) -> None:
-    """Answer a message above the rate, under its id where that is cheap to read."""
-    message_id = None
-    if text is not None and len(text) <= TEXT_BYTES_A_MESSAGE:
-        with contextlib.suppress(WireError):
-            message = decode_text(text)
-            message_id = message.id if isinstance(message, Event) else None
-    why = f"more than {MESSAGES_PER_S:.0f} messages a second"
-    connection.error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
-    if rate.over_s >= OVER_S:
-        connection.close(CloseCode.RATE_LIMITED, f"{why} for {OVER_S:.0f} s")
-
-
-def _take(text: str, connection: Connection, house: House) -> None:
-    try:
-        message = decode_text(text)
-    except WireError as error:
-        connection.figures.traffic.received_messages.add("invalid")
-        connection.error(error.code, error.message, message_id=error.id)
-        return
-    connection.figures.traffic.received_messages.add(type(message).__name__.lower())
-    match message:
-        case Event():
-            house.intake.event(connection, message)
-        case Ack():
-            connection.outbox.acknowledge(message.track, message.seq)
-        case Here():
-            house.intake.here(connection)
-        case Ping():
-            connection.tell("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
-        case View():
-            house.lobby.gallery.look(connection, message)
+    def _refuse_hurry(self, text: bytes | None) -> None:
+        """Answer a message above the rate, under its id where that is cheap to read."""
+        message_id = None
+        if text is not None and len(text) <= TEXT_BYTES_A_MESSAGE:
+            with contextlib.suppress(WireError, UnicodeDecodeError):
+                message = decode_text(text.decode())
+                message_id = message.id if isinstance(message, Event) else None
+        why = f"more than {MESSAGES_PER_S:.0f} messages a second"
+        self._connection.error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
+        if self._rate.over_s >= OVER_S:
+            self._connection.close(CloseCode.RATE_LIMITED, f"{why} for {OVER_S:.0f} s")
 
 
 async def _send(websocket: WebSocket, connection: Connection, house: House) -> None:

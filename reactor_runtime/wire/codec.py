@@ -16,6 +16,7 @@ MAX_DEPTH = 64
 MAX_TYPE_LENGTH = 128
 MAX_ID_LENGTH = 128
 MAX_T_LENGTH = 64
+MAX_TRACKS = 256
 MAX_SEQ = 2**32 - 1
 LOWEST_FPS = 0.01
 
@@ -199,6 +200,8 @@ def _view(data: dict[str, Any]) -> View:
     if tracks is not None:
         if not isinstance(tracks, list) or not all(isinstance(track, str) for track in tracks):
             raise _invalid(f"reactor.view: tracks must be a list of track names or null, got {_kind(tracks)}")
+        if len(tracks) > MAX_TRACKS:
+            raise _invalid(f"reactor.view: tracks has {len(tracks)} names, at most {MAX_TRACKS} are allowed")
         tracks = tuple(tracks)
     return View(paused, max_fps, tracks)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,12 @@ class View:
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
+
+    def among(self, tracks: Collection[str] | None) -> View:
+        """Leave out the names of tracks that are not there; None: it is not known which are."""
+        if self.tracks is None or tracks is None:
+            return self
+        return replace(self, tracks=tuple(track for track in tracks if track in self.tracks))
 
     def shows(self, track: str) -> bool:
         """Tell whether frames and sound of a track are wanted."""

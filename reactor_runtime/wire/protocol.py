@@ -10,6 +10,7 @@ from reactor_runtime.errors import WireError
 SUBPROTOCOL = "reactor.v1"
 RESERVED_PREFIX = "reactor."
 MAX_TEXT_BYTES = 256 * 1024
+MAX_VIEWER_BYTES = 4096
 MAX_MEDIA_BYTES = 16 * 1024 * 1024
 MAX_UPLOAD_BYTES = 256 * 1024 * 1024
 LONGEST_NAME = 255  # of a file, in characters
@@ -26,6 +27,7 @@ class CloseCode(IntEnum):
     BAD_TOKEN = 4401
     ORIGIN_NOT_ALLOWED = 4403
     NO_PONG = 4408
+    TOO_SLOW = 4408  # the same to a client: its connection is of no use
     RATE_LIMITED = 4429
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +13,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.server.bare import MODEL, bare, handshake
-from tests.server.client import Client, client
+from tests.server.client import Client, client, controlling
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 
 PER_ADDRESS = 244
+ACK_TEXT = b'{"type":"reactor.ack","data":{"track":"main_video","seq":1}}'
+ACK = bytes([0x81, 0x80 | len(ACK_TEXT)]) + bytes(4) + ACK_TEXT
 
 
 @pytest.fixture(scope="module")
@@ -86,25 +87,19 @@ async def test_more_messages_than_allowed_are_answered_then_closed(open_server: 
 
 
 async def _flood(socket: ClientConnection) -> None:
-    """Send 3,000 messages a second, more at once after a time in which this process got no processor."""
-    began, sent = time.monotonic(), 0
+    """Send 100 acknowledgements in one piece: the library would take longer than the server to read them."""
     with contextlib.suppress(ConnectionClosed):
         while True:
-            while sent < 3000 * (time.monotonic() - began):
-                await socket.send('{"type": "reactor.ping", "data": {"t": 1}}')
-                await socket.send('{"type": "anything", "id": "flood"}')
-                sent += 2
-                await asyncio.sleep(0)  # so that this side finds time to read
-            await asyncio.sleep(0.0005)
+            socket.transport.write(ACK * 100)
+            await socket.send('{"type": "anything", "id": "flood"}')
+            await asyncio.sleep(0.02)
 
 
 async def test_acknowledgements_count_as_messages_do(open_server: RunningServer) -> None:
-    text = b'{"type":"reactor.ack","data":{"track":"main_video","seq":1}}'
-    ack = bytes([0x81, 0x80 | len(text)]) + bytes(4) + text
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(ack * 20_000)  # at once: a slow machine may take a second or two
+        writer.write(ACK * 20_000)  # at once: a slow machine may take a second or two
         said = b""
         async with asyncio.timeout(TIMEOUT_S):
             while b"rate_limited" not in said:
@@ -164,22 +159,63 @@ def resident_kib(server: RunningServer) -> int:
 
 
 async def test_deep_json_is_an_error_and_no_end(open_server: RunningServer) -> None:
-    async with client(open_server.url, role="viewer") as viewer:
+    async with controlling(open_server.url) as controller:
         for opening, closing in (("[", "]"), ('{"a":', "}")):
-            await viewer.socket.send(opening * 20_000 + closing * 20_000)
-            assert "deep" in (await viewer.data("reactor.error", code="invalid_json"))["message"]
-        await viewer.send("reactor.ping", {"t": 1})
-        await viewer.data("reactor.pong")
+            await controller.socket.send(opening * 20_000 + closing * 20_000)
+            assert "deep" in (await controller.data("reactor.error", code="invalid_json"))["message"]
+        await controller.send("reactor.ping", {"t": 1})
+        await controller.data("reactor.pong")
 
 
-@pytest.mark.parametrize(("payload", "limit"), [("x" * (256 * 1024 + 1), 1009), (b"x" * (16 * 1024 * 1024 + 1), 1009)])
+@pytest.mark.parametrize(
+    ("role", "payload", "reason"),
+    [
+        ("controller", "x" * (256 * 1024 + 1), "a text message may have 262144 bytes"),
+        ("controller", b"x" * (16 * 1024 * 1024 + 1), "a binary message may have 16777216 bytes"),
+        ("viewer", "x" * 4097, "a viewer's text message may have 4096 bytes"),
+        ("viewer", b"x" * 4097, "a viewer sends no pictures and no sound"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 99 else type(value).__name__,
+)
 async def test_a_message_that_is_too_long_ends_the_connection(
-    open_server: RunningServer, payload: str | bytes, limit: int
+    open_server: RunningServer, role: str, payload: str | bytes, reason: str
 ) -> None:
-    async with client(open_server.url, role="viewer") as viewer:
+    async with client(open_server.url, role=role) as sender:
         with contextlib.suppress(ConnectionClosed):
-            await viewer.socket.send(payload)
-        assert (await viewer.closed())[0] == limit
+            await sender.socket.send(payload)
+        assert await sender.closed() == (1009, reason)
+
+
+async def test_a_message_that_does_not_come_to_its_end_is_not_waited_for(open_server: RunningServer) -> None:
+    async with bare(open_server) as (reader, writer):
+        writer.write(handshake(open_server))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(ACK[:-20])
+        dripping = asyncio.create_task(_drip(writer, b" "))
+        said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+        dripping.cancel()
+        assert b"a message has to come within 10 s" in said
+
+
+async def test_unfinished_pictures_of_many_clients_cost_no_memory(open_server: RunningServer) -> None:
+    before = resident_kib(open_server)
+    async with contextlib.AsyncExitStack() as stack:
+        for role in ("viewer", "controller") * 10:
+            _, writer = await stack.enter_async_context(bare(open_server))
+            writer.write(handshake(open_server).replace(b"role=viewer", f"role={role}".encode()))
+            writer.write(b"\x82\xff" + struct.pack(">Q", 1 << 24) + bytes(4) + bytes(8 << 20))
+        async with client(open_server.url, role="viewer") as other:
+            await other.send("reactor.ping", {"t": 1})
+            await other.data("reactor.pong")
+        assert resident_kib(open_server) - before < 64 * 1024
+
+
+async def test_what_a_controller_in_line_sends_is_dropped_and_answered(open_server: RunningServer) -> None:
+    async with controlling(open_server.url), client(open_server.url) as waiting:
+        await waiting.socket.send(b"\xff\xd8" + bytes(1 << 20))
+        assert "the message was dropped" in (await waiting.data("reactor.error", code="not_controller"))["message"]
+        await waiting.send("reactor.ping", {"t": 1})
+        await waiting.data("reactor.pong")
 
 
 async def test_a_message_in_endless_pieces_ends_the_connection(open_server: RunningServer) -> None:

@@ -85,7 +85,7 @@ def stream(protocol: StreamingHttp, version: str = "1.1", *, painted: bool = Fal
 
 
 def test_the_application_finds_its_protocol(protocol: StreamingHttp) -> None:
-    assert protocol.app_state[STATE] is protocol
+    assert protocol.app_state[STATE]() is protocol
     assert wire(protocol).high == 0
 
 

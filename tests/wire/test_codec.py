@@ -67,6 +67,13 @@ PROTOCOL = {
 }
 
 
+def test_a_view_among_the_tracks_there_are_names_no_others() -> None:
+    view = View(paused=True, tracks=("nowhere", "left", "left"))
+    assert view.among(("left", "right")) == View(paused=True, tracks=("left",))
+    assert view.among(None) == view
+    assert View().among(("left",)) == View()
+
+
 @pytest.mark.parametrize("text", PROTOCOL, ids=lambda text: text[:70])
 def test_protocol_messages(text: str) -> None:
     assert decode_text(text) == PROTOCOL[text]
@@ -162,6 +169,10 @@ INVALID = {
     "id of too many digits": (json.dumps({"type": "a", "id": -(10**128)}), "id has more than 128 characters"),
     "t too long": (json.dumps({"type": "reactor.ping", "data": {"t": "a" * 65}}), "t has more than 64 characters"),
     "t of too many digits": (json.dumps({"type": "reactor.ping", "data": {"t": 10**64}}), "t has more than 64"),
+    "view of too many tracks": (
+        json.dumps({"type": "reactor.view", "data": {"tracks": ["a"] * 257}}),
+        "tracks has 257 names, at most 256 are allowed",
+    ),
     "view unknown": ('{"type": "reactor.view", "data": {"fps": 3}}', "known: paused, max_fps, tracks"),
 }
 

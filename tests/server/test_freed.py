@@ -1,0 +1,99 @@
+"""What is left of a connection that is lost, with the garbage collector off: nothing may refer to itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import struct
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from reactor_runtime.server.access import Access
+from reactor_runtime.server.app import http_config
+from reactor_runtime.server.binding import bind
+from reactor_runtime.server.connection import Connection
+from reactor_runtime.server.figures import Tally
+from reactor_runtime.server.message_reader import MessageReader
+from reactor_runtime.server.outbox import Outbox
+from reactor_runtime.server.sender import Sender
+from reactor_runtime.server.streaming import StreamingHttp
+from reactor_runtime.server.websocket import House as Served
+from reactor_runtime.server.websocket import SocketProtocol, serve_socket
+from tests.server.house import House
+from tests.timeouts import TIMEOUT_S
+
+KINDS = (Connection, MessageReader, Outbox, Sender, SocketProtocol, StreamingHttp)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@contextlib.asynccontextmanager
+async def served(house: House) -> AsyncIterator[int]:
+    """Serve the sockets of a house whose engines do nothing by themselves; gives the port."""
+    parts = Served(house.lobby, house.intake, house.clock, set())
+
+    async def endpoint(websocket: WebSocket) -> None:
+        await serve_socket(websocket, parts)
+
+    routes = [WebSocketRoute("/ws", endpoint), Route("/live", lambda _: PlainTextResponse("ok\n"))]
+    with bind("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        config = http_config(routes, Access(), host="127.0.0.1", port=port, refusals=Tally())
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            yield port
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def none_left() -> None:
+    """Wait until nothing of any connection is left; the collector would find it, and is off."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while left := [type(each).__name__ for each in gc.get_objects() if type(each) in KINDS]:
+            await asyncio.sleep(0.05)
+            assert left
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("ending", ["closed", "broken", "refused"])
+async def test_nothing_is_left_of_a_socket(ending: str) -> None:
+    async with served(House(most_waiting=0)) as port:
+        async with connect(f"ws://127.0.0.1:{port}/ws?role=viewer", compression=None) as socket:
+            await socket.send('{"type": "reactor.ping", "data": {"t": 1}}')
+            await socket.recv()
+            if ending == "broken":
+                socket.transport.write(b"\x81\xfe" + struct.pack(">H", 2000) + bytes(1000))
+                socket.transport.abort()
+            elif ending == "refused":
+                with contextlib.suppress(ConnectionClosed):
+                    await socket.send(bytes(5000))
+                    await socket.recv()
+        del socket
+        await none_left()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_nothing_is_left_of_a_request() -> None:
+    async with served(House()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert await reader.readuntil(b"ok\n")
+        writer.close()
+        await none_left()
