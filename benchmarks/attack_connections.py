@@ -26,7 +26,7 @@ from websockets.asyncio.client import connect
 from tests.processes import children, descriptors
 from tests.server.bare import MODEL
 from tests.server.running import RunningServer, started, write_project
-from tests.server.test_certificate import make_certificate
+from tests.server.security.test_certificate import make_certificate
 
 DESCRIPTORS = 1024
 CONTROLLER = "127.0.0.1"

@@ -29,9 +29,9 @@ from urllib.parse import urlencode
 from benchmarks.serving import cpu_of
 from benchmarks.watched import resident_mib
 from reactor_runtime.client import EventError, Session, connect
-from reactor_runtime.server.uploads import MOST_AT_ONCE
+from reactor_runtime.server.routes.uploads import MOST_AT_ONCE
 from tests.processes import alive, descendants
-from tests.server.client import Client, controlling
+from tests.server.client import WireClient, controlling
 from tests.server.running import RunningServer, environment, serving, started, write_project
 
 STARTS = 6
@@ -310,7 +310,7 @@ async def _notify(session: Session, event: str, per_s: int, seconds: float) -> i
     return sent
 
 
-def _key(controller: Client) -> str:
+def _key(controller: WireClient) -> str:
     (welcome,) = [text["data"] for text in controller.texts if text["type"] == "reactor.welcome"]
     return str(welcome["upload_key"])
 

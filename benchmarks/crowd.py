@@ -50,10 +50,10 @@ def _watched(name: str, *parts: Part, fps: int = FPS) -> Iterator[Row]:
         pids = running()
         with _elsewhere(), onlookers(port, CONTROLLER, *parts) as started:
             reports, shares = measured(started, SECONDS, pids)
-            yield from _figures(name, fps, reports, shares)
+            yield from _metrics(name, fps, reports, shares)
 
 
-def _figures(name: str, fps: int, reports: list[Report], shares: list[float]) -> Iterator[Row]:
+def _metrics(name: str, fps: int, reports: list[Report], shares: list[float]) -> Iterator[Row]:
     controller, *others = reports
     offered = f"{fps}"
     server_cpu, engine_cpu = shares

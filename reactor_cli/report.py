@@ -6,17 +6,17 @@ import json
 from typing import Any, Literal
 
 from reactor_cli import console
-from reactor_cli.screen import Screen
+from reactor_cli.screen import TerminalScreen
 
 Kind = Literal["status", "message", "reply", "refusal", "state", "figures", "saved"]
 
 _RESULTS = ("message", "reply", "refusal", "state")
 
 
-class Report:
+class ConnectReport:
     """Say things one after the other: facts as JSON, or as text; what is no result goes to stderr."""
 
-    def __init__(self, *, as_json: bool, screen: Screen | None) -> None:
+    def __init__(self, *, as_json: bool, screen: TerminalScreen | None) -> None:
         self._as_json = as_json
         self._screen = screen
 

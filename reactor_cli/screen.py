@@ -18,7 +18,7 @@ _MOST_OF_HEIGHT = 0.6
 _CLEAR_LINE = "\r\x1b[K"
 
 
-class Screen:
+class TerminalScreen:
     """Own stdout while a session is shown; `close` leaves the terminal as it was."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ ReactorError
 ├── ModelFailed        exit code 1: the model failed while serving and can't go on
 ├── InvalidEvent       a client's event carries wrong values; nothing changed
 ├── WireError          a client's message can't be understood; the connection goes on
-├── Violation          a client breaks a rule of its socket, which is closed; server/message_reader.py has it
+├── Violation          a client breaks a rule of its socket, which is closed; server/net/message_reader.py has it
 └── ClientError        a server could not do what a client in Python wanted; client/errors.py has its tree
 """
 

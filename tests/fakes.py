@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.engine.sink import Black, Outgoing
-from reactor_runtime.seam import messages as seam
-from reactor_runtime.seam.ring import RingWriter
-from reactor_runtime.server.encoder import Encoder, Job, Nudged
-from reactor_runtime.server.restarts import Restarts
-from reactor_runtime.server.supervisor import EnginePhase
+from reactor_runtime.engine.output.sink import Black, OutgoingBundle
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle, Job
+from reactor_runtime.server.workers.restarts import Restarts
+from reactor_runtime.server.workers.supervisor import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
 
 R = TypeVar("R")
@@ -29,7 +29,7 @@ __all__ = ["CollectingSink", "FakeClock", "FakeEngine", "HandEncoder", "Shown", 
 class Shown:
     """What was handed over: the moment, the first pixel's red of its first picture, and when that was."""
 
-    moment: Outgoing
+    bundle: OutgoingBundle
     red: int
     at: float
 
@@ -40,19 +40,19 @@ class CollectingSink:
 
     clock: FakeClock
     shown: list[Shown] = field(default_factory=list)
-    sent: list[seam.ToServer] = field(default_factory=list)
+    sent: list[ipc.ToServer] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
-    everything: list[Outgoing | seam.ToServer] = field(default_factory=list)
+    everything: list[OutgoingBundle | ipc.ToServer] = field(default_factory=list)
     hand_over_s: float = 0.0
 
-    def show(self, moment: Outgoing) -> None:
-        payload = moment.pieces[0].payload
+    def show(self, bundle: OutgoingBundle) -> None:
+        payload = bundle.pieces[0].payload
         red = 0 if isinstance(payload, Black) else int(np.asarray(payload).flat[0])
         self.clock.spend(self.hand_over_s)
-        self.shown.append(Shown(moment, red, self.clock.now()))
-        self.everything.append(moment)
+        self.shown.append(Shown(bundle, red, self.clock.now()))
+        self.everything.append(bundle)
 
-    def send(self, message: seam.ToServer) -> None:
+    def send(self, message: ipc.ToServer) -> None:
         self.sent.append(message)
         self.everything.append(message)
 
@@ -78,9 +78,9 @@ class FakeEngine:
         self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
         self.loading_s = 0.0
         self.busy = False
-        self.told: list[seam.ToEngine] = []
+        self.told: list[ipc.ToEngine] = []
 
-    def send(self, message: seam.ToEngine) -> None:
+    def send(self, message: ipc.ToEngine) -> None:
         self.told.append(message)
 
     def of(self, kind: type[M]) -> list[M]:
@@ -102,7 +102,7 @@ class HandEncoder(Encoder):
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], nudged: Nudged | None = None) -> None:  # noqa: ARG002
+    def submit(self, job: Job[R], done: Callable[[Future[R]], object], nudged: HintedBundle | None = None) -> None:  # noqa: ARG002
         def run() -> None:
             outcome: Future[R] = Future()
             try:
@@ -113,7 +113,7 @@ class HandEncoder(Encoder):
 
         self.jobs[next(self._numbers)] = run
 
-    def anticipate(self, life: int, top: bool) -> None:
+    def anticipate(self, engine_run: int, top: bool) -> None:
         """Nothing is encoded before it is told to."""
 
     def run(self, number: int) -> None:

@@ -17,9 +17,9 @@ SHARED = frozenset(
 DOOR = ("reactor_runtime", "reactor_runtime.interface")  # two files, one noun: each gives the names of the other
 ARROWS = {
     "cli": {"server", "testing", "client", "schema", "manifest", "door"},
-    "server": {"seam", "wire", "media", "manifest"},
-    "engine": {"seam", "authoring", "media"},
-    "testing": {"engine", "authoring", "seam", "media"},
+    "server": {"ipc", "wire", "media", "manifest"},
+    "engine": {"ipc", "authoring", "media"},
+    "testing": {"engine", "authoring", "ipc", "media"},
     "schema": {"authoring", "wire"},
     "manifest": set[str](),
     "client": {"wire", "media"},
@@ -27,8 +27,43 @@ ARROWS = {
     "authoring": set[str](),
     "media": set[str](),
     "wire": set[str](),
-    "seam": set[str](),
+    "ipc": set[str](),
     "door": {"authoring", "testing"},
+}
+ROOMS = {
+    "server": {
+        "encoding": set[str](),
+        "telemetry": {"encoding"},
+        "net": {"telemetry"},
+        "security": {"net", "telemetry"},
+        "delivery": {"encoding", "telemetry"},
+        "workers": {"encoding", "net"},
+        "sessions": {"delivery", "workers", "encoding", "telemetry", "housekeeping"},
+        "routes": {"sessions", "delivery", "workers", "security", "net", "telemetry"},
+        "options": {"sessions", "security", "net"},
+        "app": {"routes", "security", "net", "telemetry"},
+        "housekeeping": set[str](),
+        "preload": set[str](),
+        "run": {
+            "app",
+            "options",
+            "routes",
+            "sessions",
+            "delivery",
+            "workers",
+            "security",
+            "net",
+            "telemetry",
+            "encoding",
+            "housekeeping",
+            "preload",
+        },
+    },
+    "engine": {
+        "output": {"session", "first_step"},
+        "inputs": set[str](),
+        "drivers": {"dispatch", "hooks", "inputs", "output", "overdue", "session", "stacks"},
+    },
 }
 PURE = ("authoring", "media", "wire")
 WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
@@ -95,6 +130,18 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     for name, line in imports(path):
         target = noun(name)
         assert target is None or target in allowed, f"{path}:{line}: {source} may not import {target}"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_the_folders_of_a_package_import_as_drawn(package: str) -> None:
+    prefix = f"reactor_runtime.{package}."
+    for path in sorted((ROOT / "reactor_runtime" / package).rglob("*.py")):
+        source = module_of(path).removeprefix(prefix).partition(".")[0]
+        if source not in ROOMS[package]:
+            continue
+        for name, line in imports(path):
+            target = name.removeprefix(prefix).partition(".")[0] if name.startswith(prefix) else source
+            assert target in ROOMS[package][source] | {source}, f"{path}:{line}: {source} may not import {target}"
 
 
 def test_there_is_no_circle_among_packages() -> None:

@@ -33,7 +33,7 @@ def restored_logging() -> Iterator[None]:
 
 @pytest.fixture
 def logger() -> logging.Logger:
-    return logging.getLogger("reactor_runtime.server.session")
+    return logging.getLogger("reactor_runtime.server.sessions.session")
 
 
 def test_a_text_line_is_time_level_message(logger: logging.Logger) -> None:
@@ -130,7 +130,7 @@ def test_json_lines_carry_what_was_given(logger: logging.Logger) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line == {
         "level": "info",
-        "logger": "reactor_runtime.server.session",
+        "logger": "reactor_runtime.server.sessions.session",
         "message": "session s-1\nstarted",
         "session": "s-1",
         "message_count": 3,

@@ -13,7 +13,7 @@ from reactor_cli import console
 from reactor_cli.options import Verbose, duration, one_of
 
 if TYPE_CHECKING:
-    from reactor_cli.visit import Wish
+    from reactor_cli.connection import ConnectOptions
     from reactor_runtime.client.address import Role
 
 UNAUTHORIZED = 401
@@ -74,11 +74,11 @@ def connect(
     Shows figures, messages and, in a terminal with colours, the picture. Type events at the prompt; tab completes them,
     Ctrl-D leaves. Without --send, lines of an input that is no terminal are events.
     """
-    from reactor_cli.visit import Wish
+    from reactor_cli.connection import ConnectOptions
 
     context.ensure_object(console.Settings).verbose = verbose
     is_screen = _is_screen() and not as_json
-    wish = Wish(
+    wish = ConnectOptions(
         url=url,
         token=token or (None if "token=" in url else os.environ.get("REACTOR_TOKEN")),
         role=cast("Role | None", role),
@@ -100,16 +100,16 @@ def _is_screen() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _visit(wish: Wish, *, as_json: bool, is_screen: bool) -> int:
+def _visit(wish: ConnectOptions, *, as_json: bool, is_screen: bool) -> int:
     import asyncio
 
-    from reactor_cli.report import Report, legible
-    from reactor_cli.screen import Screen
-    from reactor_cli.visit import Visit
+    from reactor_cli.connection import TerminalClient
+    from reactor_cli.report import ConnectReport, legible
+    from reactor_cli.screen import TerminalScreen
     from reactor_runtime.client import ClientError, Refused
 
-    screen = Screen() if is_screen else None
-    visit = Visit(wish, Report(as_json=as_json, screen=screen), screen)
+    screen = TerminalScreen() if is_screen else None
+    visit = TerminalClient(wish, ConnectReport(as_json=as_json, screen=screen), screen)
     try:
         asyncio.run(visit.run())
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reactor_cli import access as strangers
-from reactor_cli import console, gpus, listening, records, turns
+from reactor_cli import access_options as strangers
+from reactor_cli import console, gpus
+from reactor_cli import listen_options as listening
+from reactor_cli import log_options as records
+from reactor_cli import session_options as turns
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.server.access import Access
-    from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
+    from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
+    from reactor_runtime.server.security.access import Access
 
 MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
@@ -95,7 +98,7 @@ def run(
     )
 
     from reactor_runtime.server.options import ServeOptions
-    from reactor_runtime.server.turn import TurnLimits
+    from reactor_runtime.server.sessions.turn import TurnLimits
 
     settings.json_logs = log_format == "json"
     announcer = Announcer(manifest=checked, access=access, open_page=open_page)
@@ -145,7 +148,7 @@ class Announcer:
     access: Access
     open_page: bool
 
-    def listening(self, listening: Listening) -> None:
+    def listening(self, listening: ServerListening) -> None:
         """Print the model and the URLs, and open the page if asked to."""
         from reactor_cli import addresses
 
@@ -168,13 +171,13 @@ class Announcer:
 
         return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
 
-    def loading(self, loading: Loading) -> None:
+    def loading(self, loading: LoadingProgress) -> None:
         """Print that load() is still at it, and in which engine if there are several."""
         detail = f": {loading.detail}" if loading.detail else ""
         which = f" {loading.engine} of {loading.engines}" if loading.engines > 1 else ""
         console.err(f"loading{which} … {loading.elapsed_s:.0f} s{detail}")
 
-    def ready(self, ready: Ready) -> None:
+    def ready(self, ready: ServerReady) -> None:
         """Print how long loading took, and how many engines serve if there are several."""
         which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
         gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from reactor_runtime.authoring.ahead import Ahead
 from reactor_runtime.authoring.backlog import CAPACITY, Backlog, BufferClosed, Claim, Item, ReadMode
 from reactor_runtime.authoring.early import Early
-from reactor_runtime.authoring.readers import Line, Reader, give_way, until
+from reactor_runtime.authoring.readers import Reader, ReaderQueue, give_way, until
 from reactor_runtime.clock import Clock
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class InputBuffer(Generic[T]):
         self._on_available = on_available
         self._lock = threading.Lock()  # held for moments only; nobody else's code runs under it, nothing is awaited
         self._backlog: Backlog[T] = Backlog(capacity)
-        self._line = Line(self._backlog)
+        self._line = ReaderQueue(self._backlog)
         self._ahead = Ahead(self._backlog)
         self.early: Early[T] = Early(capacity)
         self.reads = Reads()

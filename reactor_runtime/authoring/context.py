@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.messages import ModelMessage
 
 
-class Track(Protocol):
+class ContextTrack(Protocol):
     """A track of the session; without a name, the model's only output and its only input."""
 
     def emit(self, frame: object) -> None:
@@ -63,7 +63,7 @@ class Context(Protocol):
         """Pause on purpose: the time until `enable_monitoring()` does not lower the rate."""
         ...
 
-    def get_track(self, name: str | None = None) -> Track:
+    def get_track(self, name: str | None = None) -> ContextTrack:
         """Return a track; ValueError names those there are."""
         ...
 

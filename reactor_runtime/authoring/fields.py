@@ -17,7 +17,7 @@ from reactor_runtime.authoring.annotations import Scope, type_name, union_option
 from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS, Limits
-from reactor_runtime.authoring.typespec import Place, TypeSpec, compile_type
+from reactor_runtime.authoring.typespec import TypeSpec, ValuePath, compile_type
 
 _INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
 _LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
@@ -135,7 +135,7 @@ class FieldSpec:
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
     """Compile a resolved annotation and what stands after its `=`; TypeError naming `where` if the two don't fit."""
     default, description, limits = _parts(declared, where)
-    spec = compile_type(hint, limits, Place(where, scope))
+    spec = compile_type(hint, limits, ValuePath(where, scope))
     if default is not MISSING:
         _refuse_mutable(default, where)
         if default is None and NoneType not in union_options(hint) and get_origin(hint) is not Literal:

@@ -12,7 +12,7 @@ from reactor_runtime.authoring.source import declared_at
 _RESERVED = ("connected", "output_buffer", "send", "send_nowait")
 
 
-class OutputBuffer(Protocol):
+class OutputQueue(Protocol):
     """The queue between a model and its viewers."""
 
     @property
@@ -36,7 +36,7 @@ class Runtime(Protocol):
     def connected(self) -> asyncio.Event: ...
 
     @property
-    def output_buffer(self) -> OutputBuffer: ...
+    def output_buffer(self) -> OutputQueue: ...
 
     def send(self, message: ModelMessage) -> None: ...
 
@@ -58,7 +58,7 @@ class LoopModel(Model):
         return self._served().connected
 
     @property
-    def output_buffer(self) -> OutputBuffer:
+    def output_buffer(self) -> OutputQueue:
         """The queue of frames that wait to be shown."""
         return self._served().output_buffer
 

@@ -14,7 +14,7 @@ from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.limits import NO_LIMITS
 from reactor_runtime.authoring.records import Record, is_clone, merged, refuse_mutable
 from reactor_runtime.authoring.source import declared_at
-from reactor_runtime.authoring.typespec import Place, compile_type
+from reactor_runtime.authoring.typespec import ValuePath, compile_type
 
 _NAME = "__reactor_name__"
 _SCHEMAS = "__reactor_schemas__"
@@ -155,7 +155,7 @@ def _schema(annotation: Any, scope: Scope, where: str) -> dict[str, Any] | None:
     if is_class_variable(hint):
         return None
     try:
-        return compile_type(hint, NO_LIMITS, Place(where, scope)).json
+        return compile_type(hint, NO_LIMITS, ValuePath(where, scope)).json
     except TypeError:
         return {}
 

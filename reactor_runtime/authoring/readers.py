@@ -45,7 +45,7 @@ class Reader(Generic[T]):
         return True
 
 
-class Line(Generic[T]):
+class ReaderQueue(Generic[T]):
     """Serve the readers of a backlog one after the other, in the order they came."""
 
     def __init__(self, backlog: Backlog[T]) -> None:

@@ -44,18 +44,18 @@ class TypeSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePath:
     """Say where a type stands: for its error messages, its names, and against dataclasses that contain themselves."""
 
     where: str
     scope: Scope
     around: tuple[type, ...] = ()
 
-    def inside(self, cls: type, field: str, scope: Scope) -> Place:
-        return Place(f"{self.where} ({cls.__name__}.{field})", scope, (*self.around, cls))
+    def inside(self, cls: type, field: str, scope: Scope) -> ValuePath:
+        return ValuePath(f"{self.where} ({cls.__name__}.{field})", scope, (*self.around, cls))
 
 
-def compile_type(hint: Any, limits: Limits, place: Place) -> TypeSpec:
+def compile_type(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
     """Compile a resolved annotation; TypeError for a type or a limit clients can't be held to."""
     options = union_options(hint)
     if len(options) > 1 and NoneType in options:
@@ -64,7 +64,7 @@ def compile_type(hint: Any, limits: Limits, place: Place) -> TypeSpec:
     return spec if limits.choices is None else _with_choices(spec, limits.choices, place)
 
 
-def _compile_one(hint: Any, limits: Limits, place: Place) -> TypeSpec:
+def _compile_one(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
     scalar = next((make for kind, make in _SCALARS if hint is kind), None)
     if scalar is not None:
         return _built(scalar, limits, place)
@@ -84,16 +84,16 @@ def _compile_one(hint: Any, limits: Limits, place: Place) -> TypeSpec:
     raise _unsupported(hint, place)
 
 
-def _compile_part(hint: Any, place: Place) -> TypeSpec:
+def _compile_part(hint: Any, place: ValuePath) -> TypeSpec:
     """Compile what a container holds: a type, or whatever JSON has."""
     return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, place)
 
 
-def _unsupported(hint: Any, place: Place) -> TypeError:
+def _unsupported(hint: Any, place: ValuePath) -> TypeError:
     return TypeError(f"{place.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
 
 
-def _built(make: Callable[[Limits, Place], TypeSpec], limits: Limits, place: Place) -> TypeSpec:
+def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, place: ValuePath) -> TypeSpec:
     spec = make(limits, place)
     try:
         SchemaValidator(spec.core)
@@ -103,7 +103,7 @@ def _built(make: Callable[[Limits, Place], TypeSpec], limits: Limits, place: Pla
     return spec
 
 
-def _int(limits: Limits, place: Place) -> TypeSpec:
+def _int(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("int", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
     bounds = limits.bounds(int, place.where)
     core = core_schema.no_info_before_validator_function(_whole, core_schema.int_schema(strict=True, **bounds))
@@ -114,26 +114,26 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-def _float(limits: Limits, place: Place) -> TypeSpec:
+def _float(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("float", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
     bounds = limits.bounds(float, place.where)
     core = core_schema.float_schema(strict=True, allow_inf_nan=False, **bounds)
     return TypeSpec(core, {"type": "number", **limits.to_json(bounds)})
 
 
-def _str(limits: Limits, place: Place) -> TypeSpec:
+def _str(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("str", {"min_length", "max_length", "pattern", "choices"}, place.where)
     given = {**limits.lengths(place.where), **limits.given("pattern")}
     core = core_schema.str_schema(strict=True, **given)  # the default engine is linear in hostile text, unlike re
     return TypeSpec(core, {"type": "string", **limits.to_json(given)})
 
 
-def _bool(limits: Limits, place: Place) -> TypeSpec:
+def _bool(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("bool", {"choices"}, place.where)
     return TypeSpec(core_schema.bool_schema(strict=True), {"type": "boolean"})
 
 
-def _upload(limits: Limits, place: Place) -> TypeSpec:
+def _upload(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("UploadedFile", set(), place.where)
     member = core_schema.typed_dict_field(core_schema.str_schema(strict=True, max_length=100), required=True)
     named = core_schema.typed_dict_schema({"upload": member}, extra_behavior="forbid", strict=True)
@@ -152,21 +152,21 @@ def _resolve(value: dict[str, str], info: core_schema.ValidationInfo) -> Uploade
     return file
 
 
-def _optional(options: Sequence[Any], hint: Any, limits: Limits, place: Place) -> TypeSpec:
+def _optional(options: Sequence[Any], hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
     if len(options) != 1:
         raise _unsupported(hint, place)
     inner = compile_type(options[0], limits, place)
     return TypeSpec(core_schema.nullable_schema(inner.core), {"anyOf": [inner.json, {"type": "null"}]})
 
 
-def _literal(values: Sequence[Any], place: Place) -> TypeSpec:
+def _literal(values: Sequence[Any], place: ValuePath) -> TypeSpec:
     for value in values:
         if type(value) not in (str, int, bool, NoneType):
             raise TypeError(f"{place.where}: Literal[{value!r}] can't come from a client; use str, int, bool or None")
     return _one_of({value_key(value): value for value in values}, list(values))
 
 
-def _enum(cls: type[Enum], place: Place) -> TypeSpec:
+def _enum(cls: type[Enum], place: ValuePath) -> TypeSpec:
     members = list(cls)
     if not members:
         raise TypeError(f"{place.where}: {cls.__name__} has no members")
@@ -198,7 +198,7 @@ def _one_of(table: Mapping[tuple[type, Any], Any], values: list[Any]) -> TypeSpe
     return TypeSpec(core_schema.no_info_plain_validator_function(find), {**named, "enum": values})
 
 
-def _with_choices(spec: TypeSpec, choices: Sequence[object], place: Place) -> TypeSpec:
+def _with_choices(spec: TypeSpec, choices: Sequence[object], place: ValuePath) -> TypeSpec:
     allowed = [spec.convert(choice, f"{place.where}: choices") for choice in choices]
     shown_as = [to_json(choice, place.where) for choice in allowed]
 
@@ -213,7 +213,7 @@ def _with_choices(spec: TypeSpec, choices: Sequence[object], place: Place) -> Ty
     return TypeSpec(core, {**spec.json, "enum": shown_as})
 
 
-def _list(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+def _list(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("list", {"min_length", "max_length"}, place.where)
     items = _compile_part(parts[0], place)
     lengths = limits.lengths(place.where)
@@ -221,7 +221,7 @@ def _list(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
 
 
-def _dict(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+def _dict(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("dict", {"min_length", "max_length"}, place.where)
     if parts[0] is not str:
         raise TypeError(f"{place.where}: the keys of a dict are JSON names; write dict[str, {type_name(parts[1])}]")
@@ -232,7 +232,7 @@ def _dict(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     return TypeSpec(core, schema)
 
 
-def _tuple(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
+def _tuple(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
     if len(parts) == 2 and parts[1] is Ellipsis:
         limits.allow("tuple", {"min_length", "max_length"}, place.where)
         items = _compile_part(parts[0], place)
@@ -246,7 +246,7 @@ def _tuple(parts: Sequence[Any], limits: Limits, place: Place) -> TypeSpec:
     return TypeSpec(core, {"type": "array", "prefixItems": [spec.json for spec in specs], **size})
 
 
-def _dataclass(cls: type, place: Place) -> TypeSpec:
+def _dataclass(cls: type, place: ValuePath) -> TypeSpec:
     if cls in place.around:
         raise TypeError(f"{place.where}: {cls.__name__} contains itself, which a client's value can't")
     members: dict[str, core_schema.TypedDictField] = {}
@@ -286,14 +286,14 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
     return make
 
 
-_SCALARS: tuple[tuple[type, Callable[[Limits, Place], TypeSpec]], ...] = (
+_SCALARS: tuple[tuple[type, Callable[[Limits, ValuePath], TypeSpec]], ...] = (
     (int, _int),
     (float, _float),
     (str, _str),
     (bool, _bool),
     (UploadedFile, _upload),
 )
-_CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, Place], TypeSpec], tuple[Any, ...]], ...] = (
+_CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, ValuePath], TypeSpec], tuple[Any, ...]], ...] = (
     (list, _list, (Any,)),
     (dict, _dict, (str, Any)),
     (tuple, _tuple, (Any, ...)),

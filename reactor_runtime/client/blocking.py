@@ -11,10 +11,10 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from reactor_runtime.client.errors import SessionEnded
-from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply
 from reactor_runtime.client.session import Session
+from reactor_runtime.client.session_info import SessionInfo
 from reactor_runtime.client.status import Status
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def _closed() -> SessionEnded:
     return SessionEnded("closed", "this client has closed it")
 
 
-class BlockingSession(Known):
+class BlockingSession(SessionInfo):
     """A client's time with a model, without an event loop; `connect` makes it in a `with`.
 
     Each verb does what that of `Session` does, and blocks where that one is awaited. Any thread may use it; those that

@@ -14,10 +14,10 @@ from websockets.exceptions import ConnectionClosed
 from reactor_runtime.client.address import Address
 from reactor_runtime.client.dial import CLOSING_S, dial
 from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused, SessionEnded
-from reactor_runtime.client.exchange import Exchange
 from reactor_runtime.client.message import write
-from reactor_runtime.client.outgoing import Outgoing
+from reactor_runtime.client.outgoing import OutgoingFile
 from reactor_runtime.client.retry import REFUSED_FOR_GOOD, UNKNOWN, Retry, judge
+from reactor_runtime.client.streams import SessionStreams
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.tls = tls
-        self.exchange = Exchange(address.role)
+        self.exchange = SessionStreams(address.role)
         self._reconnects = reconnects
         self._ping_s = ping_s
         self._retry = Retry()
@@ -111,7 +111,7 @@ class Connection:
                 if item is None:
                     self.exchange.sent.ring()
                     await self.exchange.outgoing.wait()
-                elif isinstance(item, Outgoing):
+                elif isinstance(item, OutgoingFile):
                     await _send_file(socket, item)
                 else:
                     await socket.send(item)
@@ -175,7 +175,7 @@ async def _say_goodbye(socket: ClientConnection) -> None:
         socket.transport.abort()
 
 
-async def _send_file(socket: ClientConnection, file: Outgoing) -> None:
+async def _send_file(socket: ClientConnection, file: OutgoingFile) -> None:
     """Tell whoever published it that it has gone, or that it has not."""
     gone = False
     try:

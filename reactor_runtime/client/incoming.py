@@ -9,7 +9,7 @@ from reactor_runtime.client.media import Frame, Sound
 MOST_SOUND_S = 5.0
 
 
-class Pictures:
+class NewestFrames:
     """Keep the newest frame of each track; one that nobody took is replaced, and nothing waits behind it.
 
     `arrived` counts the frames of a track, over sessions and connections: who remembers the count knows what is new.
@@ -32,7 +32,7 @@ class Pictures:
         self._newest.clear()
 
 
-class Sounds:
+class ReceivedSound:
     """Keep the pieces of each track in order until they are taken; over 5 s the oldest go.
 
     A piece that follows a flush replaces those that wait.

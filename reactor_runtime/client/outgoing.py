@@ -20,7 +20,7 @@ HEADER_BYTES = 1024  # more than a file's header takes, with the name of its tra
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingFile:
     """Something to send: a file as it is, or an array still to be encoded.
 
     `told` is called once: with true when it has gone, with false when it is left out.
@@ -45,7 +45,7 @@ class Outgoing:
         return attach(MediaHeader(self.track.name, self.seq, us, us), file)
 
 
-class Outbox:
+class SendQueue:
     """Keep what is to go: texts in their order, of each video track the newest picture only, of sound 100 pieces.
 
     Over that the oldest piece goes. An acknowledgement replaces the one of its track that still waits.
@@ -55,8 +55,8 @@ class Outbox:
         self._texts: deque[str] = deque()
         self._shown: dict[str, int] = {}
         self._said_shown: dict[str, int] = {}
-        self._pictures: dict[str, Outgoing] = {}
-        self._sounds: deque[Outgoing] = deque()
+        self._pictures: dict[str, OutgoingFile] = {}
+        self._sounds: deque[OutgoingFile] = deque()
         self._numbers: dict[str, int] = {}
 
     def say(self, text: str) -> None:
@@ -93,7 +93,7 @@ class Outbox:
             raise ValueError(f"{track.name}: {size} bytes at once are too many; at most {most_bytes - HEADER_BYTES}")
         number = self._numbers.get(track.name, 0)
         self._numbers[track.name] = number + 1
-        outgoing = Outgoing(track, checked, number, at_s, told)
+        outgoing = OutgoingFile(track, checked, number, at_s, told)
         if track.kind == "video":
             if track.name in self._pictures:
                 self._pictures[track.name].told(False)
@@ -103,7 +103,7 @@ class Outbox:
             self._sounds.popleft().told(False)
         self._sounds.append(outgoing)
 
-    def next(self) -> str | Outgoing | None:
+    def next(self) -> str | OutgoingFile | None:
         """Take what goes next: what is small first."""
         if self._shown:
             track, seq = self._shown.popitem()

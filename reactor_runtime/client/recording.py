@@ -55,7 +55,7 @@ class TimeLine:
             return at
 
 
-class Tape:
+class SoundFile:
     """Write one track of sound as a WAV file that follows the presentation times.
 
     A gap becomes silence. A piece that begins before the end replaces what follows its beginning, as after a flush.
@@ -104,14 +104,14 @@ class Tape:
         self._channels = 2
 
 
-class Folder:
+class RecordingFolder:
     """Write each picture as `<track>-000001.jpg` and each track of sound as `<track>.wav`."""
 
     def __init__(self, path: Path) -> None:
         _usable(path, lambda: path.mkdir(parents=True, exist_ok=True))
         self._path = path
         self._numbers: dict[str, int] = {}
-        self._tapes: dict[str, Tape] = {}
+        self._tapes: dict[str, SoundFile] = {}
         self._time = TimeLine()
 
     def frame(self, frame: Frame) -> None:
@@ -121,7 +121,7 @@ class Folder:
 
     def sound(self, sound: Sound) -> None:
         at_s = self._time.place(sound.pts_s)
-        tape = self._tapes.setdefault(sound.track, Tape(self._path / f"{sound.track}.wav"))
+        tape = self._tapes.setdefault(sound.track, SoundFile(self._path / f"{sound.track}.wav"))
         tape.write(sound, at_s)
 
     def close(self) -> bool:
@@ -130,7 +130,7 @@ class Folder:
         return bool(self._numbers or self._tapes)
 
 
-class Film:
+class VideoFile:
     """Have ffmpeg write one track of pictures, and one of sound, as a film; needs `ffmpeg` on the PATH.
 
     The sound is kept beside the film until the end, and joined then.
@@ -147,7 +147,7 @@ class Film:
         self._program = program
         self._silent = path.with_name(f".{path.stem}.silent{path.suffix}")
         self._wav = path.with_name(f".{path.stem}.wav")
-        self._tape: Tape | None = None
+        self._tape: SoundFile | None = None
         self._time = TimeLine()
         self._written = 0
         self._last = b""
@@ -161,7 +161,7 @@ class Film:
 
     def sound(self, sound: Sound) -> None:
         at_s = self._time.place(sound.pts_s)
-        self._tape = self._tape or Tape(self._wav)
+        self._tape = self._tape or SoundFile(self._wav)
         self._tape.write(sound, at_s)
 
     def close(self) -> bool:
@@ -227,7 +227,7 @@ def recording(path: Path) -> Recording:
     """Open a film where the name ends as one's does, a folder otherwise. Raises `UsageError` where that can't be."""
     if path.suffix.lower() in OTHER_FILES:
         raise UsageError(f"{path}: a film is {', '.join(FILMS[:-1])} or {FILMS[-1]}", hint="other names are folders")
-    return Film(path) if path.suffix.lower() in FILMS else Folder(path)
+    return VideoFile(path) if path.suffix.lower() in FILMS else RecordingFolder(path)
 
 
 def _usable(path: Path, make: Callable[[], object]) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 
 from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError, ConnectionLost
-from reactor_runtime.client.known import Known
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.message import Message, Reply, write, write_event
-from reactor_runtime.client.questions import Answer
+from reactor_runtime.client.pending import Answer
+from reactor_runtime.client.session_info import SessionInfo
 from reactor_runtime.client.status import Status
 from reactor_runtime.client.upload import File, Upload
 
 
-class Session(Known):
+class Session(SessionInfo):
     """A client's time with a model; `connect` makes it. All of it belongs to the loop that it was made on.
 
     A controller's iterators end when the session is closed here or the model has finished, and raise `SessionEnded` or

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from types import FrameType
 
 from reactor_runtime import streams
-from reactor_runtime.seam.keeper import start_keepers
+from reactor_runtime.ipc.keeper import start_keepers
 
 
 def main() -> int:
-    socket_fd, memory_fd, parent, nudge_fd, life = (int(argument) for argument in sys.argv[1:])
+    socket_fd, memory_fd, parent, nudge_fd, engine_run = (int(argument) for argument in sys.argv[1:])
     start_keepers(parent, lambda: _close((socket_fd, memory_fd, nudge_fd)))
     _leave_signals_to_the_server()
     if sys.stderr is not None:
@@ -24,25 +24,25 @@ def main() -> int:
     sys.argv[:] = [sys.argv[0]]
     streams.install()
     from reactor_runtime.engine.host import run_engine
-    from reactor_runtime.seam.channel import Channel
-    from reactor_runtime.seam.nudge import Nudger
+    from reactor_runtime.ipc.channel import Channel
+    from reactor_runtime.ipc.encode_hint import EncodeHinter
 
     channel = Channel(socket.socket(fileno=socket_fd))
     os.register_at_fork(after_in_child=channel.forked)
     os.set_inheritable(memory_fd, False)
-    nudger = None
+    hinter = None
     if nudge_fd >= 0:
         os.set_inheritable(nudge_fd, False)
-        nudger = Nudger(socket.socket(fileno=nudge_fd), life)
+        hinter = EncodeHinter(socket.socket(fileno=nudge_fd), engine_run)
     try:
-        code = run_engine(channel, memory_fd, nudger)
+        code = run_engine(channel, memory_fd, hinter)
     except BaseException:  # noqa: BLE001  (the last place to say anything)
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)  # not by way of the reader's thread, which ends the process when the channel closes
     channel.close()
-    if nudger is not None:
-        nudger.close()
+    if hinter is not None:
+        hinter.close()
     return code
 
 

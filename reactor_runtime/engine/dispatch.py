@@ -14,9 +14,9 @@ from reactor_runtime.authoring.messages import CommandError, ModelMessage, messa
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
-from reactor_runtime.engine.session import Session, SessionStopped, must_pass
+from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.errors import InvalidEvent, from_author
-from reactor_runtime.seam.messages import Answer, ClientEvent, Refusal, ToServer
+from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, ToServer
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class CheckedEvent:
 
 def check_event(
     events: Mapping[str, EventSpec], event: ClientEvent, uploads: Mapping[str, UploadedFile] = NO_UPLOADS
-) -> CheckedEvent | Refusal:
+) -> CheckedEvent | EventRefused:
     """Hold a client's event against the contract and what the client has uploaded; pure, any thread."""
     spec = events.get(event.name)
     if spec is None:
@@ -48,11 +48,11 @@ def check_event(
         return refusal(event, error.code, str(error), fields)
 
 
-def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, str]] | None = None) -> Refusal:
-    return Refusal(event.session, event.client, event.ticket, event.name, code, message, fields or [])
+def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, str]] | None = None) -> EventRefused:
+    return EventRefused(event.session, event.client, event.ticket, event.name, code, message, fields or [])
 
 
-def too_many(event: ClientEvent) -> Refusal:
+def too_many(event: ClientEvent) -> EventRefused:
     """Refuse an event because the model is behind with those before it."""
     return refusal(event, "rate_limited", f"the model is behind: {event.name} changed nothing; send fewer events")
 
@@ -73,11 +73,11 @@ class Dispatcher:
     def __init__(
         self,
         model: Model,
-        session: Session,
+        session: ModelSession,
         send: Callable[[ToServer], None],
         set_field: Callable[[str, object], None],
         settle: Callable[[], None],
-        call: Callable[[Model, EventSpec, Session, Mapping[str, Any]], Awaitable[object]] = call_author,
+        call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
         self._model = model
         self._call = call
@@ -124,7 +124,7 @@ class Dispatcher:
         spec = waiting.checked.spec
         with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
             if spec.dedupe and self._newest[spec.name] != waiting.n:
-                answer: Answer | Refusal | None = self._answer(waiting, None)
+                answer: EventApplied | EventRefused | None = self._answer(waiting, None)
             else:
                 answer = await self._handle(waiting)
         self._traced(waiting, began)
@@ -141,7 +141,7 @@ class Dispatcher:
             trace.span(self._session.id, "events", f"{event.name} waits", event.arrived_at or began, began, n=waiting.n)
             trace.span(self._session.id, "model", f"handler {event.name}", began, n=waiting.n)
 
-    async def _handle(self, waiting: _Numbered) -> Answer | Refusal | None:
+    async def _handle(self, waiting: _Numbered) -> EventApplied | EventRefused | None:
         event = waiting.checked.event
         try:
             try:
@@ -173,11 +173,11 @@ class Dispatcher:
             return result
         raise TypeError(_no_reply(spec, result))
 
-    def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> Answer | None:
+    def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> EventApplied | None:
         event = waiting.checked.event
         if event.ticket is None and reply is None:
             return None
-        return Answer(event.session, event.client, event.ticket, waiting.n, reply)
+        return EventApplied(event.session, event.client, event.ticket, waiting.n, reply)
 
 
 def _no_reply(spec: EventSpec, result: object) -> str:

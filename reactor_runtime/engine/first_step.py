@@ -32,12 +32,12 @@ _BLACK_HINT = (
 _SLOW_HINT = "do what only the first step does in load(), as compiling and warming up, or yield fewer frames at once"
 
 
-def suspicions(moments: Moments, step_s: float | None) -> list[tuple[str, str]]:
+def suspicions(bundles: Moments, step_s: float | None) -> list[tuple[str, str]]:
     """Return what is probably not meant as pairs of message and hint; `step_s` is None where nobody measured."""
     found = []
-    for track in moments[0] if moments else ():
-        if track.kind == "video" and all(moment[track].max() <= _DARKEST for moment in moments):
-            level = "is 0" if all(not moment[track].any() for moment in moments) else "is 0 or 1 of 255"
+    for track in bundles[0] if bundles else ():
+        if track.kind == "video" and all(bundle[track].max() <= _DARKEST for bundle in bundles):
+            level = "is 0" if all(not bundle[track].any() for bundle in bundles) else "is 0 or 1 of 255"
             found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
@@ -63,14 +63,14 @@ class FirstStep:
         if self._seconds is not None and not self.judged:
             self._began = self._seconds()
 
-    def judge(self, moments: Moments, step_s: float | None, frame: FrameType | None = None) -> None:
+    def judge(self, bundles: Moments, step_s: float | None, frame: FrameType | None = None) -> None:
         """Report what is suspicious of the first output; `frame` is the author's code that made it, if known."""
         if self.judged:
             return
         self.judged = True
         if self._seconds is not None and self._began is not None:
             step_s = self._seconds() - self._began
-        found = suspicions(moments, step_s)
+        found = suspicions(bundles, step_s)
         where = self._place(frame) if found else None
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))

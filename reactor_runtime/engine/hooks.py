@@ -10,14 +10,14 @@ from typing import Any
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events import EventSpec, HookSpec
 from reactor_runtime.authoring.model import Model
-from reactor_runtime.engine.session import Session, must_pass
+from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.errors import from_author
 
 logger = logging.getLogger(__name__)
 
 
 def author_call(
-    model: Model, spec: EventSpec | HookSpec, session: Session, arguments: Mapping[str, Any] | None = None
+    model: Model, spec: EventSpec | HookSpec, session: ModelSession, arguments: Mapping[str, Any] | None = None
 ) -> Callable[[], Any]:
     """Bind a handler or hook to its arguments, and to the client where it asks for it."""
     assert spec.method is not None, "a generated event has no method to call"
@@ -30,7 +30,7 @@ def author_call(
 async def call_author(
     model: Model,
     spec: EventSpec | HookSpec,
-    session: Session,
+    session: ModelSession,
     arguments: Mapping[str, Any] | None = None,
     *,
     stoppable: bool = True,
@@ -45,13 +45,13 @@ async def call_author(
     return await (session.guard(result) if stoppable else result)
 
 
-async def call_connected(model: Model, contract: Contract, session: Session) -> None:
+async def call_connected(model: Model, contract: Contract, session: ModelSession) -> None:
     """Call `@connected`, if there is one; what it raises ends the session."""
     if contract.on_connected is not None:
         await call_author(model, contract.on_connected, session)
 
 
-async def call_disconnected(model: Model, contract: Contract, session: Session) -> None:
+async def call_disconnected(model: Model, contract: Contract, session: ModelSession) -> None:
     """Call `@disconnected`, if there is one; the client has gone: nothing cancels it, and what it raises is logged."""
     if contract.on_disconnected is None:
         return

@@ -27,36 +27,36 @@ from reactor_runtime.authoring.pipeline import ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.engine import author
-from reactor_runtime.engine.block import BlockDriver
-from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.drivers.block import BlockDriver
+from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.generator import GeneratorDriver
+from reactor_runtime.engine.drivers.loop import LoopDriver
+from reactor_runtime.engine.drivers.threads import FreeTurns, Turns
 from reactor_runtime.engine.first_step import FirstStep
-from reactor_runtime.engine.inputs import Inputs
-from reactor_runtime.engine.loop import LoopDriver
-from reactor_runtime.engine.output import Emitter, is_sound_alone
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.inputs.uploads import SessionUploads
+from reactor_runtime.engine.ipc_reader import IpcReader
+from reactor_runtime.engine.output.buffer import OutputBuffer
+from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
+from reactor_runtime.engine.output.sink import IpcSink, Sink
 from reactor_runtime.engine.overdue import Overdue
-from reactor_runtime.engine.pipeline import PipelineDriver
-from reactor_runtime.engine.presence import Presence
 from reactor_runtime.engine.progress import watch_output
-from reactor_runtime.engine.reader import Reader
-from reactor_runtime.engine.session import Session, must_pass
-from reactor_runtime.engine.sink import SeamSink, Sink
-from reactor_runtime.engine.threads import FreeTurns, Turns
-from reactor_runtime.engine.trace import Recorder
-from reactor_runtime.engine.uploads import Uploads
-from reactor_runtime.seam import messages as seam
-from reactor_runtime.seam.channel import Channel
-from reactor_runtime.seam.nudge import Nudger
-from reactor_runtime.seam.ring import RingWriter
+from reactor_runtime.engine.session import ModelSession, must_pass
+from reactor_runtime.engine.trace import TraceRecorder
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.encode_hint import EncodeHinter
+from reactor_runtime.ipc.ring import RingWriter
 
 logger = logging.getLogger(__name__)
 
 
-def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -> int:
+def run_engine(channel: Channel, memory_fd: int, hinter: EncodeHinter | None = None) -> int:
     """Do everything the engine's process does; returns its exit code."""
     incoming = iter(channel)
     load = next(incoming, None)
-    if not isinstance(load, seam.Load):
+    if not isinstance(load, ipc.Load):
         return 1
     ids: dict[str, str] = {}
     logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids, engine=load.engine)
@@ -65,24 +65,24 @@ def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -
         prints.log_prints(standard_streams)
     project = Path(load.project)
     clock = SystemClock()
-    reader = Reader(channel)
+    reader = IpcReader(channel)
     threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
     began = time.monotonic()
     try:
-        with watch_output(lambda line: channel.send(seam.Loading(line)), list(standard_streams.values())):
+        with watch_output(lambda line: channel.send(ipc.Loading(line)), list(standard_streams.values())):
             model_class = importing.import_class(project, load.module, load.class_name)
             contract = reader.contract = Contract.of(model_class)
             check_finished(model_class)
-            channel.send(seam.Described(contract.to_json()))
+            channel.send(ipc.Described(contract.to_json()))
             config = author.config_of(model_class, yaml.safe_load(load.config), project)
             model = author.make_model(model_class, config, project)
-            sink = SeamSink(channel, RingWriter(memory_fd), nudger)
-            trace = Recorder(clock, channel.send) if load.trace else None
+            sink = IpcSink(channel, RingWriter(memory_fd), hinter)
+            trace = TraceRecorder(clock, channel.send) if load.trace else None
             host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids, trace=trace)
             author.call_load(model, config, project)
             author.check_inference(model)
     except errors.ReactorError as error:
-        channel.send(seam.Failed(errors.to_json(error)))
+        channel.send(ipc.Failed(errors.to_json(error)))
         return error.exit_code
     load_s = time.monotonic() - began
 
@@ -90,7 +90,7 @@ def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -
         if not isinstance(model, VideoModel):  # its driver knows better where it is: in threads of its own
             reader.on_stop = host.overdue.stopping
         reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push, host.uploads, host.stalled)
-        channel.send(seam.Ready(load_s))
+        channel.send(ipc.Ready(load_s))
         await host.serve()
         clock.close()
 
@@ -101,9 +101,9 @@ def run_engine(channel: Channel, memory_fd: int, nudger: Nudger | None = None) -
 class Driver(Protocol):
     """How one style of models is served."""
 
-    def dispatcher(self, session: Session) -> Dispatcher: ...
+    def dispatcher(self, session: ModelSession) -> Dispatcher: ...
 
-    def stop(self, session: Session) -> None:
+    def stop(self, session: ModelSession) -> None:
         """End a session that is being served."""
 
     def start(self) -> None:
@@ -112,7 +112,7 @@ class Driver(Protocol):
     async def aclose(self) -> None:
         """End what lives as long as the model."""
 
-    async def serve(self, session: Session, dispatcher: Dispatcher, presence: Presence) -> None: ...
+    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None: ...
 
     def stalled(self) -> str:
         """Say where code of the author's in other threads has stood still since this was last asked."""
@@ -138,12 +138,12 @@ class Host:
         failed: Callable[[BaseException], object] = lambda _: None,
         turns: Turns | None = None,
         ids: dict[str, str] | None = None,
-        trace: Recorder | None = None,
+        trace: TraceRecorder | None = None,
         seconds: Callable[[], float] | None = None,
     ) -> None:
-        self.connected = Presence()
+        self.connected = Connected()
         self.overdue = Overdue(type(model).__name__)
-        self.uploads = Uploads()
+        self.uploads = SessionUploads()
         self._trace = trace
         self._ids = {} if ids is None else ids
         self._project = project
@@ -159,10 +159,10 @@ class Host:
         self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, told=sink.send)
         self._driver = self._make_driver(model, contract, turns or FreeTurns())
         self.stalled = self._driver.stalled
-        self._starts: asyncio.Queue[seam.StartSession | None] = asyncio.Queue()
+        self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._failure: tuple[str, errors.Location | None] | None = None  # of the last session that failed
-        self._current: tuple[Session, Dispatcher] | None = None
+        self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, LoopModel):
             model._runtime = self  # set from outside: an author's __init__ needn't call ours
 
@@ -170,7 +170,7 @@ class Host:
         """Pass a message of the model's to the session's clients, or to one; nobody there: nothing."""
         kind, data = message_to_json(message)
         if self._current is not None:
-            self._sink.send(seam.ModelSaid(self._current[0].id, kind, data, client))
+            self._sink.send(ipc.MessageSent(self._current[0].id, kind, data, client))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         """Hand over what a model emits, one batch after the other however many tasks emit.
@@ -181,15 +181,15 @@ class Host:
         if self.connected.seen_another():
             await asyncio.sleep(0)
             return
-        moments = self._emitter.unpack(output)
+        bundles = self._emitter.unpack(output)
         if not self._emitter.first_step.judged and self._current is not None:
-            self._emitter.first_step.judge(moments, compute_time, sys._getframe())
-        emitting = self._emitting_sound if is_sound_alone(moments) else self._emitting
+            self._emitter.first_step.judge(bundles, compute_time, sys._getframe())
+        emitting = self._emitting_sound if is_sound_alone(bundles) else self._emitting
         if drop and emitting.locked():
-            self._emitter.skip(moments)
+            self._emitter.skip(bundles)
             return
         async with emitting:
-            await self._emitter.emit_moments(moments, compute_time=compute_time, drop=drop)
+            await self._emitter.emit_bundles(bundles, compute_time=compute_time, drop=drop)
         await asyncio.sleep(0)  # a loop that emits to nobody leaves room for everything else all the same
 
     async def serve(self) -> None:
@@ -208,32 +208,32 @@ class Host:
         if isinstance(model, VideoModel):
             return BlockDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink, turns=turns)
         assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
-        return PipelineDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink)
+        return GeneratorDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink)
 
     def _input_arrived(self) -> None:
         """Called on any thread."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._nudge)
+            self._loop.call_soon_threadsafe(self._notify_input)
 
     def _suspect(self, finding: errors.ReactorError) -> None:
         if self._current is not None:
-            self._sink.send(seam.Suspicion(self._current[0].id, errors.to_json(finding)))
+            self._sink.send(ipc.Suspicion(self._current[0].id, errors.to_json(finding)))
 
-    def _nudge(self) -> None:
+    def _notify_input(self) -> None:
         if self._current is not None:
-            self._current[0].nudge()
+            self._current[0].notify_input()
 
     def _bad_media(self, track: str, error: Exception) -> None:
         """Called on any thread."""
         if (current := self._current) is not None:
             session = current[0]
-            self._sink.send(seam.Refusal(session.id, session.client.id, None, "", "bad_media", f"{track}: {error}"))
+            self._sink.send(ipc.EventRefused(session.id, session.client.id, None, "", "bad_media", f"{track}: {error}"))
 
-    async def _serve_session(self, start: seam.StartSession) -> None:
+    async def _serve_session(self, start: ipc.StartSession) -> None:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.send(message, start.client)
         )
-        session = Session(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
+        session = ModelSession(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
         dispatcher = self._driver.dispatcher(session)
         self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
@@ -259,7 +259,7 @@ class Host:
             self._trace.flush(session.id)
         self.uploads.clear()
         self._stopped.discard(session.id)
-        self._sink.send(seam.Ended(session.id, error))
+        self._sink.send(ipc.Ended(session.id, error))
 
     def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
         """Log why a session failed, with the traceback unless the session before failed in the same way."""
@@ -274,27 +274,27 @@ class Host:
         """Tell the end of a loop that nobody runs any more from what the author's code raised."""
         return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
 
-    def take(self, message: seam.Message | CheckedEvent) -> None:
+    def take(self, message: ipc.Message | CheckedEvent) -> None:
         """Take what the server says; returns at once."""
         current = self._current
         match message:
             case CheckedEvent():
                 if current is not None and current[0].id == message.event.session:
                     current[1].accept(message)
-            case seam.Credit():
+            case ipc.Credit():
                 self._emitter.credit(message)
-            case seam.StartSession():
+            case ipc.StartSession():
                 self._starts.put_nowait(message)
-            case seam.StopSession():
+            case ipc.StopSession():
                 self._stopped.add(message.session)
                 if current is not None and current[0].id == message.session:
                     self._driver.stop(current[0])
-            case seam.Hold():
+            case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
-            case seam.Media():
+            case ipc.ClientMedia():
                 self.inputs.push(message.session, message.track, message.file)
-            case seam.Shutdown():
+            case ipc.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:
                     self._driver.stop(current[0])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
-from reactor_runtime.engine.trace import Recorder
+from reactor_runtime.engine.trace import TraceRecorder
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class SessionStopped(Exception):
     """The controller has gone while the author's code was waiting."""
 
 
-class Session:
+class ModelSession:
     """Know who the controller is, how far its events are applied, and whether it is still there.
 
     Everything here belongs to the model's thread; `alarm` wakes whatever the driver waits for. `failed` gets what the
@@ -38,7 +38,7 @@ class Session:
         started_at_unix: float,
         *,
         failed: Callable[[BaseException], object] = lambda _: None,
-        trace: Recorder | None = None,
+        trace: TraceRecorder | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -46,7 +46,7 @@ class Session:
         self.room, self.sound_room = Alarm(clock), Alarm(clock)  # for frames, and for sound alone
         self.started_at = clock.now()
         self.stopping = False
-        self.nudged = False
+        self.input_pending = False
         self.held = False
         self._clock = clock
         self.applied = 0
@@ -111,9 +111,9 @@ class Session:
         self.held = held
         self.wake()
 
-    def nudge(self) -> None:
+    def notify_input(self) -> None:
         """Let a model that idles go on: there is something to read."""
-        self.nudged = True
+        self.input_pending = True
         self.wake()
 
     def wake(self) -> None:

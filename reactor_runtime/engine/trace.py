@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from reactor_runtime.clock import Clock
-from reactor_runtime.seam.messages import Traced
+from reactor_runtime.ipc.messages import TraceSpans
 
 MOST_SPANS = 64
 OLDEST_S = 0.25
 
 
-class Recorder:
+class TraceRecorder:
     """Collect a session's spans and send them a few at a time; belongs to the model's loop."""
 
-    def __init__(self, clock: Clock, send: Callable[[Traced], None]) -> None:
+    def __init__(self, clock: Clock, send: Callable[[TraceSpans], None]) -> None:
         self.now = clock.now
         self._send = send
         self._spans: list[dict[str, Any]] = []
@@ -34,4 +34,4 @@ class Recorder:
         """Send what there is."""
         if self._spans:
             spans, self._spans = self._spans, []
-            self._send(Traced(session, os.getpid(), spans))
+            self._send(TraceSpans(session, os.getpid(), spans))

@@ -9,17 +9,17 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from reactor_runtime.server.access import Access
-from reactor_runtime.server.edge import EdgeConfig
-from reactor_runtime.server.figures import Tally
-from reactor_runtime.server.guard import Guard
-from reactor_runtime.server.hosts import Hosts
-from reactor_runtime.server.limits import Crowd
-from reactor_runtime.server.origins import Origins
-from reactor_runtime.server.proxies import Proxies
-from reactor_runtime.server.streaming import StreamingHttp
-from reactor_runtime.server.token import HEADER, Token
-from reactor_runtime.server.websocket import NO_PONG_S, PING_S, SocketProtocol
+from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.net.protocols import EdgeConfig
+from reactor_runtime.server.net.streaming import StreamingHttp
+from reactor_runtime.server.routes.websocket import NO_PONG_S, PING_S, SocketProtocol
+from reactor_runtime.server.security.access import Access
+from reactor_runtime.server.security.hosts import Hosts
+from reactor_runtime.server.security.middleware import SecurityMiddleware
+from reactor_runtime.server.security.origins import Origins
+from reactor_runtime.server.security.proxies import Proxies
+from reactor_runtime.server.security.token import HEADER, Token
+from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 
@@ -29,7 +29,7 @@ def http_config(
     *,
     host: str,
     port: int,
-    refusals: Tally,
+    refusals: LabelledCounter,
 ) -> EdgeConfig:
     """Make what Uvicorn serves: the routes behind the guard, with the limits that `access` names."""
     proxies = Proxies(access.proxies)
@@ -52,14 +52,14 @@ def http_config(
     )
 
 
-def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: Tally) -> ASGIApp:
-    guard = Guard(
+def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: LabelledCounter) -> ASGIApp:
+    guard = SecurityMiddleware(
         app,
         refusals,
         hosts=Hosts(host, access.hosts),
         origins=Origins(access.origins),
         token=None if access.token is None else Token(access.token, port),
-        crowd=Crowd(access.per_address) if access.proxies else None,
+        limiter=ConnectionLimiter(access.per_address) if access.proxies else None,
         root_path=access.root_path,
     )
     if not access.origins:

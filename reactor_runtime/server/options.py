@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.server.access import Access
-from reactor_runtime.server.binding import is_loopback
-from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.server.net.listening import is_loopback
+from reactor_runtime.server.security.access import Access
+from reactor_runtime.server.sessions.turn import TurnLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ServerListening:
     """Where the server listens; the port is a real one even if 0 was asked for."""
 
     host: str
@@ -22,7 +22,7 @@ class Listening:
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class LoadingProgress:
     """How long an engine has been loading, the last line that logged or printed, and which it is of how many."""
 
     elapsed_s: float
@@ -32,7 +32,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ServerReady:
     """How long an engine took to load the model, how many of how many serve, and which GPU it was told to use."""
 
     load_s: float
@@ -61,9 +61,9 @@ class ServeOptions:
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
-    on_listening: Callable[[Listening], None]
-    on_loading: Callable[[Loading], None]
-    on_ready: Callable[[Ready], None]
+    on_listening: Callable[[ServerListening], None]
+    on_loading: Callable[[LoadingProgress], None]
+    on_ready: Callable[[ServerReady], None]
 
     @property
     def exposes_errors(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 MODULES = (
     "anyio._backends._asyncio",  # with it the rest of anyio, which Starlette uses to send files
     "anyio._core._fileio",
-    "reactor_runtime.server.exposition",  # with prometheus-client
+    "reactor_runtime.server.routes.exposition",  # with prometheus-client
 )
 
 

@@ -21,32 +21,32 @@ from starlette.websockets import WebSocket
 
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.seam.messages import Load
-from reactor_runtime.server.acceptor import Acceptor
+from reactor_runtime.ipc.messages import Load
 from reactor_runtime.server.app import http_config
-from reactor_runtime.server.binding import bind
-from reactor_runtime.server.certificate import tls_context
-from reactor_runtime.server.connection import Connection
-from reactor_runtime.server.descriptors import descriptor_limit, descriptors_for_clients, raise_descriptor_limit
-from reactor_runtime.server.encoder import Encoder
-from reactor_runtime.server.engines import Engines
-from reactor_runtime.server.figures import Figures
-from reactor_runtime.server.hall import Hall, Rules
+from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
-from reactor_runtime.server.http import page_routes, status_routes, upgrade_route
-from reactor_runtime.server.intake import Intake
-from reactor_runtime.server.limits import Crowd
-from reactor_runtime.server.lobby import Lobby, close, drain, fail
-from reactor_runtime.server.metrics import metrics_route
-from reactor_runtime.server.options import Listening, Loading, Ready, ServeOptions
+from reactor_runtime.server.net.acceptor import Acceptor
+from reactor_runtime.server.net.descriptors import descriptor_limit, descriptors_for_clients, raise_descriptor_limit
+from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.net.listening import bind
+from reactor_runtime.server.net.streaming import StreamingHttp
+from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
-from reactor_runtime.server.proxies import Proxies
-from reactor_runtime.server.streaming import StreamingHttp
-from reactor_runtime.server.supervisor import EnginePhase
-from reactor_runtime.server.trace import Trace
-from reactor_runtime.server.uploads import Uploads
-from reactor_runtime.server.watch import watch_routes
-from reactor_runtime.server.websocket import House, serve_socket
+from reactor_runtime.server.routes.metrics import metrics_route
+from reactor_runtime.server.routes.pages import page_routes, status_routes, upgrade_route
+from reactor_runtime.server.routes.streams import watch_routes
+from reactor_runtime.server.routes.uploads import UploadRoute
+from reactor_runtime.server.routes.websocket import Services, serve_socket
+from reactor_runtime.server.security.certificate import tls_context
+from reactor_runtime.server.security.proxies import Proxies
+from reactor_runtime.server.sessions.admission import Admission, close, drain, fail
+from reactor_runtime.server.sessions.engines import Engines
+from reactor_runtime.server.sessions.inbound import Inbound
+from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.server.telemetry.trace import Trace
+from reactor_runtime.server.workers.supervisor import EnginePhase
 
 logger = logging.getLogger(__name__)
 
@@ -80,19 +80,19 @@ class Service:
         self._encoder = Encoder()
         self._stop = asyncio.Event()
         self._drain = asyncio.Event()
-        self._connections: set[Connection] = set()
+        self._clients: set[Client] = set()
         manifest = options.manifest
         self._trace = None if options.trace is None else Trace(options.trace)
-        rules = Rules(
+        rules = SlotSettings(
             name=manifest.name,
             is_named=manifest.is_named,
             clock=self._clock,
             limits=options.limits,
             expose_errors=options.exposes_errors,
             engines=options.sessions,
-            figures=Figures(self._trace),
+            metrics=Metrics(self._trace),
         )
-        self._lobby = Lobby(
+        self._admission = Admission(
             rules, most_waiting=options.max_waiting, most_viewers=options.max_viewers, on_ready=self._on_ready
         )
         load = Load(
@@ -105,21 +105,21 @@ class Service:
             options.trace is not None,
         )
         self._engines = Engines(
-            self._lobby,
+            self._admission,
             load,
             self._encoder,
             step_timeout_s=options.step_timeout_s,
             load_timeout_s=options.load_timeout_s,
             gpus=options.gpus,
         )
-        self._uploads = Uploads(self._lobby)
+        self._uploads = UploadRoute(self._admission)
 
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
         address = sock.getsockname()
         server = _HttpServer(self._http_config(address[1]), self._acceptor(sock))
         with self._signals():
-            self._options.on_listening(Listening(address[0], address[1]))
+            self._options.on_listening(ServerListening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[]))
             engines = asyncio.create_task(self._engines.run())
             tick = asyncio.create_task(keep_running(self._tick, "telling the clients how the model is"))
@@ -131,8 +131,8 @@ class Service:
             await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
             await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
-            for hall in self._lobby.halls:
-                hall.close()
+            for slot in self._admission.slots:
+                slot.close()
             for task in (stop, engines, *others):
                 task.cancel()
             ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
@@ -146,9 +146,9 @@ class Service:
             if isinstance(result, Exception):
                 raise result
 
-    def _on_ready(self, hall: Hall, load_s: float) -> None:
-        halls = self._lobby.halls
-        self._options.on_ready(Ready(load_s, halls.ready, len(halls), self._engines.gpu(hall.number)))
+    def _on_ready(self, slot: Slot, load_s: float) -> None:
+        slots = self._admission.slots
+        self._options.on_ready(ServerReady(load_s, slots.ready, len(slots), self._engines.gpu(slot.number)))
 
     def _acceptor(self, sock: socket.socket) -> Acceptor:
         """Make the acceptor; no address gets more than half of the descriptors, whatever the option says."""
@@ -163,54 +163,56 @@ class Service:
             )
         return Acceptor(
             sock,
-            Crowd(per_address, exempt=Proxies(access.proxies)),
-            self._lobby.rules.figures.refusals,
+            ConnectionLimiter(per_address, exempt=Proxies(access.proxies)),
+            self._admission.rules.metrics.refusals,
             most_descriptors=descriptors,
             tls=self._tls,
         )
 
     def _http_config(self, port: int) -> uvicorn.Config:
-        house = House(self._lobby, Intake(self._lobby), self._clock, self._connections)
+        services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
 
         async def socket_endpoint(websocket: WebSocket) -> None:
-            await serve_socket(websocket, house)
+            await serve_socket(websocket, services)
 
         routes = [
             *page_routes(),
-            *status_routes(self._lobby, time.monotonic()),
-            metrics_route(self._lobby),
-            *watch_routes(house),
+            *status_routes(self._admission, time.monotonic()),
+            metrics_route(self._admission),
+            *watch_routes(services),
             self._uploads.route(),
             WebSocketRoute("/ws", socket_endpoint),
             upgrade_route(),
         ]
-        access, refusals = self._options.access, self._lobby.rules.figures.refusals
+        access, refusals = self._options.access, self._admission.rules.metrics.refusals
         return http_config(routes, access, host=self._options.host, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""
-        told_s = dict.fromkeys(self._lobby.halls, 0.0)
+        told_s = dict.fromkeys(self._admission.slots, 0.0)
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
             if self._stop.is_set():
                 return
-            phase = self._lobby.halls.loading_phase()
-            for connection in self._lobby.everyone() if phase is not None else ():
-                connection.tell("reactor.session", phase or {})
-            for hall in self._lobby.halls:
-                if hall.engine.phase is EnginePhase.LOADING:
-                    told_s[hall] = self._tell_operator(hall, told_s[hall])
+            phase = self._admission.slots.loading_phase()
+            for client in self._admission.everyone() if phase is not None else ():
+                client.send_message("reactor.session", phase or {})
+            for slot in self._admission.slots:
+                if slot.engine.phase is EnginePhase.LOADING:
+                    told_s[slot] = self._tell_operator(slot, told_s[slot])
                 elif count % 2 == 0:
-                    hall.tell_statistics(self._clock.now())
+                    slot.tell_statistics(self._clock.now())
 
-    def _tell_operator(self, hall: Hall, told_s: float) -> float:
+    def _tell_operator(self, slot: Slot, told_s: float) -> float:
         """Say every 5 s how far an engine is with loading; returns when that was, in seconds from its beginning."""
-        elapsed_s = hall.engine.loading_s
+        elapsed_s = slot.engine.loading_s
         if elapsed_s < told_s:
             told_s = 0.0
         if elapsed_s - told_s < TELL_OPERATOR_S:
             return told_s
-        self._options.on_loading(Loading(elapsed_s, hall.engine.detail, hall.number, len(self._lobby.halls)))
+        self._options.on_loading(
+            LoadingProgress(elapsed_s, slot.engine.detail, slot.number, len(self._admission.slots))
+        )
         return elapsed_s
 
     async def _preload(self) -> None:
@@ -224,8 +226,8 @@ class Service:
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
         self._engines.drain()
-        drain(self._lobby, timeout_s)
-        sessions = [hall.session for hall in self._lobby.halls if hall.session is not None]
+        drain(self._admission, timeout_s)
+        sessions = [slot.session for slot in self._admission.slots if slot.session is not None]
         if sessions:
             which = "the session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
             ids = ",".join(session.id for session in sessions)
@@ -244,18 +246,18 @@ class Service:
     async def _close_sockets(self, failure: BaseException | None, server: _HttpServer) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
-            close(self._lobby)
+            close(self._admission)
         else:
             message = "the model can't be served; the log says why"
             if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
-            fail(self._lobby, message)
+            fail(self._admission, message)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_S):
-                for connection in tuple(self._connections):
-                    await connection.gone.wait()
-        for connection in self._connections:
-            connection.given_up.set()
+                for client in tuple(self._clients):
+                    await client.gone.wait()
+        for client in self._clients:
+            client.given_up.set()
         server.should_exit = True
         asyncio.get_running_loop().call_later(FAREWELL_S, server.abort)
 

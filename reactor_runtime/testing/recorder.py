@@ -10,9 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.clock import Timer
-from reactor_runtime.engine.sink import Black, Outgoing, Piece
+from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Piece
 from reactor_runtime.errors import ReactorError, from_json
-from reactor_runtime.seam.messages import Answer, Credit, Ended, Flush, ModelSaid, Refusal, Started, Suspicion, ToServer
+from reactor_runtime.ipc.messages import (
+    Credit,
+    Ended,
+    EventApplied,
+    EventRefused,
+    Flush,
+    MessageSent,
+    Started,
+    Suspicion,
+    ToServer,
+)
 from reactor_runtime.testing.clock import FakeClock
 
 
@@ -39,14 +49,14 @@ class Message:
     data: dict[str, Any]
 
 
-class Recorder:
+class OutputRecorder:
     """Keep the output of an engine; each moment's credit goes back to it when the moment is due."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.frames: list[Frame] = []
         self.messages: list[Message] = []
         self.unread: list[Message] = []
-        self.answers: dict[str | int | None, Answer | Refusal] = {}
+        self.answers: dict[str | int | None, EventApplied | EventRefused] = {}
         self.failures: list[BaseException] = []
         self.suspicions: list[ReactorError] = []
         self.ended = True
@@ -55,19 +65,19 @@ class Recorder:
         self._began = 0.0
         self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
 
-    def show(self, moment: Outgoing) -> None:
-        frames = [self._frame(moment, piece) for piece in moment.pieces]
+    def show(self, bundle: OutgoingBundle) -> None:
+        frames = [self._frame(bundle, piece) for piece in bundle.pieces]
         self.frames += frames
-        credit = Credit(moment.session, moment.number, ready_at=moment.handed_over)
-        self._credit_at(moment.due, credit, frames)
+        credit = Credit(bundle.session, bundle.number, ready_at=bundle.handed_over)
+        self._credit_at(bundle.due, credit, frames)
 
     def send(self, message: ToServer) -> None:
         match message:
-            case ModelSaid():
+            case MessageSent():
                 said = Message(message.type, message.data)
                 self.messages.append(said)
                 self.unread.append(said)
-            case Answer() | Refusal():
+            case EventApplied() | EventRefused():
                 self.answers[message.ticket] = message
             case Flush():
                 self._drop(message)
@@ -81,16 +91,16 @@ class Recorder:
     def release(self, number: int) -> None:
         """Nothing is held for a moment but its frames, and these are kept."""
 
-    def _frame(self, moment: Outgoing, piece: Piece) -> Frame:
+    def _frame(self, bundle: OutgoingBundle, piece: Piece) -> Frame:
         payload = piece.payload
         if isinstance(payload, Black):
             array: NDArray[Any] = np.zeros((payload.height, payload.width, 3), np.uint8)
         else:
             array = payload.copy()  # it is the author's again when this returns
-        return Frame(piece.track.name, round(piece.at - self._began, 9), piece.seq, moment.applied, array)
+        return Frame(piece.track.name, round(piece.at - self._began, 9), piece.seq, bundle.applied, array)
 
     def _give_back(self, credit: Credit) -> None:
-        del self._queued[credit.moment]
+        del self._queued[credit.bundle]
         self.credit(credit)
 
     def _drop(self, flush: Flush) -> None:
@@ -104,8 +114,8 @@ class Recorder:
         self.frames[:] = [frame for frame in self.frames if id(frame) not in dropped]
 
     def _credit_at(self, due: float, credit: Credit, frames: list[Frame]) -> None:
-        self._queued[credit.moment] = self._clock.call_at(due, lambda: self._give_back(credit)), frames
+        self._queued[credit.bundle] = self._clock.call_at(due, lambda: self._give_back(credit)), frames
 
 
 def _nobody(credit: Credit) -> None:
-    raise AssertionError(f"moment {credit.moment} was made before there was an engine")
+    raise AssertionError(f"moment {credit.bundle} was made before there was an engine")

@@ -21,12 +21,12 @@ from reactor_runtime.authoring.upload import UploadedFile
 from reactor_runtime.engine.author import config_of, construct
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
-from reactor_runtime.engine.uploads import Uploads
+from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.seam.messages import ClientEvent, Refusal, Shutdown, StartSession, StopSession
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
-from reactor_runtime.testing.recorder import Frame, Message, Recorder
+from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 from reactor_runtime.testing.turns import FakeTurns
 from reactor_runtime.testing.wait import PATIENCE_S, Wait, refuse_loop
 
@@ -51,7 +51,7 @@ class Studio(Generic[M]):
         refuse_loop(type(self).__name__)
         self.clock = FakeClock()
         self._contract = Contract.of(model)
-        self._recorder = Recorder(self.clock)
+        self._recorder = OutputRecorder(self.clock)
         config = config_of(model, copy.deepcopy(config or {}), project)
         turns = FakeTurns(self.clock)
         self.model = cast("M", construct(model, config))
@@ -154,7 +154,7 @@ class Studio(Generic[M]):
         self._host.take(checked)
         self._wait.until(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
         answer = answers.pop(ticket, None)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, EventRefused):
             raise CommandError(answer.code, answer.message)
         return Message(*answer.reply) if answer is not None and answer.reply is not None else None
 
@@ -192,7 +192,7 @@ class Studio(Generic[M]):
             raise RuntimeError("no client is connected; call connect() first")
 
 
-def _sent(value: object, uploads: Uploads) -> object:
+def _sent(value: object, uploads: SessionUploads) -> object:
     """Upload what is a file in a client's values."""
     match value:
         case bytes() | bytearray():

@@ -63,7 +63,7 @@ class FakeTurns:
         self._wait(self.gate(), seconds)
         return True
 
-    def nudge(self) -> None:
+    def notify_input(self) -> None:
         with self._lock:  # what has happened may be what those waited for
             self._running |= self._given_up
             self._given_up.clear()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from reactor_runtime.testing.clock import FakeClock
 from reactor_runtime.testing.loop import FakeLoop
-from reactor_runtime.testing.recorder import Recorder
+from reactor_runtime.testing.recorder import OutputRecorder
 
 PATIENCE_S = 60.0  # of the fake clock: nobody waits that long for what a test wants to see
 
@@ -15,7 +15,7 @@ PATIENCE_S = 60.0  # of the fake clock: nobody waits that long for what a test w
 class Wait:
     """Run the loop of a model on its own; `owner` is the class that error messages speak of."""
 
-    def __init__(self, owner: str, *, clock: FakeClock, loop: FakeLoop, recorder: Recorder) -> None:
+    def __init__(self, owner: str, *, clock: FakeClock, loop: FakeLoop, recorder: OutputRecorder) -> None:
         self._owner = owner
         self._clock = clock
         self._loop = loop

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reactor_cli.report import Report, figures_line, legible, shown
+from reactor_cli.report import ConnectReport, figures_line, legible, shown
 
 
 def test_nothing_a_server_says_moves_the_cursor() -> None:
@@ -13,14 +13,14 @@ def test_nothing_a_server_says_moves_the_cursor() -> None:
 
 
 def test_results_and_the_rest_go_different_ways(capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report(as_json=False, screen=None)
+    report = ConnectReport(as_json=False, screen=None)
     report.say("message", "progress  step=1", type="progress")
     report.say("status", "connected", phase="connected")
     assert capsys.readouterr() == ("progress  step=1\n", "connected\n")
 
 
 def test_for_programs_everything_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
-    Report(as_json=True, screen=None).say("status", "connected", phase="connected")
+    ConnectReport(as_json=True, screen=None).say("status", "connected", phase="connected")
     out, err = capsys.readouterr()
     assert (json.loads(out), err) == ({"kind": "status", "phase": "connected"}, "")
 

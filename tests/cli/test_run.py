@@ -7,8 +7,8 @@ import pytest
 
 from reactor_cli.commands.run import Announcer
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.server.access import Access
-from reactor_runtime.server.options import Listening, Loading, Ready
+from reactor_runtime.server.options import LoadingProgress, ServerListening, ServerReady
+from reactor_runtime.server.security.access import Access
 from tests.cli.command import reactor
 
 
@@ -143,8 +143,8 @@ def announcer(tmp_path: Path) -> Announcer:
 
 
 def test_a_start_on_this_machine_is_three_lines(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.listening(Listening("127.0.0.1", 8080))
-    announcer.ready(Ready(0.123))
+    announcer.listening(ServerListening("127.0.0.1", 8080))
+    announcer.ready(ServerReady(0.123))
     assert capsys.readouterr() == (
         "my-model  pipeline:MyModel\n  http://127.0.0.1:8080\nready in 0.12 s\n",
         "",
@@ -152,7 +152,7 @@ def test_a_start_on_this_machine_is_three_lines(announcer: Announcer, capsys: py
 
 
 def test_a_start_for_the_network_warns(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.listening(Listening("10.1.2.3", 9000))
+    announcer.listening(ServerListening("10.1.2.3", 9000))
     out, err = capsys.readouterr()
     assert out.endswith("  http://10.1.2.3:9000\n")
     assert (
@@ -164,19 +164,19 @@ def test_a_token_is_part_of_each_url_and_takes_the_place_of_the_warning(
     announcer: Announcer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guarded = replace(announcer, access=Access(token="a/b&c+d-e", certificate=Path("own.pem")))
-    guarded.listening(Listening("10.1.2.3", 9000))
+    guarded.listening(ServerListening("10.1.2.3", 9000))
     out, err = capsys.readouterr()
     assert out.endswith("  https://10.1.2.3:9000/?token=a%2Fb%26c%2Bd-e\n")
     assert err == ""
 
 
 def test_long_loading_is_told(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.loading(Loading(10.02, "fetching weights"))
-    announcer.loading(Loading(15.0, ""))
+    announcer.loading(LoadingProgress(10.02, "fetching weights"))
+    announcer.loading(LoadingProgress(15.0, ""))
     assert capsys.readouterr() == ("", "loading … 10 s: fetching weights\nloading … 15 s\n")
 
 
 def test_of_several_engines_it_is_said_how_many_serve(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.loading(Loading(5.0, "weights", 1, 2))
-    announcer.ready(Ready(7.3, 1, 2))
+    announcer.loading(LoadingProgress(5.0, "weights", 1, 2))
+    announcer.ready(ServerReady(7.3, 1, 2))
     assert capsys.readouterr() == ("ready 1 of 2 in 7.30 s\n", "loading 1 of 2 … 5 s: weights\n")

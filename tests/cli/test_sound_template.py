@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.server.running import scaffolded, serving
-from tests.server.visitor import several, visiting
+from tests.server.session_client import several, visiting
 
 PIECES = 45  # one and a half seconds: several notes of the tune, and the first echo
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reactor_runtime.client.incoming import Pictures, Sounds
+from reactor_runtime.client.incoming import NewestFrames, ReceivedSound
 from reactor_runtime.client.media import Frame, Sound
 
 
@@ -15,7 +15,7 @@ def sound(seq: int, seconds: float = 1.0, *, after_flush: bool = False) -> Sound
 
 
 def test_only_the_newest_picture_of_a_track_waits() -> None:
-    pictures = Pictures()
+    pictures = NewestFrames()
     assert pictures.newest("main") is None
     for each in (frame(0), frame(1), frame(9, "side")):
         pictures.put(each)
@@ -24,7 +24,7 @@ def test_only_the_newest_picture_of_a_track_waits() -> None:
 
 
 def test_a_picture_is_new_once_whatever_its_number() -> None:
-    pictures = Pictures()
+    pictures = NewestFrames()
     pictures.put(frame(70))
     seen = pictures.arrived["main"]
     assert pictures.newest("main", after=seen) is None
@@ -33,7 +33,7 @@ def test_a_picture_is_new_once_whatever_its_number() -> None:
 
 
 def test_sound_is_taken_in_order() -> None:
-    sounds = Sounds()
+    sounds = ReceivedSound()
     for seq in range(3):
         sounds.put(sound(seq))
     assert [piece.seq for _ in range(3) if (piece := sounds.take("a"))] == [0, 1, 2]
@@ -48,7 +48,7 @@ def test_pieces_of_sound_can_be_told_apart_and_put_in_a_set() -> None:
 
 
 def test_over_five_seconds_the_oldest_sound_goes() -> None:
-    sounds = Sounds()
+    sounds = ReceivedSound()
     for seq in range(8):
         sounds.put(sound(seq))
     piece = sounds.take("a")
@@ -57,13 +57,13 @@ def test_over_five_seconds_the_oldest_sound_goes() -> None:
 
 
 def test_one_piece_is_kept_however_long() -> None:
-    sounds = Sounds()
+    sounds = ReceivedSound()
     sounds.put(sound(0, 60))
     assert sounds.take("a") is not None
 
 
 def test_sound_after_a_flush_replaces_what_waits() -> None:
-    sounds = Sounds()
+    sounds = ReceivedSound()
     sounds.put(sound(0, 4))
     sounds.put(sound(1, 4, after_flush=True))
     assert [piece.seq for _ in range(2) if (piece := sounds.take("a"))] == [1]

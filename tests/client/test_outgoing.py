@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.client.message import Track
-from reactor_runtime.client.outgoing import MOST_SOUNDS, Outbox, Outgoing
+from reactor_runtime.client.outgoing import MOST_SOUNDS, OutgoingFile, SendQueue
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.media_header import detach
 
@@ -19,17 +19,17 @@ def gray(level: int) -> Any:
     return np.full((8, 8, 3), level, np.uint8)
 
 
-def taken(outbox: Outbox) -> list[str | Outgoing]:
+def taken(outbox: SendQueue) -> list[str | OutgoingFile]:
     return list(iter(outbox.next, None))
 
 
 def test_the_newest_picture_replaces_one_that_has_not_gone() -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     for track, level in ((CAMERA, 1), (SIDE, 2), (CAMERA, 3)):
         outbox.put(track, gray(level), 0.0)
     first, second = taken(outbox)
-    assert isinstance(first, Outgoing)
-    assert isinstance(second, Outgoing)
+    assert isinstance(first, OutgoingFile)
+    assert isinstance(second, OutgoingFile)
     assert (first.track, first.seq, second.track) == (CAMERA, 1, SIDE)
     header, file = detach(first.encode())
     assert header is not None
@@ -38,19 +38,19 @@ def test_the_newest_picture_replaces_one_that_has_not_gone() -> None:
 
 
 def test_sound_goes_in_order_and_the_oldest_is_dropped() -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     for number in range(MOST_SOUNDS + 2):
         outbox.put(MICROPHONE, np.full(160, number, np.int16), 0.0)
     pieces = taken(outbox)
-    assert [piece.seq for piece in pieces if isinstance(piece, Outgoing)] == list(range(2, MOST_SOUNDS + 2))
-    assert isinstance(pieces[0], Outgoing)
+    assert [piece.seq for piece in pieces if isinstance(piece, OutgoingFile)] == list(range(2, MOST_SOUNDS + 2))
+    assert isinstance(pieces[0], OutgoingFile)
     _, file = detach(pieces[0].encode())
     assert wav.read_header(file).sample_rate == 16_000
     assert wav.decode(file).tolist() == [[2] * 160]
 
 
 def test_everybody_is_told_once_whether_theirs_has_gone() -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     told: list[tuple[int, bool]] = []
 
     def put(track: Track, content: Any, number: int) -> None:
@@ -62,7 +62,7 @@ def test_everybody_is_told_once_whether_theirs_has_gone() -> None:
         put(MICROPHONE, np.zeros(1, np.int16), number)
     assert told == [(0, False), (1, False), (3, False)]
     first = outbox.next()
-    assert isinstance(first, Outgoing)
+    assert isinstance(first, OutgoingFile)
     first.told(True)
     outbox.clear()
     outbox.clear()
@@ -71,16 +71,16 @@ def test_everybody_is_told_once_whether_theirs_has_gone() -> None:
 
 
 def test_an_array_may_be_changed_after_it_was_published() -> None:
-    outbox, picture = Outbox(), gray(200)
+    outbox, picture = SendQueue(), gray(200)
     outbox.put(CAMERA, picture, 0.0)
     picture[:] = 0
     outgoing = outbox.next()
-    assert isinstance(outgoing, Outgoing)
+    assert isinstance(outgoing, OutgoingFile)
     assert jpeg.decode(outgoing.encode()).mean() > 190
 
 
 def test_what_is_small_goes_first_and_an_acknowledgement_is_said_once() -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     outbox.put(CAMERA, gray(1), 0.0)
     outbox.say("a")
     outbox.say("b")
@@ -98,10 +98,10 @@ def test_what_is_small_goes_first_and_an_acknowledgement_is_said_once() -> None:
 
 
 def test_a_file_goes_as_it_is() -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     outbox.put(CAMERA, jpeg.encode(gray(9)), 0.0)
     outgoing = outbox.next()
-    assert isinstance(outgoing, Outgoing)
+    assert isinstance(outgoing, OutgoingFile)
     assert detach(outgoing.encode())[1] == jpeg.encode(gray(9))
 
 
@@ -117,7 +117,7 @@ def test_a_file_goes_as_it_is() -> None:
     ],
 )
 def test_what_a_track_cannot_take_is_refused(track: Track, content: object) -> None:
-    outbox = Outbox()
+    outbox = SendQueue()
     with pytest.raises((TypeError, ValueError), match=track.name):
         outbox.put(track, content, 0.0)
     assert outbox.next() is None

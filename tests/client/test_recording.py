@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.recording import FILM_FPS, Film, Folder, TimeLine, recording
+from reactor_runtime.client.recording import FILM_FPS, RecordingFolder, TimeLine, VideoFile, recording
 from reactor_runtime.errors import ReactorError, UsageError
 from tests.timeouts import TIMEOUT_S
 
@@ -108,7 +108,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_folder_holds_every_picture_as_it_came_and_the_sound_without_gaps(tmp_path: Path) -> None:
     folder = recording(tmp_path / "a" / "b")
-    assert isinstance(folder, Folder)
+    assert isinstance(folder, RecordingFolder)
     for number in range(3):
         folder.frame(frame(5 + number, 10 + number / 30, b"%d" % number))
     folder.sound(sound(10.0, 100))
@@ -133,7 +133,7 @@ def test_sessions_follow_each_other_on_one_time_line() -> None:
 
 def test_a_film_keeps_the_frames_times(tmp_path: Path, notes: Path) -> None:
     film = recording(tmp_path / "out.mp4")
-    assert isinstance(film, Film)
+    assert isinstance(film, VideoFile)
     for number, pts_s in enumerate((3.0, 3.1, 3.101, 3.2)):
         film.frame(frame(number, pts_s, b"%d" % number))
     film.close()

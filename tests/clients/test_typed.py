@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reactor_runtime.wire import typed_typescript
+from reactor_runtime.schema import typed_typescript
 from tests.clients.node import PACKAGE, pack, run
 from tests.wire.shapes import CONTRACT, EMPTY
 

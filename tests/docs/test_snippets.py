@@ -28,7 +28,7 @@ from reactor_runtime.wire.messages import Event
 from tests.cli.command import python, reactor
 from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
 from tests.engine.rig import Rig
-from tests.server.client import Client, client
+from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
 
@@ -42,7 +42,7 @@ PROGRAMS = {
     "record.py",
     "typed.py",
 }  # not models: each has a test of its own
-FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/test_metrics.py
+FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/routes/test_metrics.py
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ async def test_the_server_says_what_the_docs_show(scaffold: RunningServer) -> No
         assert _shape(message) in alike, f"{message} isn't shown so"
 
 
-async def _conversation(controller: Client) -> list[dict[str, Any]]:
+async def _conversation(controller: WireClient) -> list[dict[str, Any]]:
     welcome = await controller.message("reactor.welcome")
     started = await controller.message("reactor.session", phase="started")
     reply = await controller.ask("set_brightness", {"brightness": 0.5})

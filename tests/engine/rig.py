@@ -19,19 +19,19 @@ from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.engine.author import construct
-from reactor_runtime.engine.block import BlockDriver
-from reactor_runtime.engine.buffer import OutputBuffer
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
+from reactor_runtime.engine.drivers.block import BlockDriver
+from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.generator import GeneratorDriver
+from reactor_runtime.engine.drivers.loop import LoopDriver
+from reactor_runtime.engine.drivers.threads import FreeTurns
 from reactor_runtime.engine.host import Driver
-from reactor_runtime.engine.inputs import Inputs
-from reactor_runtime.engine.loop import LoopDriver
-from reactor_runtime.engine.output import Emitter
-from reactor_runtime.engine.pipeline import PipelineDriver
-from reactor_runtime.engine.presence import Presence
-from reactor_runtime.engine.session import Session
-from reactor_runtime.engine.threads import FreeTurns
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.buffer import OutputBuffer
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import InputField, InputState, Output, Video
-from reactor_runtime.seam import messages as seam
+from reactor_runtime.ipc import messages as ipc
 from tests.fakes import CollectingSink, FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
@@ -64,7 +64,7 @@ class Rig:
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink)
         self.output_buffer = OutputBuffer(self.emitter)
-        self.connected = Presence()
+        self.connected = Connected()
         self.model: Any = construct(model, config or {})  # of whatever attributes the test gave it
         if isinstance(self.model, LoopModel):
             self.model._runtime = self
@@ -72,13 +72,13 @@ class Rig:
             self.model,
             self.contract,
             self.clock,
-            arrived=lambda: self.session.nudge(),
+            arrived=lambda: self.session.notify_input(),
             bad=lambda *_: None,
             told=self.sink.send,
         )
         self.model.load(config or {})
         self.driver: Driver = self._driver()
-        self.session: Session
+        self.session: ModelSession
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]
         self._sessions = 0
@@ -90,20 +90,20 @@ class Rig:
         parts: Any = {"emitter": self.emitter, "inputs": self.inputs, "clock": self.clock, "sink": self.sink}
         if isinstance(self.model, VideoModel):
             return BlockDriver(self.model, self.contract, turns=FreeTurns(), **parts)
-        return PipelineDriver(self.model, self.contract, **parts)
+        return GeneratorDriver(self.model, self.contract, **parts)
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         await self.emitter.emit(output, compute_time=compute_time, drop=drop)
 
     def send(self, message: ModelMessage, client: str | None = None) -> None:
         kind, data = message_to_json(message)
-        self.sink.send(seam.ModelSaid(self.session.id, kind, data, client))
+        self.sink.send(ipc.MessageSent(self.session.id, kind, data, client))
 
     def start(self) -> None:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
         client = ClientInfo("c-1", "controller", 0.0, lambda message: self.send(message, "c-1"))
-        self.session = Session(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
+        self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
         self.dispatcher = self.driver.dispatcher(self.session)
         self.serving = asyncio.create_task(self.driver.serve(self.session, self.dispatcher, self.connected))
 
@@ -128,7 +128,7 @@ class Rig:
 
     def event(self, name: str, ticket: int | None = None, **data: Any) -> None:
         """Do what a client's event does, checks included."""
-        event = seam.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now())
+        event = ipc.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now())
         checked = check_event(self.contract.events, event)
         if isinstance(checked, CheckedEvent):
             self.dispatcher.accept(checked)
@@ -151,13 +151,13 @@ class Rig:
         await settle()
 
     def _show_what_is_due(self) -> None:
-        while self._played < len(self.sink.shown) and self.sink.shown[self._played].moment.due <= self.clock.now():
+        while self._played < len(self.sink.shown) and self.sink.shown[self._played].bundle.due <= self.clock.now():
             self._give_credit()
 
     def _give_credit(self) -> None:
         shown = self.sink.shown[self._played]
         self._played += 1
-        self.emitter.credit(seam.Credit(shown.moment.session, shown.moment.number, shown.at + ENCODE_S))
+        self.emitter.credit(ipc.Credit(shown.bundle.session, shown.bundle.number, shown.at + ENCODE_S))
 
 
 class Plain(ReactorPipeline):

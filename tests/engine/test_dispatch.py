@@ -20,7 +20,7 @@ from reactor_runtime.interface import (
     ReactorPipeline,
     event,
 )
-from reactor_runtime.seam.messages import Answer, ClientEvent, ModelSaid, Refusal, StateChanged
+from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, MessageSent, StateChanged
 from tests.engine.rig import Bright, Picture, Plain, Rig, frame, log, rig_of
 from tests.fakes import settle
 
@@ -98,7 +98,7 @@ async def test_handlers_run_in_the_order_of_arrival_and_are_numbered() -> None:
             rig.event("note", ticket, text=text)
         await rig.play(0.2)
     assert calls(rig) == ["a", "b", "c"]
-    assert [(answer.ticket, answer.n) for answer in rig.sink.of(Answer)] == [(0, 1), (1, 2), (2, 3)]
+    assert [(answer.ticket, answer.n) for answer in rig.sink.of(EventApplied)] == [(0, 1), (1, 2), (2, 3)]
 
 
 async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_answered() -> None:
@@ -109,7 +109,7 @@ async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_an
         rig.event("seek", 3, to=3)
         await rig.play(0.2)
     assert calls(rig) == ["between", "seek 3"]
-    assert [(answer.ticket, answer.n) for answer in rig.sink.of(Answer)] == [(1, 1), (2, 2), (3, 3)]
+    assert [(answer.ticket, answer.n) for answer in rig.sink.of(EventApplied)] == [(1, 1), (2, 2), (3, 3)]
 
 
 class Wiping(ReactorPipeline):
@@ -151,7 +151,7 @@ class Painting(ReactorModel):
 
 
 def told(rig: Rig) -> list[tuple[int, int]]:
-    return [(shown.red, shown.moment.applied) for shown in rig.sink.shown]
+    return [(shown.red, shown.bundle.applied) for shown in rig.sink.shown]
 
 
 async def test_the_black_of_a_flush_in_a_handler_is_made_with_its_event() -> None:
@@ -178,7 +178,7 @@ async def test_an_event_without_id_is_answered_by_nothing() -> None:
     async with rig.running():
         rig.event("note", text="a")
         await rig.play(0.2)
-    assert not rig.sink.of(Answer)
+    assert not rig.sink.of(EventApplied)
 
 
 async def test_a_returned_message_is_the_reply_and_a_handler_may_know_its_client() -> None:
@@ -186,8 +186,8 @@ async def test_a_returned_message_is_the_reply_and_a_handler_may_know_its_client
     async with rig.running():
         rig.event("ping", 7)
         await rig.play(0.2)
-    assert rig.sink.of(ModelSaid) == [ModelSaid("s-1", "pong", {"text": "only you"}, "c-1")]
-    assert rig.sink.of(Answer) == [Answer("s-1", "c-1", 7, 1, ("pong", {"text": "controller"}))]
+    assert rig.sink.of(MessageSent) == [MessageSent("s-1", "pong", {"text": "only you"}, "c-1")]
+    assert rig.sink.of(EventApplied) == [EventApplied("s-1", "c-1", 7, 1, ("pong", {"text": "controller"}))]
 
 
 async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,7 +195,7 @@ async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.Lo
     async with rig.running():
         rig.event("refuse", 7)
         await rig.play(0.2)
-    assert rig.sink.of(Refusal) == [Refusal("s-1", "c-1", 7, "refuse", "too_late", "the show is over")]
+    assert rig.sink.of(EventRefused) == [EventRefused("s-1", "c-1", 7, "refuse", "too_late", "the show is over")]
     assert not caplog.records
 
 
@@ -206,7 +206,7 @@ async def test_a_failing_handler_is_logged_and_the_session_goes_on(name: str, ca
         rig.event(name, 7)
         rig.event("note", 8, text="next")
         await rig.play(0.2)
-    (refusal,) = rig.sink.of(Refusal)
+    (refusal,) = rig.sink.of(EventRefused)
     assert (refusal.ticket, refusal.code) == (7, "internal_error")
     assert "secret" not in refusal.message
     assert calls(rig) == ["next"]
@@ -225,7 +225,7 @@ async def test_a_handler_that_returns_a_dict_is_shown_the_message_to_return(capl
         rig.event("set_style", 7)
         rig.event("note", text="next")
         await rig.play(0.2)
-    (refusal,) = rig.sink.of(Refusal)
+    (refusal,) = rig.sink.of(EventRefused)
     assert (refusal.ticket, refusal.code) == (7, "internal_error")
     assert calls(rig) == ["next"]
     assert "`class SetStyle(ModelMessage): ok: bool; count: int`" in caplog.text
@@ -245,8 +245,8 @@ async def test_the_change_is_told_before_the_answer() -> None:
     async with rig.running():
         rig.event("set_brightness", 1, brightness=2)
         await rig.play(0.2)
-    told = [message for message in rig.sink.sent if isinstance(message, StateChanged | Answer)]
-    assert told == [StateChanged("s-1", {"brightness": 2.0}), Answer("s-1", "c-1", 1, 1)]
+    told = [message for message in rig.sink.sent if isinstance(message, StateChanged | EventApplied)]
+    assert told == [StateChanged("s-1", {"brightness": 2.0}), EventApplied("s-1", "c-1", 1, 1)]
 
 
 async def test_an_async_handler_is_cancelled_when_the_session_stops(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,8 +259,8 @@ async def test_an_async_handler_is_cancelled_when_the_session_stops(caplog: pyte
         assert rig.model.started.is_set()
     assert rig.model.cancelled
     assert calls(rig) == []
-    assert not rig.sink.of(Answer)
-    assert not rig.sink.of(Refusal)
+    assert not rig.sink.of(EventApplied)
+    assert not rig.sink.of(EventRefused)
     assert not caplog.records
 
 
@@ -275,9 +275,9 @@ async def test_frames_wait_for_the_handler_and_no_time_is_lost_to_a_spin() -> No
         await settle()
 
 
-def check(name: str, data_json: str) -> Refusal:
+def check(name: str, data_json: str) -> EventRefused:
     refusal = check_event(Contract.of(Handlers).events, ClientEvent("s", "c", 1, name, data_json))
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, EventRefused)
     return refusal
 
 
@@ -315,7 +315,7 @@ async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_anothe
         rig.model.started.set()
         await settle()
         assert rig.model.calls == ["look 0", "look 3"]
-        assert [answer.ticket for answer in rig.sink.of(Answer)] == [1, 2, 3]
+        assert [answer.ticket for answer in rig.sink.of(EventApplied)] == [1, 2, 3]
 
 
 class Flooded(Plain):
@@ -355,7 +355,7 @@ async def test_slow_handlers_leave_the_model_its_turn_after_50_ms() -> None:
             rig.event("slow", ticket)
         await rig.play(1.0)
         assert "".join(entry[0] for entry in log(rig)).startswith("eeseesee")
-        assert [answer.ticket for answer in rig.sink.of(Answer)] == list(range(6))
+        assert [answer.ticket for answer in rig.sink.of(EventApplied)] == list(range(6))
 
 
 async def test_a_loop_goes_on_while_more_events_come_than_their_handlers_handle() -> None:

@@ -48,9 +48,9 @@ SILENCE = np.zeros((1, 10), np.int16)
     ],
 )
 def test_what_is_probably_not_meant_is_found(
-    moments: list[dict[TrackSpec, NDArray[np.uint8]]], step_s: float | None, messages: list[str]
+    bundles: list[dict[TrackSpec, NDArray[np.uint8]]], step_s: float | None, messages: list[str]
 ) -> None:
-    found = suspicions(moments, step_s)
+    found = suspicions(bundles, step_s)
     assert [message for message, _ in found] == messages
     assert all(hint for _, hint in found)
 

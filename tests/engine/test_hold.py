@@ -11,7 +11,7 @@ import pytest
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.interface import event
-from reactor_runtime.seam.messages import Answer
+from reactor_runtime.ipc.messages import EventApplied
 from tests.engine.blocks import Scripted, paint, until
 from tests.engine.rig import Picture, Plain, Rig, batch, frame
 from tests.fakes import settle
@@ -50,11 +50,11 @@ async def test_nothing_is_made_while_the_session_is_held(model: type[Model]) -> 
         rig.event("set_prompt", 1, prompt="still heard")
         await rig.play(60.0, grain_s=1.0)
         assert len(rig.sink.shown) == shown
-        assert rig.sink.of(Answer) == [Answer(rig.session.id, "c-1", 1, 1)]
+        assert rig.sink.of(EventApplied) == [EventApplied(rig.session.id, "c-1", 1, 1)]
         rig.session.hold(False)
         await rig.play(1.0)
         assert 10 <= len(rig.sink.shown) - shown <= 10 + 2 * rig.contract.buffer_size
-        dues = [each.moment.due for each in rig.sink.shown[shown:]]
+        dues = [each.bundle.due for each in rig.sink.shown[shown:]]
         assert all(later - earlier > 0.09 for earlier, later in itertools.pairwise(dues)), "no burst"
     await rig.driver.aclose()
 

@@ -12,7 +12,7 @@ import pytest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.host import Host
 from reactor_runtime.interface import ReactorPipeline
-from reactor_runtime.seam.messages import Ended, Shutdown, StartSession, StopSession
+from reactor_runtime.ipc.messages import Ended, Shutdown, StartSession, StopSession
 from tests.engine.rig import Bright, Picture, frame
 from tests.fakes import CollectingSink, FakeClock, settle
 

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from reactor_runtime.authoring.messages import ClientInfo
-from reactor_runtime.engine.session import Session, SessionStopped
+from reactor_runtime.engine.session import ModelSession, SessionStopped
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
 
 @pytest.fixture
-def session() -> Session:
-    return Session("s-1", ClientInfo("c", "controller", 0.0, print), FakeClock(), started_at_unix=1e9)
+def session() -> ModelSession:
+    return ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), FakeClock(), started_at_unix=1e9)
 
 
 async def work(result: int) -> int:
@@ -20,11 +20,11 @@ async def work(result: int) -> int:
     return result
 
 
-async def test_what_the_author_s_coroutine_returns_comes_back(session: Session) -> None:
+async def test_what_the_author_s_coroutine_returns_comes_back(session: ModelSession) -> None:
     assert await session.guard(work(7)) == 7
 
 
-async def test_stopping_ends_what_waits_and_stopping_again_is_harmless(session: Session) -> None:
+async def test_stopping_ends_what_waits_and_stopping_again_is_harmless(session: ModelSession) -> None:
     waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
     await settle()
     session.stop()
@@ -33,13 +33,13 @@ async def test_stopping_ends_what_waits_and_stopping_again_is_harmless(session: 
         await asyncio.wait_for(waiting, TIMEOUT_S)
 
 
-async def test_nothing_is_begun_in_a_stopped_session(session: Session) -> None:
+async def test_nothing_is_begun_in_a_stopped_session(session: ModelSession) -> None:
     session.stop()
     with pytest.raises(SessionStopped):
         await session.guard(work(7))
 
 
-async def test_being_cancelled_oneself_is_no_stop(session: Session) -> None:
+async def test_being_cancelled_oneself_is_no_stop(session: ModelSession) -> None:
     waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
     await settle()
     waiting.cancel()
@@ -47,7 +47,7 @@ async def test_being_cancelled_oneself_is_no_stop(session: Session) -> None:
         await waiting
 
 
-async def test_a_cancellation_of_the_author_s_own_is_an_error(session: Session) -> None:
+async def test_a_cancellation_of_the_author_s_own_is_an_error(session: ModelSession) -> None:
     async def lose_a_task() -> None:
         task = asyncio.create_task(asyncio.Event().wait())
         task.cancel()
@@ -57,7 +57,7 @@ async def test_a_cancellation_of_the_author_s_own_is_an_error(session: Session) 
         await session.guard(lose_a_task())
 
 
-async def test_an_exit_of_the_author_s_is_an_error(session: Session) -> None:
+async def test_an_exit_of_the_author_s_is_an_error(session: ModelSession) -> None:
     async def leave() -> None:
         raise SystemExit(3)
 
@@ -67,12 +67,12 @@ async def test_an_exit_of_the_author_s_is_an_error(session: Session) -> None:
 
 def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
     clock = FakeClock(now=50.0)
-    session = Session("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
+    session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
     clock.spend(0.5)
     assert session.wall_us(clock.now()) == 1_000_000_000_500_000
 
 
-def test_a_frame_is_the_first_to_show_what_was_applied_since_the_one_before(session: Session) -> None:
+def test_a_frame_is_the_first_to_show_what_was_applied_since_the_one_before(session: ModelSession) -> None:
     for n, arrived_at in ((1, 10.0), (2, 0.0), (3, 11.0), (4, 12.0)):
         with session.handling(n, arrived_at):
             assert (session.applied, session.handled_here) == (n - 1, n)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.messages import ClientInfo
-from reactor_runtime.engine.output import Emitter
-from reactor_runtime.engine.session import Session
-from reactor_runtime.engine.sink import Black, Piece
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.sink import Black, Piece
+from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import Audio, Output, ReactorModel, ReactorPipeline, Video
-from reactor_runtime.seam.messages import Credit
+from reactor_runtime.ipc.messages import Credit
 from reactor_runtime.testing import Studio
 from tests.engine.rig import Bright, batch, frame
 from tests.fakes import CollectingSink, FakeClock, settle
@@ -53,7 +53,7 @@ class Stage:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
         self.emitter = Emitter(Contract.of(model), self.clock, self.sink)
-        self.session = Session("s-1", ClientInfo("c", "controller", 0.0, print), self.clock, started_at_unix=1e9)
+        self.session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), self.clock, started_at_unix=1e9)
         self.emitter.open(self.session)
         self.pieces: list[Piece] = []
 
@@ -61,9 +61,9 @@ class Stage:
         """Hand over, and show; when it comes early, time passes until it is due."""
         await self.emitter.emit(output)
         for shown in self.sink.shown:
-            self.pieces += shown.moment.pieces
-            self.clock.move_to(max(self.clock.now(), shown.moment.due))
-            self.emitter.credit(Credit("s-1", shown.moment.number, 0.0))
+            self.pieces += shown.bundle.pieces
+            self.clock.move_to(max(self.clock.now(), shown.bundle.due))
+            self.emitter.credit(Credit("s-1", shown.bundle.number, 0.0))
         self.sink.shown.clear()
 
     def silence(self, samples: int) -> NDArray[np.int16]:
@@ -186,7 +186,7 @@ async def test_long_sound_alone_is_handed_over_piece_by_piece_and_a_flush_cuts_t
     stage = Stage()
     emitting = asyncio.create_task(stage.emitter.emit(stage.alone(audio=stage.silence(5 * 48_000))))
     await settle()
-    assert [shown.moment.interval_s for shown in stage.sink.shown] == [0.5] * 4
+    assert [shown.bundle.interval_s for shown in stage.sink.shown] == [0.5] * 4
     assert not emitting.done()
     stage.emitter.flush()
     await settle()
@@ -200,7 +200,7 @@ async def test_after_a_flush_sound_begins_at_once() -> None:
     stage.clock.spend(0.1)
     stage.emitter.flush()
     await stage.emitter.emit(stage.alone(audio=stage.silence(480)))
-    assert stage.sink.shown[-1].moment.pieces[0].at == stage.clock.now()
+    assert stage.sink.shown[-1].bundle.pieces[0].at == stage.clock.now()
 
 
 async def test_frames_and_sound_alone_do_not_wait_for_each_other() -> None:
@@ -208,9 +208,9 @@ async def test_frames_and_sound_alone_do_not_wait_for_each_other() -> None:
     for _ in range(10):
         await stage.emitter.emit(stage.alone(audio=stage.silence(4800)))
         await stage.emitter.emit(stage.silent(video=batch(1, 2, 3)))
-    moments = [shown.moment for shown in stage.sink.shown]
-    alone = [moment.due - 1000 for moment in moments if moment.pieces[0].track.name == "audio"]
-    frames = [moment.due - 1000 for moment in moments if moment.pieces[0].track.name == "video"]
+    bundles = [shown.bundle for shown in stage.sink.shown]
+    alone = [bundle.due - 1000 for bundle in bundles if bundle.pieces[0].track.name == "audio"]
+    frames = [bundle.due - 1000 for bundle in bundles if bundle.pieces[0].track.name == "video"]
     assert alone == pytest.approx([number / 10 for number in range(10)])
     assert frames == pytest.approx([number / 30 for number in range(30)])
 
@@ -228,10 +228,10 @@ async def test_a_flush_blackens_every_track_and_is_silent() -> None:
     clock = FakeClock()
     sink = CollectingSink(clock)
     emitter = Emitter(Contract.of(Model), clock, sink)
-    emitter.open(Session("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=0.0))
+    emitter.open(ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=0.0))
     await emitter.emit(Two(left=frame(1), right=frame(2, 4, 6), audio=np.zeros(1600, np.int16)))
     emitter.flush()
-    pieces = sink.shown[-1].moment.pieces
+    pieces = sink.shown[-1].bundle.pieces
     assert [(piece.track.name, piece.seq, piece.payload) for piece in pieces] == [
         ("left", 1, Black(2, 2)),
         ("right", 1, Black(4, 6)),

@@ -41,7 +41,7 @@ async def test_a_tensor_is_split_into_frames_and_sound(device: str) -> None:
     rig = Rig(Playing)
     async with rig.running():
         await rig.play(0.01)
-        first, second = (shown.moment.pieces for shown in rig.sink.shown[:2])
+        first, second = (shown.bundle.pieces for shown in rig.sink.shown[:2])
     assert [np.unique(np.asarray(video.payload)).tolist() for video, _ in (first, second)] == [[1], [2]]
     assert [np.asarray(sound.payload).tolist() for _, sound in (first, second)] == [
         [[0, 1, 2, 3, 4]],
@@ -127,6 +127,6 @@ async def test_what_a_device_still_computes_belongs_to_the_step() -> None:
     clock: FakeClock = rig.clock
     async with rig.running():
         await rig.play(3)
-        last = rig.sink.shown[-1].moment
+        last = rig.sink.shown[-1].bundle
     assert last.step_s == pytest.approx(0.06)
     assert 1 / last.interval_s == pytest.approx(1 / 0.06, rel=0.05)

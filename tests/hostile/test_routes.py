@@ -39,14 +39,14 @@ def asked(
     server: RunningServer, method: str, path: str, headers: dict[str, str], body: bytes | None = None
 ) -> tuple[int, bytes]:
     """Ask once; gives status and body, of a stream without an end nothing."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
     try:
-        connection.request(method, path, body, headers)
-        answer = connection.getresponse()
+        client.request(method, path, body, headers)
+        answer = client.getresponse()
         endless = answer.getheader("Content-Type", "").startswith("multipart/")
         return answer.status, b"" if endless else answer.read()
     finally:
-        connection.close()
+        client.close()
 
 
 paths = st.one_of(

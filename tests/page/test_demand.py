@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.server.running import serving, write_project
-from tests.server.test_demand import MODEL
+from tests.server.sessions.test_input_demand import MODEL
 from tests.timeouts import TIMEOUT_S
 
 from .conftest import launched, open_page

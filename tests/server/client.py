@@ -85,7 +85,7 @@ def parse_sound(data: bytes) -> Sound:
         return Sound(header, file.getnchannels(), samples, file.getframerate(), file.readframes(samples))
 
 
-class Client:
+class WireClient:
     """Read in order what the server says; `text` and `frame` skip what they are not asked for."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -171,15 +171,15 @@ def _too_late(what: str) -> TimeoutError:
 
 
 @contextlib.asynccontextmanager
-async def client(url: str, **query: str) -> AsyncIterator[Client]:
+async def client(url: str, **query: str) -> AsyncIterator[WireClient]:
     """Connect for the duration of the block."""
     address = url + "?" + "&".join(f"{key}={value}" for key, value in query.items())
     async with connect(address, max_size=None, max_queue=None, compression=None) as socket:
-        yield Client(socket)
+        yield WireClient(socket)
 
 
 @contextlib.asynccontextmanager
-async def controlling(url: str) -> AsyncIterator[Client]:
+async def controlling(url: str) -> AsyncIterator[WireClient]:
     """Connect, and be welcomed to a session of one's own for the duration of the block."""
     async with client(url) as controller:
         await controller.data("reactor.session", phase="started")

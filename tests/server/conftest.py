@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server.house import House
+from tests.server.admission_fixture import AdmissionFixture
 from tests.server.running import RunningServer, serving, write_project
 
 
@@ -19,7 +19,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    os.close(house.memory)
+def services() -> Iterator[AdmissionFixture]:
+    services = AdmissionFixture()
+    yield services
+    os.close(services.memory)

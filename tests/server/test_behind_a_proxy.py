@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
 from tests.server.bare import MODEL, SECRET
-from tests.server.client import Client
+from tests.server.client import WireClient
 from tests.server.proxy import Proxy
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.stream import asked
@@ -53,7 +53,7 @@ async def test_page_files_schema_and_socket_are_under_the_path(behind: RunningSe
         assert json.loads((await get(f"{base}/schema"))[1])["servers"] == [{"url": "/demo"}]
         url = f"ws://127.0.0.1:{port}/demo/ws?token={SECRET}"
         async with connect(url, origin=Origin(f"https://127.0.0.1:{port}")) as socket:
-            await Client(socket).frame()
+            await WireClient(socket).frame()
     assert "from=192.0.2.7" in behind.log
 
 
@@ -74,7 +74,7 @@ async def test_clients_behind_the_proxy_are_limited_each_for_itself(behind: Runn
             with pytest.raises(Exception, match="HTTP 429"):
                 await connect(url)
             async with connect(elsewhere) as socket:
-                await Client(socket).data("reactor.welcome")
+                await WireClient(socket).data("reactor.welcome")
 
 
 async def test_streams_and_sockets_of_an_address_are_counted_together(behind: RunningServer) -> None:
@@ -91,5 +91,5 @@ async def test_streams_and_sockets_of_an_address_are_counted_together(behind: Ru
 async def test_nobody_else_s_word_is_taken(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL)) as server:
         async with connect(server.url, additional_headers={"X-Forwarded-For": "192.0.2.7"}) as socket:
-            await Client(socket).frame()
+            await WireClient(socket).frame()
         assert "192.0.2.7" not in server.log

@@ -128,20 +128,20 @@ async def test_a_command_that_takes_long_delays_no_frame_and_the_next_command_wa
 
 
 @pytest.mark.parametrize("moment", ["start", "emit_block", "command", "finally"])
-async def test_a_client_that_vanishes_at_any_moment_leaves_nothing(server: RunningServer, moment: str) -> None:
+async def test_a_client_that_vanishes_at_any_moment_leaves_nothing(server: RunningServer, bundle: str) -> None:
     async with client(server.url) as controller, client(server.url) as waiting:
-        if moment != "start":
+        if bundle != "start":
             await controller.frame()
-        if moment == "command":
+        if bundle == "command":
             await controller.send("rest", {"seconds": 0.3})
             server.wait_for("^resting")
-        if moment == "finally":
+        if bundle == "finally":
             await controller.ask("do", {"what": "linger"})
         await waiting.data("reactor.queue")
         over = sessions_over(server)
         controller.socket.transport.abort()
         await waiting.data("reactor.session", phase="started")
-        assert sessions_over(server) >= over + (moment != "start")
+        assert sessions_over(server) >= over + (bundle != "start")
         frame = await waiting.frame()
         assert (abs(frame.level - 100) < 3, frame.header.applied, frame.header.seq <= 12) == (True, 0, True)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.server.connection import Role
-from reactor_runtime.server.lobby import drain
-from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.sessions.admission import drain
+from reactor_runtime.server.sessions.turn import TurnLimits
 from tests.processes import alive
+from tests.server.admission_fixture import AdmissionFixture, phases, told
 from tests.server.client import client, controlling
-from tests.server.house import House, phases, told
 from tests.server.running import RunningServer, listening, started, write_project
 
 MODEL = """
@@ -160,62 +160,62 @@ async def test_without_a_session_there_is_nothing_to_wait_for(tmp_path: Path, lo
 
 
 async def test_draining_tells_each_client_what_concerns_it() -> None:
-    house = House()
-    controller, viewer, waiting = house.come(), house.come(Role.VIEWER), house.come()
-    house.begin()
+    services = AdmissionFixture()
+    controller, viewer, waiting = services.come(), services.come(Role.VIEWER), services.come()
+    services.begin()
     for each in (controller, viewer, waiting):
         await told(each)
-    drain(house.lobby, 25.0)
+    drain(services.admission, 25.0)
     for each in (controller, viewer):
         assert await phases(each) == ["stopping"]
         assert each.closing is None
     assert await phases(waiting) == ["ended"]
     assert waiting.closing is not None
-    session = house.hall.session
+    session = services.slot.session
     assert session is not None
-    house.lobby.detach(controller)
+    services.admission.detach(controller)
     assert not session.over.is_set()
-    house.end()
+    services.end()
     assert session.over.is_set()
 
 
 async def test_a_controller_whose_session_is_about_to_begin_is_told_too() -> None:
-    house = House()
-    controller = house.come()
-    drain(house.lobby, 25.0)
+    services = AdmissionFixture()
+    controller = services.come()
+    drain(services.admission, 25.0)
     assert "stopping" in await phases(controller)
     assert controller.closing is None
 
 
 async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_more() -> None:
-    house = House(limits=TurnLimits(max_session_s=60.0))
-    controller, waiting = house.come(), house.come(watches=True)
-    house.begin()
+    services = AdmissionFixture(limits=TurnLimits(max_session_s=60.0))
+    controller, waiting = services.come(), services.come(watches=True)
+    services.begin()
     for each in (controller, waiting):
         await told(each)
-    drain(house.lobby, 600.0)
+    drain(services.admission, 600.0)
     assert await phases(controller) == ["ending", "stopping"]
     assert await phases(waiting) == ["ended"]
-    session = house.hall.session
+    session = services.slot.session
     assert session is not None
     assert session.turn.left_s is None
 
 
 async def test_a_controller_comes_back_to_its_session_while_the_server_drains() -> None:
-    house = House(limits=TurnLimits(resume_grace_s=10.0))
-    controller = house.come()
-    session = house.begin()
-    assert house.hall.session is not None
-    secret = house.hall.session.resume_secret
+    services = AdmissionFixture(limits=TurnLimits(resume_grace_s=10.0))
+    controller = services.come()
+    session = services.begin()
+    assert services.slot.session is not None
+    secret = services.slot.session.resume_secret
     assert secret is not None
-    house.lobby.detach(controller, lost=True)
-    drain(house.lobby, 600.0)
-    house.clock.move_to(house.clock.now() + 7)
-    stranger, back = house.come(resume="another"), house.come(resume=secret)
+    services.admission.detach(controller, lost=True)
+    drain(services.admission, 600.0)
+    services.clock.move_to(services.clock.now() + 7)
+    stranger, back = services.come(resume="another"), services.come(resume=secret)
     assert stranger.closing is not None
     assert back.closing is None
-    assert house.session == session
-    assert house.hall.session.controller is back
+    assert services.session == session
+    assert services.slot.session.controller is back
     assert [each for each in await told(back) if each[0] == "reactor.session"][-1][1] == {
         "phase": "stopping",
         "seconds": 593.0,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import gone
-from tests.server.client import Client, client, controlling, parse_frame
+from tests.server.client import WireClient, client, controlling, parse_frame
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -174,7 +174,7 @@ async def test_a_viewer_outlives_a_crash(server: RunningServer) -> None:
             await viewer.frame()
 
 
-async def fail(server: RunningServer) -> tuple[Client, tuple[int, str]]:
+async def fail(server: RunningServer) -> tuple[WireClient, tuple[int, str]]:
     async with controlling(server.url) as controller:
         await controller.send("raise")
         return controller, await controller.closed()

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.server.bare import MODEL, bare, handshake
-from tests.server.client import Client, client, controlling
+from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -75,7 +75,7 @@ async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
 async def test_more_messages_than_allowed_are_answered_then_closed(open_server: RunningServer) -> None:
     async with connect(f"{open_server.url}?role=viewer", max_queue=None) as socket:
         flood = asyncio.create_task(_flood(socket))
-        viewer = Client(socket)
+        viewer = WireClient(socket)
         error = await viewer.data("reactor.error", code="rate_limited")
         assert error["message"] == "more than 1000 messages a second: this one changed nothing"
         async with client(open_server.url) as controller:

@@ -16,21 +16,21 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from reactor_runtime.server.access import Access
 from reactor_runtime.server.app import http_config
-from reactor_runtime.server.binding import bind
-from reactor_runtime.server.connection import Connection
-from reactor_runtime.server.figures import Tally
-from reactor_runtime.server.message_reader import MessageReader
-from reactor_runtime.server.outbox import Outbox
-from reactor_runtime.server.sender import Sender
-from reactor_runtime.server.streaming import StreamingHttp
-from reactor_runtime.server.websocket import House as Served
-from reactor_runtime.server.websocket import SocketProtocol, serve_socket
-from tests.server.house import House
+from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.delivery.socket_sender import SocketSender
+from reactor_runtime.server.net.listening import bind
+from reactor_runtime.server.net.message_reader import MessageReader
+from reactor_runtime.server.net.streaming import StreamingHttp
+from reactor_runtime.server.routes.websocket import Services as Served
+from reactor_runtime.server.routes.websocket import SocketProtocol, serve_socket
+from reactor_runtime.server.security.access import Access
+from reactor_runtime.server.telemetry.metrics import LabelledCounter
+from tests.server.admission_fixture import AdmissionFixture
 from tests.timeouts import TIMEOUT_S
 
-KINDS = (Connection, MessageReader, Outbox, Sender, SocketProtocol, StreamingHttp)
+KINDS = (Client, MessageReader, Outbox, SocketSender, SocketProtocol, StreamingHttp)
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def no_collector() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def served(house: House) -> AsyncIterator[int]:
+async def served(services: AdmissionFixture) -> AsyncIterator[int]:
     """Serve the sockets of a house whose engines do nothing by themselves; gives the port."""
-    parts = Served(house.lobby, house.intake, house.clock, set())
+    parts = Served(services.admission, services.inbound, services.clock, set())
 
     async def endpoint(websocket: WebSocket) -> None:
         await serve_socket(websocket, parts)
@@ -52,7 +52,7 @@ async def served(house: House) -> AsyncIterator[int]:
     routes = [WebSocketRoute("/ws", endpoint), Route("/live", lambda _: PlainTextResponse("ok\n"))]
     with bind("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-        config = http_config(routes, Access(), host="127.0.0.1", port=port, refusals=Tally())
+        config = http_config(routes, Access(), host="127.0.0.1", port=port, refusals=LabelledCounter())
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
@@ -73,7 +73,7 @@ async def none_left() -> None:
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("ending", ["closed", "broken", "refused"])
 async def test_nothing_is_left_of_a_socket(ending: str) -> None:
-    async with served(House(most_waiting=0)) as port:
+    async with served(AdmissionFixture(most_waiting=0)) as port:
         async with connect(f"ws://127.0.0.1:{port}/ws?role=viewer", compression=None) as socket:
             await socket.send('{"type": "reactor.ping", "data": {"t": 1}}')
             await socket.recv()
@@ -90,7 +90,7 @@ async def test_nothing_is_left_of_a_socket(ending: str) -> None:
 
 @pytest.mark.usefixtures("no_collector")
 async def test_nothing_is_left_of_a_request() -> None:
-    async with served(House()) as port:
+    async with served(AdmissionFixture()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):
             writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")

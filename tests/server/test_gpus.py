@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.running import listening, started, write_project
-from tests.server.visitor import visiting
+from tests.server.session_client import visiting
 
 MODEL = """
 class MyState(InputState):

@@ -13,7 +13,7 @@ import pytest
 from reactor_runtime.client import SessionEnded
 from tests.processes import gone
 from tests.server.running import RunningServer, serving, started, write_project
-from tests.server.visitor import is_served, several, until_over, visiting
+from tests.server.session_client import is_served, several, until_over, visiting
 
 TIMEOUT = "1"
 HANGS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.running import serving, started, write_project
-from tests.server.visitor import is_served
+from tests.server.session_client import is_served
 
 TIMEOUT = "5s"
 MODEL = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from reactor_runtime.wire.media_header import MediaHeader, attach
-from tests.server.client import Client, Frame, client, controlling, picture
+from tests.server.client import Frame, WireClient, client, controlling, picture
 from tests.server.running import RunningServer, serving, write_project
 
 # The video-to-video program of the reference page, with a filter of NumPy instead of weights.
@@ -81,7 +81,7 @@ def named(track: str, level: int) -> bytes:
     return attach(MediaHeader(track, 0, 0, 0), picture(level))
 
 
-async def shown(visitor: Client, level: int) -> Frame:
+async def shown(visitor: WireClient, level: int) -> Frame:
     """Read on to a picture that is as bright as wanted."""
     while abs((frame := await visitor.frame()).level - level) > 8:
         pass

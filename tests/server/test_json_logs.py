@@ -11,7 +11,7 @@ import pytest
 from reactor_runtime.client import EventError, SessionEnded
 from tests.cli.command import reactor
 from tests.server.running import RunningServer, serving, write_project
-from tests.server.visitor import visiting
+from tests.server.session_client import visiting
 
 MODEL = """
     import logging, subprocess, warnings

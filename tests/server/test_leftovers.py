@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.server.encoder import MOST_THREADS
+from reactor_runtime.server.encoding.encoder import MOST_THREADS
 from tests.processes import PROC, children, descriptors, threads
-from tests.server.client import Client, client, picture
-from tests.server.moments import STYLES, finds_everything_fresh, stop_at, vanish, write_moments
+from tests.server.client import WireClient, client, picture
+from tests.server.pauses import STYLES, finds_everything_fresh, stop_at, vanish, write_moments
 from tests.server.running import RunningServer, serving, started
 from tests.server.test_run import Serving
 from tests.timeouts import TIMEOUT_S
@@ -63,7 +63,7 @@ async def alive(url: str) -> dict[str, Any]:
         return await answer(visitor)
 
 
-async def answer(visitor: Client) -> dict[str, Any]:
+async def answer(visitor: WireClient) -> dict[str, Any]:
     told: dict[str, Any] = (await visitor.ask("count"))["data"]["message"]["data"]
     return told
 
@@ -96,18 +96,18 @@ async def test_the_process_of_the_server_keeps_no_task_of_a_session(tmp_path: Pa
 
 
 async def test_a_server_that_has_stopped_leaves_nothing_in_its_process(tmp_path: Path) -> None:
-    async def life(name: str) -> None:
+    async def engine_run(name: str) -> None:
         serving = Serving(write_moments(tmp_path / name, "pipeline"), {})
         await serving.until_ready()
         await session(serving.url, "vanish")
         await serving.stop()
 
     others = children(os.getpid())
-    await life("first")  # what is made once stays
+    await engine_run("first")  # what is made once stays
     gc.collect()
     files = descriptors(os.getpid())
     await until(lambda: not encoders())
-    await life("second")
+    await engine_run("second")
     gc.collect()
     await until(lambda: descriptors(os.getpid()) <= files and not encoders())
     assert children(os.getpid()) == others
@@ -115,16 +115,16 @@ async def test_a_server_that_has_stopped_leaves_nothing_in_its_process(tmp_path:
 
 @pytest.mark.parametrize("style", ["pipeline", "loop"])
 @pytest.mark.parametrize("moment", ["connected", "held first", "read", "emit"])
-async def test_a_server_that_is_stopped_leaves_no_process(tmp_path: Path, moment: str, style: str) -> None:
+async def test_a_server_that_is_stopped_leaves_no_process(tmp_path: Path, bundle: str, style: str) -> None:
     project = write_moments(tmp_path, style)
-    stop_at(project, moment)
+    stop_at(project, bundle)
     with started(project) as server:
         server.wait_for("ready in")
         group = server.process.pid
         async with client(server.url) as visitor:
-            await (visitor.frame() if moment == "emit" else visitor.data("reactor.session", phase="started"))
-            if moment != "emit":
-                server.wait_for(f"at {moment.removeprefix('held ')}")
+            await (visitor.frame() if bundle == "emit" else visitor.data("reactor.session", phase="started"))
+            if bundle != "emit":
+                server.wait_for(f"at {bundle.removeprefix('held ')}")
             server.interrupt()
             assert (await visitor.closed())[0] == 1001
         assert server.ended() == 0, server.log

@@ -12,7 +12,7 @@ import pytest
 from reactor_runtime.client import EventError, Message, Session
 from tests.server.client import controlling, picture
 from tests.server.running import RunningServer, serving
-from tests.server.visitor import level, several, visiting
+from tests.server.session_client import level, several, visiting
 from tests.testing import pages
 
 

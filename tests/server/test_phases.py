@@ -12,7 +12,7 @@ import pytest
 
 from reactor_runtime.client import EventError, SessionEnded
 from tests.server.running import RunningServer, serving, started, write_project
-from tests.server.visitor import is_served, several, until_over, visiting
+from tests.server.session_client import is_served, several, until_over, visiting
 
 MODEL = """
 ARMED = os.path.join(os.path.dirname(__file__), "armed")

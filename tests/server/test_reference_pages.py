@@ -9,7 +9,7 @@ import pytest
 
 from tests.reference import BLOCKS, GENERATOR, RAW, WALK_THROUGH
 from tests.server.running import RunningServer, serving
-from tests.server.visitor import level, several, visiting
+from tests.server.session_client import level, several, visiting
 
 
 def write(directory: Path, program: str) -> Path:

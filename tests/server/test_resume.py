@@ -8,146 +8,150 @@ from collections.abc import Iterator
 
 import pytest
 
-from reactor_runtime.seam import messages as seam
-from reactor_runtime.server.connection import Connection, Role
-from reactor_runtime.server.encoded import EncodedFrame
-from reactor_runtime.server.turn import TurnLimits
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.encoding.encoded import EncodedFrame
+from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
-from tests.server.house import House, told, types
+from tests.server.admission_fixture import AdmissionFixture, told, types
 
 FRAME = EncodedFrame("video", 7, attach(MediaHeader("video", 7, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House(limits=TurnLimits(resume_grace_s=5))
-    yield house
-    os.close(house.memory)
+def services() -> Iterator[AdmissionFixture]:
+    services = AdmissionFixture(limits=TurnLimits(resume_grace_s=5))
+    yield services
+    os.close(services.memory)
 
 
-async def secret_of(controller: Connection) -> str:
+async def secret_of(controller: Client) -> str:
     secret: str = (await told(controller))[0][1]["resume"]
     return secret
 
 
-async def test_who_comes_back_in_time_finds_session_state_and_picture(house: House) -> None:
-    controller, viewer = house.come(), house.come(Role.VIEWER)
-    session = house.begin(level=1)
+async def test_who_comes_back_in_time_finds_session_state_and_picture(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    session = services.begin(level=1)
     secret = await secret_of(controller)
-    house.say(seam.StateChanged(session, {"level": 2}))
-    house.audience.show(FRAME)
-    house.lobby.detach(controller, lost=True)
-    house.clock.move_to(house.clock.now() + 4.9)
-    back = house.come(resume=secret)
-    house.clock.move_to(house.clock.now() + 100)
+    services.say(ipc.StateChanged(session, {"level": 2}))
+    services.subscribers.show(FRAME)
+    services.admission.detach(controller, lost=True)
+    services.clock.move_to(services.clock.now() + 4.9)
+    back = services.come(resume=secret)
+    services.clock.move_to(services.clock.now() + 100)
     (kind, welcome), resumed = await told(back)
     assert (kind, welcome["session"], welcome["role"]) == ("reactor.welcome", session, "controller")
     assert (welcome["state"], welcome["resume"]) == ({"level": 2}, secret)
-    assert house.hall.session is not None
-    assert welcome["upload_key"] == house.hall.session.upload_key
+    assert services.slot.session is not None
+    assert welcome["upload_key"] == services.slot.session.upload_key
     assert resumed == ("reactor.session", {"phase": "resumed", "session": session})
     assert back.outbox.counters.offered == 1
     assert [data for kind, data in await told(viewer) if kind == "reactor.session"][-2:] == [
         {"phase": "away", "seconds": 5},
         {"phase": "resumed", "session": session},
     ]
-    holds = house.engine.of(seam.Hold)
-    assert holds == [seam.Hold(session, held=True), seam.Hold(session, held=False)]
-    assert not house.engine.of(seam.StopSession)
-    house.intake.event(back, Event("set_level", "{}", 1))
-    assert house.engine.of(seam.ClientEvent)[-1].client == back.id
+    holds = services.engine.of(ipc.Hold)
+    assert holds == [ipc.Hold(session, held=True), ipc.Hold(session, held=False)]
+    assert not services.engine.of(ipc.StopSession)
+    services.inbound.event(back, Event("set_level", "{}", 1))
+    assert services.engine.of(ipc.ClientEvent)[-1].client == back.id
 
 
-async def test_who_begins_to_watch_meanwhile_is_told_how_long_the_controller_is_waited_for(house: House) -> None:
-    controller = house.come()
-    house.begin()
-    house.lobby.detach(controller, lost=True)
-    house.clock.move_to(house.clock.now() + 2)
-    viewer = house.come(Role.VIEWER)
+async def test_who_begins_to_watch_meanwhile_is_told_how_long_the_controller_is_waited_for(
+    services: AdmissionFixture,
+) -> None:
+    controller = services.come()
+    services.begin()
+    services.admission.detach(controller, lost=True)
+    services.clock.move_to(services.clock.now() + 2)
+    viewer = services.come(Role.VIEWER)
     assert [data for kind, data in await told(viewer) if kind == "reactor.session"] == [{"phase": "away", "seconds": 3}]
 
 
-async def test_who_does_not_come_back_has_left(house: House) -> None:
-    controller, waiting = house.come(), house.come()
-    session = house.begin()
+async def test_who_does_not_come_back_has_left(services: AdmissionFixture) -> None:
+    controller, waiting = services.come(), services.come()
+    session = services.begin()
     secret = await secret_of(controller)
-    house.lobby.detach(controller, lost=True)
-    house.clock.move_to(house.clock.now() + 5)
-    assert house.engine.of(seam.StopSession) == [seam.StopSession(session)]
-    late = house.come(resume=secret)
+    services.admission.detach(controller, lost=True)
+    services.clock.move_to(services.clock.now() + 5)
+    assert services.engine.of(ipc.StopSession) == [ipc.StopSession(session)]
+    late = services.come(resume=secret)
     assert await types(late) == ["reactor.queue"]
-    house.end()
-    assert house.hall.session is not None
-    assert house.hall.session.controller is waiting
+    services.end()
+    assert services.slot.session is not None
+    assert services.slot.session.controller is waiting
 
 
-async def test_who_says_goodbye_is_not_waited_for(house: House) -> None:
-    controller = house.come()
-    house.begin()
-    house.lobby.detach(controller)
-    assert house.engine.of(seam.StopSession)
+async def test_who_says_goodbye_is_not_waited_for(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.begin()
+    services.admission.detach(controller)
+    assert services.engine.of(ipc.StopSession)
 
 
 async def test_without_a_grace_there_is_no_secret_and_no_coming_back() -> None:
-    house = House()
-    controller = house.come()
-    house.begin()
+    services = AdmissionFixture()
+    controller = services.come()
+    services.begin()
     assert await secret_of(controller) is None
-    house.lobby.detach(controller, lost=True)
-    assert house.engine.of(seam.StopSession)
-    os.close(house.memory)
+    services.admission.detach(controller, lost=True)
+    assert services.engine.of(ipc.StopSession)
+    os.close(services.memory)
 
 
-async def test_a_second_connection_with_the_secret_replaces_the_first(house: House) -> None:
+async def test_a_second_connection_with_the_secret_replaces_the_first(services: AdmissionFixture) -> None:
     """The server may not know yet that the first one is broken."""
-    controller = house.come()
-    house.begin()
+    controller = services.come()
+    services.begin()
     secret = await secret_of(controller)
-    back = house.come(resume=secret)
+    back = services.come(resume=secret)
     assert controller.closing is not None
     assert controller.closing.code == 1000
-    assert list(house.audience) == [back]
-    house.lobby.detach(controller, lost=True)
-    assert house.hall.session is not None
-    assert house.hall.session.controller is back
-    assert house.engine.of(seam.Hold) == [seam.Hold(house.session, held=False)]
+    assert list(services.subscribers) == [back]
+    services.admission.detach(controller, lost=True)
+    assert services.slot.session is not None
+    assert services.slot.session.controller is back
+    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=False)]
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "ünsinn", "\ud800"])
-async def test_a_wrong_secret_is_none(house: House, wrong: str) -> None:
-    controller = house.come()
-    house.begin()
-    house.lobby.detach(controller, lost=True)
-    assert await types(house.come(resume=wrong)) == ["reactor.queue"]
+async def test_a_wrong_secret_is_none(services: AdmissionFixture, wrong: str) -> None:
+    controller = services.come()
+    services.begin()
+    services.admission.detach(controller, lost=True)
+    assert await types(services.come(resume=wrong)) == ["reactor.queue"]
 
 
-async def test_only_the_controller_is_told_the_secret_and_every_session_has_another(house: House) -> None:
-    first, viewer, waiting = house.come(), house.come(Role.VIEWER), house.come(watches=True)
-    house.begin()
+async def test_only_the_controller_is_told_the_secret_and_every_session_has_another(services: AdmissionFixture) -> None:
+    first, viewer, waiting = services.come(), services.come(Role.VIEWER), services.come(watches=True)
+    services.begin()
     secret = await secret_of(first)
     for other in (viewer, waiting):
         welcome = [data for kind, data in await told(other) if kind == "reactor.welcome"][-1]
         assert (welcome["resume"], welcome["upload_key"]) == (None, None)
-    house.lobby.detach(first)
-    house.end()
-    house.begin()
+    services.admission.detach(first)
+    services.end()
+    services.begin()
     assert await secret_of(waiting) not in (None, secret)
-    assert await types(house.come(resume=secret)) == ["reactor.queue"]
+    assert await types(services.come(resume=secret)) == ["reactor.queue"]
 
 
-async def test_answers_to_the_connection_before_are_dropped_and_messages_to_the_client_are_not(house: House) -> None:
-    controller = house.come()
-    session = house.begin()
+async def test_answers_to_the_connection_before_are_dropped_and_messages_to_the_client_are_not(
+    services: AdmissionFixture,
+) -> None:
+    controller = services.come()
+    session = services.begin()
     secret = await secret_of(controller)
-    house.lobby.detach(controller, lost=True)
-    back = house.come(resume=secret)
+    services.admission.detach(controller, lost=True)
+    back = services.come(resume=secret)
     await told(back)
-    house.say(seam.Answer(session, controller.id, 1, 1))
-    house.say(seam.Refusal(session, controller.id, 2, "x", "no", "no"))
-    house.say(seam.Refusal(session, controller.id, None, "", "bad_media", "no"))
-    house.say(seam.ModelSaid(session, "hello", {}, controller.id))
-    house.say(seam.Answer(session, back.id, 1, 2))
+    services.say(ipc.EventApplied(session, controller.id, 1, 1))
+    services.say(ipc.EventRefused(session, controller.id, 2, "x", "no", "no"))
+    services.say(ipc.EventRefused(session, controller.id, None, "", "bad_media", "no"))
+    services.say(ipc.MessageSent(session, "hello", {}, controller.id))
+    services.say(ipc.EventApplied(session, back.id, 1, 2))
     assert await told(back) == [
         ("reactor.error", {"code": "bad_media", "message": "no"}),
         ("hello", {}),
@@ -155,34 +159,34 @@ async def test_answers_to_the_connection_before_are_dropped_and_messages_to_the_
     ]
 
 
-async def test_a_session_that_fails_while_its_controller_is_away_is_over(house: House) -> None:
-    controller, waiting = house.come(), house.come()
-    house.begin()
+async def test_a_session_that_fails_while_its_controller_is_away_is_over(services: AdmissionFixture) -> None:
+    controller, waiting = services.come(), services.come()
+    services.begin()
     secret = await secret_of(controller)
-    house.lobby.detach(controller, lost=True)
-    house.end("broken")
-    assert house.hall.session is not None
-    assert house.hall.session.controller is waiting
-    assert await types(house.come(resume=secret)) == ["reactor.queue"]
-    house.clock.move_to(house.clock.now() + 100)
-    assert not house.engine.of(seam.StopSession)
+    services.admission.detach(controller, lost=True)
+    services.end("broken")
+    assert services.slot.session is not None
+    assert services.slot.session.controller is waiting
+    assert await types(services.come(resume=secret)) == ["reactor.queue"]
+    services.clock.move_to(services.clock.now() + 100)
+    assert not services.engine.of(ipc.StopSession)
 
 
-async def test_a_connection_lost_before_the_session_began_ends_it(house: House) -> None:
-    house.lobby.detach(house.come(), lost=True)
-    assert house.engine.of(seam.StopSession)
+async def test_a_connection_lost_before_the_session_began_ends_it(services: AdmissionFixture) -> None:
+    services.admission.detach(services.come(), lost=True)
+    assert services.engine.of(ipc.StopSession)
 
 
 async def test_log_lines_of_who_comes_back_say_whose_session_it_is(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    house = House(engines=2, limits=TurnLimits(resume_grace_s=5))
-    controller = house.come()
-    session = house.begin()
-    back = house.come(resume=await secret_of(controller))
+    services = AdmissionFixture(engines=2, limits=TurnLimits(resume_grace_s=5))
+    controller = services.come()
+    session = services.begin()
+    back = services.come(resume=await secret_of(controller))
     assert back.ids == {"client": back.id, "session": session, "engine": "1"}
     assert controller.ids == {"client": controller.id, "session": session, "engine": "1"}
-    house.end()
-    os.close(house.memory)
+    services.end()
+    os.close(services.memory)
     lines = [
         record for record in caplog.records if record.getMessage().startswith(("session resumed", "session ended"))
     ]

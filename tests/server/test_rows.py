@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.client import Client, controlling
+from tests.server.client import WireClient, controlling
 from tests.server.running import RunningServer, serving, write_project
 
 COMMON = """
@@ -168,7 +168,7 @@ def server(request: pytest.FixtureRequest) -> RunningServer:
     return server
 
 
-async def reply(visitor: Client, event: str, data: dict[str, Any]) -> dict[str, Any]:
+async def reply(visitor: WireClient, event: str, data: dict[str, Any]) -> dict[str, Any]:
     answer = await visitor.ask(event, data)
     assert answer["type"] == "reactor.reply", answer
     message: dict[str, Any] = answer["data"]["message"]["data"]

@@ -15,7 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.options import Listening, ServeOptions
+from reactor_runtime.server.options import ServeOptions, ServerListening
 from reactor_runtime.server.run import Service
 from tests.server.client import client, controlling
 from tests.server.running import write_project
@@ -45,9 +45,9 @@ def unblocked() -> Iterator[BlockBuster]:
     """Make blocking calls of the server an error, except when it starts: itself, or a process."""
     with blockbuster_ctx("reactor_runtime.server") as blockbuster:
         for function in blockbuster.functions.values():
-            function.can_block_in("reactor_runtime/seam/process.py", "__init__")
-            function.can_block_in("reactor_runtime/server/http.py", "page_routes")
-            function.can_block_in("reactor_runtime/server/guard.py", "__init__")
+            function.can_block_in("reactor_runtime/ipc/process.py", "__init__")
+            function.can_block_in("reactor_runtime/server/routes/pages.py", "page_routes")
+            function.can_block_in("reactor_runtime/server/security/middleware.py", "__init__")
         yield blockbuster
 
 
@@ -55,7 +55,7 @@ class Serving:
     """A service on this loop, and what it tells its operator."""
 
     def __init__(self, project: Path, config: dict[str, Any]) -> None:
-        self.listening: list[Listening] = []
+        self.listening: list[ServerListening] = []
         self.ready = asyncio.Event()
         options = ServeOptions(
             manifest=manifest.load(project),

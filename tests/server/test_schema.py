@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.command import reactor
 from tests.openapi import Document, flaws, strict, validator
-from tests.server.client import Client, client
+from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, listening, write_project
 
 MODEL = """
@@ -108,7 +108,7 @@ async def test_everything_said_in_a_session_is_as_described(server: RunningServe
         assert errors == [], message
 
 
-async def _talk(controller: Client) -> None:
+async def _talk(controller: WireClient) -> None:
     """Have the server say one of everything."""
     await controller.message("reactor.session", phase="started")
     await controller.send("set_level", {"level": 80})

@@ -15,9 +15,9 @@ import pytest
 
 from reactor_runtime.client import Phase, connect
 from tests.processes import engines_of, gone
-from tests.server.client import Client, client, controlling
+from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
-from tests.server.visitor import level, visiting
+from tests.server.session_client import level, visiting
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -70,7 +70,7 @@ def _settled(server: RunningServer) -> None:
     server.until(lambda: all(each["status"] == "ready" for each in server.health()[1]["engines"]), "both ready")
 
 
-async def pid_of(controller: Client) -> int:
+async def pid_of(controller: WireClient) -> int:
     """Ask the process of a session for its id."""
     refusal = await controller.ask("whoami")
     return int(refusal["data"]["message"].removeprefix("pid "))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server.client import Client, client, picture
-from tests.server.moments import STYLES, finds_everything_fresh, write_moments
+from tests.server.client import WireClient, client, picture
+from tests.server.pauses import STYLES, finds_everything_fresh, write_moments
 from tests.server.running import RunningServer, serving
 
 
@@ -17,7 +17,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
-async def leave_traces(visitor: Client) -> None:
+async def leave_traces(visitor: WireClient) -> None:
     """Change what can be changed, and leave pictures nobody has read and events nobody has handled."""
     await finds_everything_fresh(visitor)
     for _ in range(20):

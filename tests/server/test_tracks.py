@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.server.client import Client, Frame, Sound, client, controlling
+from tests.server.client import Frame, Sound, WireClient, client, controlling
 from tests.server.running import RunningServer
 
 K = TypeVar("K", Frame, Sound)
@@ -76,7 +76,7 @@ class MyModel(ReactorPipeline):
 SIZES = {"left": (48, 32), "right": (40, 24)}
 
 
-async def collect(visitor: Client, count: int) -> list[Frame | Sound]:
+async def collect(visitor: WireClient, count: int) -> list[Frame | Sound]:
     return [await visitor.media() for _ in range(count)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.client import client, controlling
-from tests.server.moments import vanish
+from tests.server.pauses import vanish
 from tests.server.running import RunningServer, serving, write_project
 
 MODEL = """

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.client import Client, client, controlling
-from tests.server.moments import STYLES, Watch, finds_everything_fresh, go_on, stop_at, vanish, write_moments
+from tests.server.client import WireClient, client, controlling
+from tests.server.pauses import STYLES, Watch, finds_everything_fresh, go_on, stop_at, vanish, write_moments
 from tests.server.running import RunningServer, listening, serving
 
 STOPPING = ["connected", "held connected", "first", "held first", "read", "handler", "held handler"]
@@ -29,26 +29,26 @@ def project(server: RunningServer) -> Path:
     return server.output.parent
 
 
-async def served_next(visitor: Client, server: RunningServer) -> None:
+async def served_next(visitor: WireClient, server: RunningServer) -> None:
     await finds_everything_fresh(visitor)
     await visitor.socket.close()
     server.wait_for_health("ready")
 
 
 @pytest.mark.parametrize("moment", STOPPING)
-async def test_while_the_model_is_at(server: RunningServer, project: Path, moment: str) -> None:
-    stop_at(project, moment)
-    watch = Watch(server, moment)
+async def test_while_the_model_is_at(server: RunningServer, project: Path, bundle: str) -> None:
+    stop_at(project, bundle)
+    watch = Watch(server, bundle)
     async with controlling(server.url) as first, client(server.url) as second:
         await second.data("reactor.queue")
         await first.send("set_level", {"level": 250})
-        if moment.endswith("handler"):
+        if bundle.endswith("handler"):
             await first.frame()
             await first.send("handle")
         watch.wait()
         stop_at(project, "")
         await vanish(first)
-        if moment.startswith("held"):
+        if bundle.startswith("held"):
             server.wait_for_health("stopping")
             go_on(project)
         await served_next(second, server)
@@ -75,9 +75,9 @@ async def test_at_once(server: RunningServer, project: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["disconnected", "held disconnected"])
-async def test_while_the_model_parts_from_the_one_before(server: RunningServer, project: Path, moment: str) -> None:
-    stop_at(project, moment)
-    watch = Watch(server, moment)
+async def test_while_the_model_parts_from_the_one_before(server: RunningServer, project: Path, bundle: str) -> None:
+    stop_at(project, bundle)
+    watch = Watch(server, bundle)
     async with controlling(server.url) as first, client(server.url) as second, client(server.url) as third:
         await third.data("reactor.queue", position=2)
         await first.frame()
@@ -148,7 +148,7 @@ async def silent_ones_are_let_go(server: RunningServer) -> None:
             silent.socket.transport.abort()
 
 
-async def keep_asking(visitor: Client) -> None:
+async def keep_asking(visitor: WireClient) -> None:
     """Have something to read once a second: a test waits for each message only so long."""
     while True:
         await visitor.send("reactor.ping", {"t": 0})

@@ -134,7 +134,7 @@ def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happe
     thread = threading.Thread()
     seen: list[bool] = []
     turns.begin(thread)
-    for step in (turns.give_up, turns.nudge, turns.give_up, lambda: turns.end(thread), turns.nudge):
+    for step in (turns.give_up, turns.notify_input, turns.give_up, lambda: turns.end(thread), turns.notify_input):
         step()
         seen.append(turns.running)
     assert seen == [False, True, False, False, False]

@@ -1,0 +1,1 @@
+"""One driver per authoring style, and what drivers share."""

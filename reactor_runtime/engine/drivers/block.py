@@ -1,0 +1,278 @@
+"""The driver of the block style: `start_session()` and commands in threads, what they hand over played from the loop.
+
+Nothing of the author's runs on the loop, so a client that leaves is noticed at once and blocks are played meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reactor_runtime.authoring.block import VideoModel
+from reactor_runtime.authoring.context import belonging_to, running
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.events import EventSpec
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.engine.dispatch import Dispatcher, no_field
+from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes
+from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
+from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.threads import AuthorThread, Turns
+from reactor_runtime.engine.hooks import author_call
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.outstanding import ENCODING
+from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.overdue import REPORT_S
+from reactor_runtime.engine.session import ModelSession, SessionStopped
+from reactor_runtime.ipc.messages import MessageSent, Started
+
+logger = logging.getLogger(__name__)
+
+Standstill = tuple[int, int]  # calls the session's code has made, commands begun
+
+MOST_BLOCKS = 2
+
+
+class BlockDriver:
+    """Serve one session after the other on the same model; belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        model: VideoModel,
+        contract: Contract,
+        *,
+        emitter: Emitter,
+        inputs: Inputs,
+        clock: Clock,
+        sink: Sink,
+        turns: Turns,
+    ) -> None:
+        self._model = model
+        self._contract = contract
+        self._emitter = emitter
+        self._inputs = inputs
+        self._clock = clock
+        self._sink = sink
+        self._turns = turns
+        self._sizes: Sizes = {}
+        self._serving: _Serving | None = None
+
+    def dispatcher(self, session: ModelSession) -> Dispatcher:
+        """Make what keeps the commands of `session`."""
+        return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None, self._call_command)
+
+    def stop(self, session: ModelSession) -> None:
+        """End a session: its code sees that it should stop, and what blocks it returns; may be called twice."""
+        session.stop()
+        self._inputs.close()
+        if self._serving is not None:
+            self._serving.stop()
+
+    def start(self) -> None:
+        """A block model does nothing before a client comes."""
+
+    async def aclose(self) -> None:
+        """A block model does nothing after the last client."""
+
+    def stalled(self) -> str:
+        """Say where a session or a command has stood still since this was last asked."""
+        return "" if self._serving is None else self._serving.stalled()
+
+    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+        """Serve one session until `start_session()` and a command that may run have returned; raises what it raised.
+
+        One that returns by itself is over when all it handed over has been shown.
+        """
+        self._emitter.open(session)
+        self._inputs.begin(session.id, reopen=True)
+        self._sink.send(Started(session.id, session.started_at, {}))
+        serving = self._serving = self._begin(session)
+        try:
+            with running(serving.context):
+                presence.arrive()
+                presence.release()
+                if not session.stopping:
+                    await self._run(session, dispatcher, serving)
+        finally:
+            self._serving = None
+            presence.clear()
+            self._inputs.close()
+            serving.close()
+            self._emitter.close()
+
+    def _begin(self, session: ModelSession) -> _Serving:
+        loop = asyncio.get_running_loop()
+        queue = BlockQueue(self._turns, lambda: _post(loop, session.room.ring))
+        context = BlockContext(
+            self._contract,
+            session,
+            queue,
+            inputs=self._inputs,
+            clock=self._clock,
+            turns=self._turns,
+            sizes=self._sizes,
+        )
+        return _Serving(context, queue, self._clock, self._turns)
+
+    async def _run(self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving) -> None:
+        over = serving.session_thread.run(serving.bound(self._model.start_session))
+        over.add_done_callback(lambda _: session.wake())
+        player = asyncio.create_task(self._play(session, serving, over))
+        player.add_done_callback(lambda _: session.wake())
+        try:
+            await self._handle_commands(session, dispatcher, lambda: over.done() or player.done())
+            if over.done() and over.exception() is None:
+                await player
+        except SessionStopped:
+            logger.debug("session stopped while commands were waiting id=%s", session.id)
+        finally:
+            self.stop(session)
+            await asyncio.wait([over, player])
+        player.result()
+        over.result()
+
+    async def _handle_commands(self, session: ModelSession, dispatcher: Dispatcher, over: Callable[[], bool]) -> None:
+        """Run commands one after the other as they come, until the session stops or is over."""
+        while not (session.stopping or over()):
+            await dispatcher.run_waiting()
+            if session.input_pending:
+                session.input_pending = False
+                self._turns.notify_input()
+            await session.alarm.wait()
+
+    async def _call_command(
+        self, model: Model, spec: EventSpec, session: ModelSession, arguments: Mapping[str, Any]
+    ) -> object:
+        """Run a command in its thread; one whose client has gone is not begun, one that has begun is let finish."""
+        if session.stopping or self._serving is None:
+            raise SessionStopped
+        call = self._serving.bound(author_call(model, spec, session, arguments))
+        context = contextvars.copy_context()  # it tells what is emitted there that it is made with this event
+        try:
+            result: object = await self._serving.command_thread.run(lambda: context.run(call))
+        finally:
+            self._turns.notify_input()
+        return result
+
+    async def _play(self, session: ModelSession, serving: _Serving, over: asyncio.Future[Any]) -> None:
+        """Hand over what comes, in order, until the session stops or is over and all of it has been shown.
+
+        A block goes whole: while it plays, the author's code may keep this loop from its turn.
+        """
+        playing: deque[int] = deque()
+        while not session.stopping:
+            item = serving.queue.first()
+            self._settle(playing)
+            if isinstance(item, MessageSent):
+                self._sink.send(item)
+            elif item is not None and not session.held and self._fits(playing, item.frames):
+                _trace(session, item)
+                await self._hand_over(item)
+                playing.append(item.frames)
+            elif item is None and over.done() and not len(self._emitter.outstanding):
+                return
+            else:
+                await session.room.wait()
+                continue
+            serving.queue.taken()
+
+    async def _hand_over(self, block: Block) -> None:
+        block.handed_over_at = self._clock.now()
+        bundles = self._emitter.unpack(block.payload)
+        self._emitter.first_step.judge(bundles, block.made_in_s)
+        await self._emitter.emit_bundles(
+            bundles,
+            compute_time=block.made_in_s,
+            applied=block.applied,
+            adapt=self._emitter.pace.adaptive,
+            whole=True,
+        )
+
+    def _settle(self, playing: deque[int]) -> None:
+        """Forget blocks of which no more is to be shown than may be in encoding."""
+        while playing and len(self._emitter.outstanding) - (sum(playing) - playing[0]) <= ENCODING:
+            playing.popleft()
+
+    def _fits(self, playing: deque[int], frames: int) -> bool:
+        within = sum(playing) + frames <= self._contract.buffer_size
+        return not playing or (len(playing) < MOST_BLOCKS and within)
+
+
+class _Serving:
+    """Hold what lives as long as one session, and report in the log when its threads don't stop."""
+
+    def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, turns: Turns) -> None:
+        self.context = context
+        self.queue = queue
+        self.session_thread = AuthorThread("reactor-session", turns)
+        self.command_thread = AuthorThread("reactor-commands", turns)
+        self._clock = clock
+        self._seen: Standstill = 0, 0
+        self._stopped_at: float | None = None
+        self._timer: Timer | None = None
+
+    def bound(self, work: Callable[[], object]) -> Callable[[], object]:
+        """Let `work` find this session, whatever others run in the process."""
+
+        def bound() -> object:
+            with belonging_to(self.context):
+                return work()
+
+        return bound
+
+    def stop(self) -> None:
+        if self._stopped_at is not None:
+            return
+        self._stopped_at = self._clock.now()
+        self.context.stop()
+        self._report_in_time()
+
+    def stalled(self) -> str:
+        """Say where a thread is that has not come by here since this was last asked."""
+        now, before = (self.context.calls, self.command_thread.begun), self._seen
+        self._seen = now
+        for thread, same in ((self.session_thread, now[0] == before[0]), (self.command_thread, now[1] == before[1])):
+            if same and thread.busy and not thread.waits:
+                return thread.stack()
+        return ""
+
+    def close(self) -> None:
+        self.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.session_thread.close()
+        self.command_thread.close()
+
+    def _report_in_time(self) -> None:
+        self._timer = self._clock.call_at(self._clock.now() + REPORT_S, self._report)
+
+    def _report(self) -> None:
+        assert self._stopped_at is not None, "there is nothing to report before"
+        for what, thread in (("start_session()", self.session_thread), ("a command", self.command_thread)):
+            if thread.busy:
+                logger.warning(
+                    "%s of %s has not returned, %.0f s after its client left; the next one waits. It is here:\n%s",
+                    what,
+                    self.context.model,
+                    self._clock.now() - self._stopped_at,
+                    thread.stack(),
+                )
+        self._report_in_time()
+
+
+def _trace(session: ModelSession, block: Block) -> None:
+    if session.trace is not None and block.made_in_s is not None:
+        now = session.trace.now()
+        session.trace.span(session.id, "session", "block", now - block.made_in_s, now, frames=block.frames)
+
+
+def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call back on the loop, from any thread; on a closed one, of a model that was given up, nothing waits for it."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback)

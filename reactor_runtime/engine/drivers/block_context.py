@@ -1,0 +1,219 @@
+"""The session of a block model as its code has it: `get_ctx()` gives one of these, usable from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.context import ContextTrack
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.jsonable import to_json
+from reactor_runtime.authoring.messages import ModelMessage, message_to_json
+from reactor_runtime.authoring.tracks import Output, TrackSpec
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
+from reactor_runtime.engine.drivers.stopwatch import Stopwatch
+from reactor_runtime.engine.drivers.threads import Turns
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.unpack import ByTrack, Unpack
+from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.ipc.messages import MessageSent
+from reactor_runtime.media.split import split
+
+DEFAULT_SIZE = 480, 640  # of a black frame, as long as the model hasn't shown how large its frames are
+RANKS = 3, 4
+
+Sizes = dict[str, tuple[int, int]]
+
+
+class BlockContext:
+    """Take what the model's code hands over, on its own thread, and wait there until the loop has copied it.
+
+    Payloads are checked here: a wrong one raises at the author's line.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        session: ModelSession,
+        queue: BlockQueue,
+        *,
+        inputs: Inputs,
+        clock: Clock,
+        turns: Turns,
+        sizes: Sizes,
+    ) -> None:
+        self.model = contract.model.__name__
+        self.calls = 0  # of the author's code: a sign that it goes on
+        self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
+        self._session = session
+        self._queue = queue
+        self._inputs = inputs
+        self._clock = clock
+        self._turns = turns
+        self._sizes = sizes
+        self._unpack = Unpack(contract)
+        self._tracks = _tracks(self, contract)
+        self._loop_thread = threading.get_ident()
+        self._lock = threading.Lock()  # of the stopwatch: any thread may hand over and pause
+        self._stopwatch = Stopwatch()
+        self._newest: dict[str, NDArray[Any]] = {}
+        self._applied = 0
+        self._stopped = False
+        self._handed_over = True
+
+    def emit_block(self, frames: object) -> None:
+        if frames is None:
+            self.hand_over(self._black(), measured=False)
+        elif isinstance(frames, Output):
+            self.hand_over(frames)
+        else:
+            _check_rank(frames)
+            self.hand_over(ByTrack({self._only("video"): frames}))
+
+    def should_stop(self) -> bool:
+        self.calls += 1
+        if self._handed_over:
+            self._handed_over = False
+        elif not self._stopped:
+            self._turns.poll(paused=not self._stopwatch.running)
+        return self._stopped
+
+    def send(self, message: dict[str, Any] | ModelMessage) -> None:
+        self.calls += 1
+        kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _said(message)
+        self._queue.put(MessageSent(self._session.id, kind, data))
+
+    def enable_monitoring(self) -> None:
+        with self._lock:
+            self._stopwatch.resume(self._clock.now())
+            self._applied = self._session.applied
+
+    def disable_monitoring(self) -> None:
+        with self._lock:
+            self._stopwatch.pause(self._clock.now())
+
+    def get_track(self, name: str | None = None) -> ContextTrack:
+        if name not in self._tracks:
+            known = ", ".join(known for known in self._tracks if known is not None)
+            raise ValueError(f"the model has no track {name!r}; it has: {known}")
+        return self._tracks[name]
+
+    def hand_over(self, output: Output | ByTrack, *, measured: bool = True) -> None:
+        """Queue what the model made, and wait while the queue is full."""
+        self.calls += 1
+        if self._stopped:
+            return
+        now = self._clock.now()
+        checked = self._unpack.check(output)
+        frames = len(split(checked))
+        self._keep_sizes(checked)
+        with self._lock:
+            made_in_s = self._stopwatch.read(now) if measured else None
+        block = Block(ByTrack(checked), frames, made_in_s, max(self._applied, self._session.handled_here))
+        if threading.get_ident() == self._loop_thread:
+            raise RuntimeError("emit_block() waits for the thread it is called in, which plays the blocks: use another")
+        self._queue.put(block)
+        with self._lock:
+            self._stopwatch.begin(now if block.handed_over_at is None else block.handed_over_at)
+            self._applied = self._session.applied
+        self._handed_over = True
+
+    def stop(self) -> None:
+        """Let everybody go on who waits, and let nothing be handed over any more; may be called twice."""
+        self._stopped = True
+        self._queue.stop()
+
+    def newest(self, name: str) -> NDArray[Any] | None:
+        """Return the newest that has come for an input track, however often it is asked for."""
+        self.calls += 1
+        newest = self._inputs.newest(name)
+        if newest is not None:
+            self._newest[name] = newest
+        return self._newest.get(name)
+
+    def only_output(self) -> str:
+        """Name the only track there is to emit to; ValueError where there are several."""
+        return self._only("video", "audio")
+
+    def _only(self, *kinds: str) -> str:
+        names = [track.name for track in self._outputs.values() if track.kind in kinds]
+        if len(names) == 1:
+            return names[0]
+        several = f"tracks {', '.join(names)}: hand over an Output, or" if names else "only sound to send:"
+        raise ValueError(f"{self.model} has {several} name the track: get_ctx().get_track(name).emit(…)")
+
+    def _keep_sizes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in arrays.items():
+            if self._outputs[name].kind == "video":
+                height, width = array.shape[-3:-1]
+                self._sizes[name] = height, width
+
+    def _black(self) -> ByTrack:
+        names = [track.name for track in self._outputs.values() if track.kind == "video"]
+        black = np.zeros((), np.uint8)
+        return ByTrack({name: np.broadcast_to(black, (*self._sizes.get(name, DEFAULT_SIZE), 3)) for name in names})
+
+
+class BlockTrack:
+    """Give one track of a session, or without a name the model's only ones; any thread may use it."""
+
+    def __init__(self, context: BlockContext, name: str | None, outputs: list[str], inputs: list[str]) -> None:
+        self._context = context
+        self._name = name
+        self._outputs = outputs
+        self._inputs = inputs
+
+    def emit(self, frame: object) -> None:
+        if self._name is not None and not self._outputs:
+            raise ValueError(f"{self._name} comes from clients: read it with latest(), emit to an output track")
+        name = self._outputs[0] if self._name is not None else self._context.only_output()
+        self._context.hand_over(ByTrack({name: frame}))
+
+    def latest(self) -> NDArray[Any] | None:
+        if len(self._inputs) != 1:
+            what = (
+                f"{self._name} is sent to clients" if self._name else f"the model has {len(self._inputs)} input tracks"
+            )
+            raise ValueError(f"{what}: latest() reads an input track, get_ctx().get_track(name) names one")
+        return self._context.newest(self._inputs[0])
+
+
+def _tracks(context: BlockContext, contract: Contract) -> dict[str | None, BlockTrack]:
+    def named(tracks: list[TrackSpec], direction: str) -> list[str]:
+        return [track.name for track in tracks if track.direction == direction]
+
+    every = list(contract.tracks)
+    tracks: dict[str | None, BlockTrack] = {
+        track.name: BlockTrack(context, track.name, named([track], "out"), named([track], "in")) for track in every
+    }
+    return {**tracks, None: BlockTrack(context, None, named(every, "out"), named(every, "in"))}
+
+
+def _check_rank(frames: object) -> None:
+    rank = getattr(frames, "ndim", None)  # of an array or a tensor; what is neither is refused with all else
+    if isinstance(rank, int) and rank not in RANKS:
+        shape = tuple(getattr(frames, "shape", ()))
+        raise ValueError(
+            f"emit_block: got {rank} dimensions, {shape}; "
+            "a block is (frames, height, width, 3), a single frame (height, width, 3)"
+        )
+
+
+def _said(message: object) -> tuple[str, dict[str, Any]]:
+    """Return type and data of a message; one without a type is a `message`, and keys beside `data` are its data."""
+    if not isinstance(message, dict):
+        raise TypeError(f'send() takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
+    kind = message.get("type", "message")
+    if not isinstance(kind, str) or not kind:
+        raise ValueError(f'send(): a "type" is a text, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
+    if kind.startswith("reactor."):
+        raise ValueError(f"send(): types that start with 'reactor.' belong to the protocol, not {kind!r}")
+    rest = {key: value for key, value in message.items() if key != "type"}
+    wrapped = rest.keys() == {"data"} and isinstance(rest["data"], Mapping)
+    data: dict[str, Any] = to_json(rest["data"] if wrapped else rest, kind)
+    return kind, data

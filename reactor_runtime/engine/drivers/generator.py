@@ -1,0 +1,200 @@
+"""The driver of the generator style: fresh state, `@connected`, steps with events between them, `@disconnected`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from reactor_runtime.authoring.backlog import BufferClosed
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.source import declared_at
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.dispatch import Dispatcher
+from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.steps import Steps, start_steps
+from reactor_runtime.engine.hooks import call_connected, call_disconnected
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.session import ModelSession, SessionStopped
+from reactor_runtime.ipc.messages import Started, StateChanged
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 0.010
+READ_GRACE_S = 0.5
+RESTART_S = 0.050
+
+
+class GeneratorDriver:
+    """Drive one session after the other on the same model; belongs to the model's thread."""
+
+    def __init__(
+        self,
+        model: ReactorPipeline,
+        contract: Contract,
+        *,
+        emitter: Emitter,
+        inputs: Inputs,
+        clock: Clock,
+        sink: Sink,
+    ) -> None:
+        assert contract.state is not None, "a pipeline without state is refused when its class is checked"
+        self._model = model
+        self._contract = contract
+        self._state = contract.state
+        self._emitter = emitter
+        self._inputs = inputs
+        self._clock = clock
+        self._sink = sink
+        self._told: dict[str, Any] = {}
+        self._waited_s = 0.0
+        self._made: tuple[float, float] | None = None  # when the newest frames were made, and the waiting until then
+
+    def dispatcher(self, session: ModelSession) -> Dispatcher:
+        """Make what keeps the events of `session`."""
+        return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
+
+    def stop(self, session: ModelSession) -> None:
+        """End a session: whoever reads gets BufferClosed, and a moment to let go."""
+        self._inputs.close()
+        session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
+
+    def start(self) -> None:
+        """A pipeline does nothing before a client comes."""
+
+    async def aclose(self) -> None:
+        """A pipeline does nothing after the last client."""
+
+    def stalled(self) -> str:
+        """All of its code runs on the loop."""
+        return ""
+
+    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+        """Serve one session from its fresh state until it is stopped; raises what the author's code raised to end it.
+
+        Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
+        """
+        self._model.state = self._state.fresh()
+        self._emitter.open(session)
+        self._inputs.begin(session.id, reopen=True)
+        self._told = self._state.to_json(self._model.state)
+        self._sink.send(Started(session.id, session.started_at, dict(self._told)))
+        presence.arrive()
+        try:
+            await call_connected(self._model, self._contract, session)
+            self._tell_state(session)
+            presence.release()
+            await self._run_generators(session, dispatcher)
+        except (SessionStopped, BufferClosed):
+            if not session.stopping:  # an author closed the buffer it reads from
+                raise
+            logger.debug("session stopped while the model was waiting id=%s", session.id)
+        finally:
+            presence.clear()
+            self._inputs.close()
+            try:
+                await call_disconnected(self._model, self._contract, session)
+            finally:
+                self._model.state = None  # type: ignore[assignment]  # as it was before the session
+                self._emitter.close()
+
+    async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
+        """Run generator after generator while the client is there; one that never yields is not restarted in a spin."""
+        warned = False
+        while not session.stopping:
+            began = self._clock.now()
+            yielded = await self._run_generator(session, dispatcher)
+            if yielded or session.stopping:
+                continue
+            if not warned:
+                warned = True
+                logger.warning("inference() ended without yielding anything; it is started again 20 times a second")
+            await self._pause(session, dispatcher, began + RESTART_S)
+
+    async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+        made = self._model.inference()
+        with declared_at(type(self._model), "inference", returning=True):
+            steps = start_steps(made, session)
+        yielded = False
+        self._made = None
+        try:
+            while await self._between_steps(session, dispatcher):
+                try:
+                    await self._step(session, dispatcher, steps)
+                except StopAsyncIteration:
+                    break
+                yielded = True
+        finally:
+            await steps.close()
+        return yielded
+
+    async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+        """Handle the events that wait, and wait until the next step is needed; False when the session is over."""
+        while True:
+            await asyncio.sleep(0)  # lets in what other threads posted meanwhile
+            await dispatcher.run_waiting()
+            if session.stopping:
+                return False
+            step_at = self._emitter.step_at()
+            if step_at is not None and step_at <= self._clock.now():
+                return True
+            if not dispatcher.waiting:
+                waits_from = self._clock.now()
+                await session.alarm.wait(step_at)
+                self._waited_s += self._clock.now() - waits_from
+
+    async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps) -> None:
+        began, waited_s = self._clock.now(), self._inputs.waited_s
+        between_s = self._worked_since_made(began)
+        self._emitter.first_step.begin()
+        item = await steps.next()
+        while True:
+            try:
+                # what is still being computed on a GPU is waited for in here, and belongs to the step
+                bundles = None if is_idle(item) else self._emitter.unpack(item)
+                made_at = self._clock.now()
+                compute_s = made_at - began - (self._inputs.waited_s - waited_s)
+                self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
+                if session.trace is not None:
+                    session.trace.span(session.id, "model", "step", began)
+                self._tell_state(session)
+                if bundles is not None:
+                    self._emitter.first_step.judge(bundles, compute_s, steps.frame)
+                if bundles is None:
+                    return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
+                return await self._emitter.emit_bundles(
+                    bundles,
+                    compute_time=compute_s,
+                    between_s=between_s,
+                    adapt=self._emitter.pace.adaptive,
+                    meanwhile=dispatcher.run_waiting,
+                )
+            except (TypeError, ValueError) as error:
+                await asyncio.sleep(0)  # an author may catch it time and again: the session can be stopped all the same
+                if session.stopping:
+                    return None
+                item = await steps.throw(error)
+
+    def _worked_since_made(self, now: float) -> float:
+        """Return how long handing over, handlers and the like took since the step before, without any waiting."""
+        if self._made is None:
+            return 0.0
+        made_at, waited_s = self._made
+        return max(0.0, now - made_at - (self._waited_s + self._emitter.waited_s - waited_s))
+
+    async def _pause(self, session: ModelSession, dispatcher: Dispatcher, until: float) -> None:
+        """Wait for an event or an input, but no longer than `until`; credits coming back are no reason to go on."""
+        while not (session.stopping or dispatcher.waiting or session.input_pending) and self._clock.now() < until:
+            await session.alarm.wait(until)
+        session.input_pending = False
+
+    def _set_field(self, name: str, value: object) -> None:
+        setattr(self._model.state, name, value)
+
+    def _tell_state(self, session: ModelSession) -> None:
+        changes = self._state.changes(self._model.state, self._told)
+        if changes:
+            self._sink.send(StateChanged(session.id, changes))

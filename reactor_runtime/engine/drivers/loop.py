@@ -1,0 +1,134 @@
+"""The driver of the loop style: `run()` for the life of the model, events beside it, sessions coming and going."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.engine.dispatch import Dispatcher, no_field
+from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.hooks import call_connected, call_disconnected
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.session import ModelSession, SessionStopped, without_exit
+from reactor_runtime.errors import from_author
+from reactor_runtime.ipc.messages import Started
+
+logger = logging.getLogger(__name__)
+
+
+class LoopDriver:
+    """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread.
+
+    `failed` gets what `run()` raised with nobody connected, which no session can be told.
+    """
+
+    def __init__(
+        self,
+        model: ReactorModel,
+        contract: Contract,
+        *,
+        emitter: Emitter,
+        inputs: Inputs,
+        sink: Sink,
+        failed: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
+        self._model = model
+        self._contract = contract
+        self._emitter = emitter
+        self._inputs = inputs
+        self._sink = sink
+        self._failed = failed
+        self._session: ModelSession | None = None
+        self._run: asyncio.Task[None] | None = None
+
+    def dispatcher(self, session: ModelSession) -> Dispatcher:
+        """Make what keeps the events of `session`."""
+        return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None)
+
+    def stop(self, session: ModelSession) -> None:
+        """End a session: handlers that wait are cancelled, `run()` goes on."""
+        session.stop()
+
+    def start(self) -> None:
+        """Start `run()`, if it isn't running."""
+        if self._run is not None and self._run.done():
+            self._run_ended(self._run)
+        if self._run is None:
+            self._run = asyncio.create_task(without_exit(self._model.run()))
+            self._run.add_done_callback(self._run_ended)
+
+    async def aclose(self) -> None:
+        """End `run()`; its `finally` runs."""
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.gather(self._run, return_exceptions=True)
+
+    def stalled(self) -> str:
+        """All of its code runs on the loop."""
+        return ""
+
+    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+        """Serve one session until it is stopped; raises what `run()` or `@connected` raised to end it.
+
+        Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
+        """
+        self.start()
+        self._session = session
+        self._emitter.open(session)
+        self._inputs.begin(session.id, reopen=False)
+        self._sink.send(Started(session.id, session.started_at, {}))
+        presence.arrive()
+        try:
+            with contextlib.suppress(SessionStopped):  # while @connected or a handler was waiting
+                await call_connected(self._model, self._contract, session)
+                self._inputs.opened()
+                self._warn_of_closed_inputs()
+                presence.release()
+                await _handle_events(session, dispatcher)
+            self._raise_end_of_run()
+        finally:
+            self._session = None
+            presence.clear()
+            try:
+                await call_disconnected(self._model, self._contract, session)
+            finally:
+                self._inputs.end()
+                self._emitter.close()
+
+    def _warn_of_closed_inputs(self) -> None:
+        if self._inputs.closed:
+            logger.warning("inputs are closed, reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
+
+    def _raise_end_of_run(self) -> None:
+        """Raise why `run()` ended, if it did."""
+        if self._run is not None and self._run.done():
+            ended, self._run = self._run, None
+            ended.result()
+            raise RuntimeError("run() returned: it should go on for the life of the model, as `while True:` does")
+
+    def _run_ended(self, run: asyncio.Task[None]) -> None:
+        """Stop the session that `run()` ends, which raises its error; without one, log it: the next starts it anew."""
+        if run is not self._run:  # raised already, or logged
+            return
+        if self._session is not None:
+            self._session.stop()
+            return
+        self._run = None
+        if not run.cancelled() and (error := run.exception()) is not None:
+            self._failed(error)
+            logger.error(
+                "run() failed with nobody connected; the next client starts it again", exc_info=from_author(error)
+            )
+
+
+async def _handle_events(session: ModelSession, dispatcher: Dispatcher) -> None:
+    """Run the handlers of events as they come, until the session stops."""
+    while not session.stopping:
+        await dispatcher.run_waiting()
+        await session.alarm.wait()

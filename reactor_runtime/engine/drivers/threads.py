@@ -1,0 +1,158 @@
+"""Threads for the author's code, beside the loop that serves the model, and who knows which of them runs.
+
+On a real clock nobody has to know; on a fake one time stands still while such a thread runs, so `Turns` is told
+whenever one begins, waits, goes on and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from reactor_runtime.engine.stacks import author_stack, is_in_debugger, is_in_our_code
+
+JOIN_S = 1.0
+
+Job = tuple[Callable[[], object], "asyncio.Future[Any]"]
+
+
+class Gate(Protocol):
+    """Where one thread waits, once, until the loop opens it; opening it early or twice is fine."""
+
+    def wait(self) -> None: ...
+
+    def open(self) -> None: ...
+
+
+class Turns(Protocol):
+    """Be told which of the author's threads run; all but `begin` and `nudge` are called by the thread itself."""
+
+    def gate(self) -> Gate: ...
+
+    def begin(self, thread: threading.Thread) -> None:
+        """A thread is about to get work; called on the loop."""
+
+    def end(self, thread: threading.Thread) -> None:
+        """The work is done and the loop has been told."""
+
+    def poll(self, *, paused: bool) -> None:
+        """The session looks whether it should stop and has handed nothing over since it last did."""
+
+    def notify_input(self) -> None:
+        """Something has happened that a session which polls may wait for; called on the loop."""
+
+
+class FreeTurns:
+    """Let threads run as they like: time goes on by itself."""
+
+    def gate(self) -> Gate:
+        return _EventGate()
+
+    def begin(self, thread: threading.Thread) -> None: ...
+
+    def end(self, thread: threading.Thread) -> None: ...
+
+    def poll(self, *, paused: bool) -> None: ...
+
+    def notify_input(self) -> None: ...
+
+
+class _EventGate:
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def wait(self) -> None:
+        self._event.wait()
+
+    def open(self) -> None:
+        self._event.set()
+
+
+class AuthorThread:
+    """Run the author's code in one daemon thread, begun with the first work; belongs to the loop it is used from.
+
+    A daemon, so that code which never ends doesn't hold up the end of the process.
+    """
+
+    def __init__(self, name: str, turns: Turns) -> None:
+        self._name = name
+        self.begun = 0
+        self._turns = turns
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._newest: asyncio.Future[Any] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has work that isn't finished."""
+        return self._newest is not None and not self._newest.done()
+
+    def run(self, work: Callable[[], object]) -> asyncio.Future[Any]:
+        """Run `work` after what it was given before; what it raises comes as an Exception."""
+        loop = asyncio.get_running_loop()
+        done = self._newest = loop.create_future()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._body, args=(loop,), name=self._name, daemon=True)
+            self._thread.start()
+        self.begun += 1
+        self._turns.begin(self._thread)
+        self._jobs.put((work, done))
+        return done
+
+    def stack(self) -> str:
+        """Say where the author's code is at this moment, as a traceback does."""
+        return "" if self._thread is None else author_stack(self._thread.ident)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands still for a reason: it waits in a call of ours, or somebody looks at it in a debugger."""
+        thread = None if self._thread is None else self._thread.ident
+        return is_in_our_code(thread) or is_in_debugger(thread)
+
+    def close(self) -> None:
+        """End the thread, at once if it has nothing to do, else after its work."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            if not self.busy:
+                self._thread.join(JOIN_S)
+
+    def _body(self, loop: asyncio.AbstractEventLoop) -> None:
+        thread = threading.current_thread()
+        while (job := self._jobs.get()) is not None:
+            _do(loop, *job)
+            del job  # it holds what the author's code returned or raised
+            self._turns.end(thread)
+
+
+def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: asyncio.Future[Any]) -> None:
+    result: object = None
+    failure: Exception | None = None
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001  # whatever the author's code, or a library's, raises: it is the future's
+        failure = _as_exception(error)
+    try:
+        loop.call_soon_threadsafe(_settle, done, result, failure)
+    except RuntimeError:
+        if not loop.is_closed():  # a closed one belongs to a model that was given up: nobody is there to be told
+            raise
+
+
+def _settle(done: asyncio.Future[Any], result: object, failure: Exception | None) -> None:
+    if done.cancelled():
+        return
+    if failure is None:
+        done.set_result(result)
+    else:
+        done.set_exception(failure)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Keep what would end a program, or can't be a future's, from doing so on the loop's thread."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
+    return RuntimeError(f"the model {what}").with_traceback(error.__traceback__)

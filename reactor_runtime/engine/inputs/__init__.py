@@ -1,0 +1,1 @@
+"""Media and files from clients on their way to the model."""

@@ -1,0 +1,40 @@
+"""How many pictures of an input track come, and how many the model takes: for whoever sends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reactor_runtime.authoring.buffer import Reads
+from reactor_runtime.clock import Clock
+from reactor_runtime.ipc.messages import InputsTaken
+
+EVERY_S = 0.25
+
+
+class Count:
+    """Count from the beginning of each session, and say how it stands at most four times a second, as pictures come.
+
+    It has no timer: the model may be in a long step, and when nothing comes nobody needs to know.
+    """
+
+    def __init__(self, track: str, reads: Reads, clock: Clock) -> None:
+        self._track = track
+        self._reads = reads
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from zero."""
+        self._came = 0
+        self._before = replace(self._reads)
+        self._due = self._clock.now()
+
+    def came(self, session: str) -> InputsTaken | None:
+        """Count one more, and say how it stands where that is due."""
+        self._came += 1
+        now = self._clock.now()
+        if now < self._due:
+            return None
+        self._due = now + EVERY_S
+        taken, missed = self._reads.taken - self._before.taken, self._reads.missed - self._before.missed
+        return InputsTaken(session, self._track, now, self._came, taken, missed)

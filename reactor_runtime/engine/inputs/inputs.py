@@ -1,0 +1,173 @@
+"""The way of a picture or sound inside the engine: from the file it came as to the buffer the model reads it from."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.backlog import BufferClosed, Item
+from reactor_runtime.authoring.buffer import InputBuffer, Waits
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.inputs import make_input
+from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.tracks import tracks_of
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.inputs.count import Count
+from reactor_runtime.ipc.messages import InputsTaken
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media.frames import check_audio, check_video
+
+Buffer = InputBuffer[Any]
+
+_BATCH = 4
+
+
+class Inputs:
+    """Keep the buffers of a model's input tracks, and let in what belongs to the running session alone.
+
+    `push` may come from any thread, the rest belongs to the model's. Decoding happens on a thread of its own, and only
+    for what is read. `arrived`, `bad` and `told` are called on any thread: something can be read; a file could not be
+    decoded; how many of the pictures that were pushed the model takes.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        contract: Contract,
+        clock: Clock,
+        *,
+        arrived: Callable[[], None],
+        bad: Callable[[str, Exception], None],
+        told: Callable[[InputsTaken], None],
+    ) -> None:
+        self._waits = Waits(clock)
+        self._pool: ThreadPoolExecutor | None = None
+        self._buffers: dict[str, Buffer] = {}
+        self._kinds: dict[str, str] = {}
+        self._told = told
+        self._session: str | None = None
+        self._lock = threading.Lock()  # between the check of whose frame it is and the push: sessions change meanwhile
+        for attribute, kind in contract.inputs.items():
+            made = {
+                track.name: Buffer(
+                    clock,
+                    self._in_worker,
+                    waits=self._waits,
+                    on_bad=functools.partial(_report, bad, track.name),
+                    on_available=arrived,
+                )
+                for track in tracks_of(kind)
+            }
+            self._buffers.update(made)
+            self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
+            setattr(model, attribute, make_input(kind, made))
+        pictures = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
+        self._counts = {track: Count(track, buffer.reads, clock) for track, buffer in pictures.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._buffers)
+
+    @property
+    def closed(self) -> list[str]:
+        """The tracks that let nothing in until they are reset."""
+        return [track for track, buffer in self._buffers.items() if buffer.closed]
+
+    @property
+    def waited_s(self) -> float:
+        """How long the model has waited for input so far, in seconds."""
+        return self._waits.waited_s
+
+    def begin(self, session: str, *, reopen: bool) -> None:
+        """Let frames of `session` in, into empty buffers; without `reopen` the author opens them, before `opened`."""
+        with self._lock:
+            self._session = session
+            for count in self._counts.values():
+                count.begin()
+            for buffer in self._buffers.values():
+                if reopen:
+                    buffer.reset()
+                else:
+                    buffer.clear()
+                    buffer.early.begin()
+
+    def opened(self) -> None:
+        """Take note that the author has had the occasion to open the buffers: a reset() empties them from here on."""
+        with self._lock:
+            for buffer in self._buffers.values():
+                buffer.early.end()
+
+    def close(self) -> None:
+        """Wake who reads and let nothing in, until the next session."""
+        with self._lock:
+            self._session = None
+            for buffer in self._buffers.values():
+                buffer.close()
+
+    def end(self) -> None:
+        """Let nothing in any more, empty the buffers, and wake whoever still reads; open ones stay open."""
+        with self._lock:
+            self._session = None
+            for buffer in self._buffers.values():
+                buffer.early.end()
+                buffer.clear()
+                buffer.interrupt()
+
+    def push(self, session: str, track: str, file: bytes) -> None:
+        """Take a JPEG or WAV for a track; dropped when its session is over."""
+        decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
+        with self._lock:
+            if session != self._session or track not in self._buffers:
+                return
+            self._buffers[track].push(Item.encoded(file, decode))
+            taken = self._counts[track].came(session) if track in self._counts else None
+        if taken is not None:
+            self._told(taken)
+
+    def push_array(self, track: str, array: object) -> None:
+        """Take a copy of what is decoded already, as an offline driver has it: a frame, a batch of them, or sound.
+
+        Raises ValueError for what no client could send, naming the track and the fix.
+        """
+        if track not in self._buffers:
+            known = ", ".join(f"{name} ({kind})" for name, kind in self._kinds.items()) or "none"
+            raise ValueError(f"the model has no input {track!r}; its inputs: {known}")
+        checked = _check(track, self._kinds[track], array)
+        for piece in checked if checked.ndim == _BATCH else (checked,):
+            self._buffers[track].push(Item(np.array(piece, order="C")))
+
+    def newest(self, track: str) -> Any | None:
+        """Read the newest of a track, without waiting, on any thread; None for nothing new or when it is closed."""
+        try:
+            items = self._buffers[track].try_read()
+        except BufferClosed:
+            return None
+        return items[0] if items else None
+
+    def shutdown(self) -> None:
+        """End the decoding thread."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _in_worker(self, work: Callable[[], None]) -> object:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="reactor-decode")
+        return self._pool.submit(work)
+
+
+def _check(track: str, kind: str, array: object) -> NDArray[Any]:
+    if isinstance(array, np.ndarray) and not array.size:
+        raise ValueError(f"{track}: got {array.dtype} {array.shape}; it is empty: push what there is to see or hear")
+    try:
+        return check_video(track, array) if kind == "video" else check_audio(track, array)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _report(bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:
+    bad(track, error)

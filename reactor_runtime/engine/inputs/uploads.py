@@ -1,0 +1,80 @@
+"""The files that clients of the running session have sent, for their events to name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.ipc.messages import UploadedBytes
+
+logger = logging.getLogger(__name__)
+
+MOST_FILES = 64
+MOST_BYTES = 1 << 30
+
+
+class SessionUploads(Mapping[str, UploadedFile]):
+    """Keep the newest files of a session, at most 64 and 1 GiB; what the model holds itself is not forgotten by that.
+
+    Filled by the thread that reads the seam, which checks events as well. The model's thread says which session it is
+    for; what comes for another is dropped. A lock keeps the two apart.
+    """
+
+    def __init__(self) -> None:
+        self._session: str | None = None
+        self._files: dict[str, UploadedFile] = {}
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    def begin(self, session: str) -> None:
+        """Keep what comes for this session."""
+        with self._lock:
+            self._session = session
+
+    def take(self, upload: UploadedBytes) -> None:
+        """Keep a file that has come; one on disk is opened here, and has no name there afterwards."""
+        content = Path(upload.path) if upload.path else upload.file
+        try:
+            file = UploadedFile.received(upload.id, content, name=upload.name, content_type=upload.content_type)
+        except OSError as error:
+            logger.error("a client's file can't be opened: %s", error)
+            return
+        with self._lock:
+            if upload.session == self._session:
+                self._add(file)
+
+    def add(self, file: UploadedFile) -> None:
+        """Keep a file under its id."""
+        with self._lock:
+            self._add(file)
+
+    def clear(self) -> None:
+        """Forget all of them: the session is over."""
+        with self._lock:
+            self._session = None
+            self._files.clear()
+            self._size_bytes = 0
+
+    def _add(self, file: UploadedFile) -> None:
+        self._drop(file.id)
+        self._files[file.id] = file
+        self._size_bytes += file.size_bytes
+        while len(self._files) > MOST_FILES or (self._size_bytes > MOST_BYTES and len(self._files) > 1):
+            self._drop(next(iter(self._files)))
+
+    def _drop(self, id: str) -> None:
+        file = self._files.pop(id, None)
+        self._size_bytes -= 0 if file is None else file.size_bytes
+
+    def __getitem__(self, id: str) -> UploadedFile:
+        return self._files[id]
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(tuple(self._files))
+
+    def __len__(self) -> int:
+        return len(self._files)

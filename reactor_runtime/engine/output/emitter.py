@@ -1,0 +1,237 @@
+"""The way of a frame inside the engine: checked, split into moments, given a due time, handed to the sink.
+
+`buffer_size` moments may be outstanding; each comes back as a credit when it was shown or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.engine.first_step import FirstStep
+from reactor_runtime.engine.output.outstanding import Handed, Outstanding
+from reactor_runtime.engine.output.pace import Pace
+from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Piece, Sink
+from reactor_runtime.engine.output.unpack import Unpack
+from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.ipc.messages import Credit, Flush
+
+Moments = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
+
+
+class Emitter:
+    """Hand the model's output over, never more than `buffer_size` moments ahead; belongs to the model's thread."""
+
+    def __init__(self, contract: Contract, clock: Clock, sink: Sink, first_step: FirstStep | None = None) -> None:
+        self._contract = contract
+        self._clock = clock
+        self._sink = sink
+        self.unpack = Unpack(contract)
+        self.first_step = first_step or FirstStep(contract.model, lambda _: None)
+        self._session: ModelSession | None = None
+        self._numbers = 0
+        self.pace = Pace(contract)
+        self._flushes = 0
+        self.outstanding = Outstanding(contract.buffer_size)
+        self._seqs: dict[str, int] = {}
+        self._sizes: dict[TrackSpec, Black] = {}
+        self._held = False
+        self.waited_s = 0.0  # for room, in all
+        self._alone_for_nobody, self._for_nobody = Alarm(clock), Alarm(clock)
+
+    def open(self, session: ModelSession) -> None:
+        """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
+        self._session = session
+        self.outstanding.clear()
+        self._seqs = {track.name: 0 for track in self._contract.tracks}
+        self._sizes.clear()
+        self.pace.begin()
+        self._alone_for_nobody.ring()
+        self._for_nobody.ring()
+
+    def close(self) -> None:
+        """End the session: what is still queued is not shown, what is emitted from here on goes nowhere."""
+        self.flush()
+        self._session = None
+        self.pace.end()
+
+    def credit(self, credit: Credit) -> None:
+        """Take a moment back; the session it belongs to may be over already."""
+        self._sink.release(credit.bundle)
+        bundle = self.outstanding.take(credit.bundle)
+        if self._session is None or bundle is None:
+            return
+        if bundle.compute_s is not None and credit.ready_at:
+            self.pace.learn(bundle.compute_s, credit.ready_at - bundle.handed_over)
+        self._session.wake()
+
+    def hold(self, held: bool) -> None:
+        """Ask for no further step while `held`; events go on being handled."""
+        self._held = held
+        if self._session is not None:
+            self._session.wake()
+
+    def step_at(self) -> float | None:
+        """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
+        if self._held or self._full(alone=False) or self._full(alone=True):
+            return None
+        return self.pace.step_at(self._clock.now())
+
+    async def emit(
+        self,
+        output: object,
+        *,
+        compute_time: float | None = None,
+        drop: bool = False,
+    ) -> None:
+        """Hand over a frame or a batch, waiting while the queue is full; its `compute_time` moves the rate.
+
+        Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
+        """
+        await self.emit_bundles(self.unpack(output), compute_time=compute_time, drop=drop)
+
+    async def emit_bundles(
+        self,
+        bundles: Moments,
+        *,
+        compute_time: float | None = None,
+        between_s: float = 0.0,
+        applied: int | None = None,
+        drop: bool = False,
+        whole: bool = False,
+        adapt: bool = True,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
+
+        `between_s` is the work between the step before and this one: the rate includes it.
+        With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
+        `applied` is how many events had been handled when its making began: by default all that have been, and the one
+        whose handler emits it.
+        Without a session nothing is handed over, and the wait is as long as if there were one.
+        `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
+        """
+        session = self._session
+        alone = is_sound_alone(bundles)
+        if session is None:
+            await self._pace_for_nobody(bundles, alone=alone, drop=drop)
+            return
+        compute_time = None if compute_time is None else float(compute_time)
+        if compute_time is not None and adapt and not alone:
+            self.pace.adapt(len(bundles), compute_time + between_s)
+        flushes = self._flushes
+        compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
+        for index, bundle in enumerate(bundles):
+            while not whole and self._full(alone=alone):
+                if drop:
+                    self.skip(bundles[index:])
+                    return
+                waits_from = self._clock.now()
+                await (session.sound_room if alone else session.room).wait()
+                self.waited_s += self._clock.now() - waits_from
+                if meanwhile is not None:
+                    await meanwhile()
+                if session.stopping or flushes != self._flushes:
+                    self.skip(bundles[index:])
+                    return
+            self._hand_over(session, bundle, applied, compute_s, first=index == 0)
+
+    async def _pace_for_nobody(self, bundles: Moments, *, alone: bool, drop: bool) -> None:
+        """Discard what nobody is there to see, at the rate at which it would be shown; ends when a session begins."""
+        alarm = self._alone_for_nobody if alone else self._for_nobody
+        for bundle in () if drop else bundles:
+            due = self.pace.next(self._clock.now(), bundle)
+            while self._session is None and self._clock.now() < due:
+                await alarm.wait(due)
+            if self._session is not None:
+                return
+
+    def skip(self, bundles: Moments) -> None:
+        """Discard what has been unpacked as `drop` does with a full queue."""
+        if self._session is None:
+            return
+        for bundle in bundles:
+            for track in bundle:
+                self._next_seq(track)
+
+    def flush(self) -> None:
+        """Show nothing that is queued, a batch still waiting in `emit` included, and then one black frame."""
+        session = self._session
+        if session is None:
+            return
+        self._flushes += 1
+        self._sink.send(Flush(session.id, before=self._numbers))
+        self.pace.restart()
+        if self._sizes:
+            self._hand_over(session, self._sizes, _applied(session))
+        session.wake()
+
+    def _hand_over(
+        self,
+        session: ModelSession,
+        bundle: Mapping[TrackSpec, NDArray[np.generic] | Black],
+        applied: int,
+        compute_s: float = 0.0,
+        *,
+        first: bool = False,
+    ) -> None:
+        now = self._clock.now()
+        number = self._numbers
+        self._numbers += 1
+        due = self.pace.next(now, bundle)
+        alone = is_sound_alone([bundle])
+        self.outstanding.add(number, Handed(due, now, compute_s if first else None, alone))
+        pieces = tuple(self._piece(track, payload, due) for track, payload in bundle.items())
+        outgoing = OutgoingBundle(
+            session=session.id,
+            number=number,
+            due=due,
+            interval_s=self.pace.length_s,
+            handed_over=now,
+            wall_us=session.wall_us(now),
+            applied=applied,
+            step_s=compute_s,
+            pieces=pieces,
+            first=first,
+            inputs=() if alone else session.shown_by(applied),
+        )
+        try:
+            self._sink.show(outgoing)
+        except BaseException:
+            self.outstanding.take(number)
+            raise
+        if session.trace is not None:
+            session.trace.span(session.id, "model", "hand over", now, bundle=number)
+
+    def _piece(self, track: TrackSpec, payload: NDArray[np.generic] | Black, due: float) -> Piece:
+        seq = self._next_seq(track)
+        if isinstance(payload, Black):
+            return Piece(track, seq, payload, due)
+        if track.kind == "audio":
+            return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
+        self._sizes[track] = Black(*payload.shape[:2])
+        return Piece(track, seq, payload, due)
+
+    def _full(self, *, alone: bool) -> bool:
+        if self._session is not None and self._session.held:
+            return True
+        return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps, alone=alone)
+
+    def _next_seq(self, track: TrackSpec) -> int:
+        seq = self._seqs[track.name]
+        self._seqs[track.name] = seq + 1
+        return seq
+
+
+def _applied(session: ModelSession) -> int:
+    return max(session.applied, session.handled_here)
+
+
+def is_sound_alone(bundles: Sequence[Mapping[TrackSpec, object]]) -> bool:
+    """Tell whether there are no pictures: such sound waits for no frame, and says nothing of how fast they come."""
+    return not any(track.kind == "video" for bundle in bundles[:1] for track in bundle)

@@ -1,0 +1,50 @@
+"""What was handed over and was not shown or dropped yet: how many moments there may be, and when there is room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ENCODING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone.
+
+    `alone` says that it is sound without a picture.
+    """
+
+    due: float
+    handed_over: float
+    compute_s: float | None
+    alone: bool = False
+
+
+class Outstanding:
+    """Count moments against `buffer_size`, frames and sound alone apart; belongs to the model's thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._bundles: dict[int, Handed] = {}
+
+    def __len__(self) -> int:
+        return len(self._bundles)
+
+    def add(self, number: int, bundle: Handed) -> None:
+        self._bundles[number] = bundle
+
+    def take(self, number: int) -> Handed | None:
+        """Give a moment back that is outstanding no more; None if it never was, or belongs to a session before."""
+        return self._bundles.pop(number, None)
+
+    def clear(self) -> None:
+        self._bundles.clear()
+
+    def full(self, now: float, interval_s: float, *, alone: bool = False) -> bool:
+        """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two of them may be."""
+        dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
+        spare = len(dues) - self._most
+        if spare < 0 or spare >= ENCODING:
+            return spare >= 0
+        late = now - interval_s
+        return sum(due >= late for due in dues) >= self._most

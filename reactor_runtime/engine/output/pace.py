@@ -1,0 +1,127 @@
+"""At which rate frames are shown, when each is due, sound too, and how early the step that makes it must start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.media.pacer import Schedule
+from reactor_runtime.media.rate import Lead, RateEstimate
+from reactor_runtime.media.sound import FORGIVEN_S, ROUNDING, SoundLine, length_s
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_FPS = 30.0
+OVER_S = 1.0  # after its last frame or piece a time line has ended: the model makes something else
+READY_SMOOTHING = 0.125  # as TCP smooths its round trip (RFC 6298): one late frame moves the estimate by an eighth
+
+
+class Shaped(Protocol):
+    """What a moment holds for a track; sound is `(channels, samples)`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class Pace:
+    """Decide the rate, the due time of each moment, and how early a step must start.
+
+    A declared `fps` or a `set_fps` fixes the rate; otherwise it follows the frames a step makes per second. Frames,
+    with the sound they come with, are on one time line, sound that comes alone on another: neither waits for the other.
+    """
+
+    def __init__(self, contract: Contract) -> None:
+        self._fps = contract.fps
+        self._max_fps = contract.max_fps
+        self._sounding = [track for track in contract.tracks if track.direction == "out" and track.kind == "audio"]
+        self._warned = False
+        self._in_session = False
+        self.schedule = self._alone = Schedule(DEFAULT_FPS)
+        self.length_s = 1 / DEFAULT_FPS  # of the newest moment
+        self._reset()
+
+    def begin(self) -> None:
+        """Start a session with nothing learned from the one before."""
+        self._reset()
+        self._in_session = True
+
+    def end(self) -> None:
+        self._reset()
+        self._in_session = False
+
+    def set_fps(self, fps: float) -> None:
+        """Fix the rate from the next frame on, outside a session for all sessions; ValueError if it isn't above 0."""
+        self.schedule.set_fps(fps)
+        self._fixed = True
+        if not self._in_session:
+            self._fps = fps
+
+    @property
+    def adaptive(self) -> bool:
+        return not self._fixed
+
+    def adapt(self, frames: int, compute_time: float) -> None:
+        """Move towards the rate the model makes frames at."""
+        fps = self._estimate.add(frames, compute_time)
+        if fps is not None:
+            self.schedule.set_fps(fps)
+
+    def learn(self, compute_s: float, ready_s: float) -> None:
+        """Take in how long a step computed, and how long from its first hand-over until that moment could be shown."""
+        self._lead.add(compute_s, ready_s)
+        self._ready_s += (ready_s - self._ready_s) * READY_SMOOTHING
+
+    def step_at(self, now: float) -> float:
+        """Say when a step must start for what it makes to be ready when it is due."""
+        lines = [line.upcoming for line in (self.schedule, self._alone) if line.upcoming is not None]
+        going_on = [upcoming for upcoming in lines if upcoming > now - OVER_S]
+        return min(going_on or lines, default=0.0) - self._lead.value_s
+
+    def next(self, now: float, bundle: Mapping[TrackSpec, Shaped]) -> float:
+        """Give the next moment its due time, not before it can be ready; `length_s` says how long it lasts."""
+        interval_s = 1 / self.schedule.fps
+        sounds_s = self._durations_s(bundle) if self._lines else ()
+        if not sounds_s:
+            self.length_s = interval_s
+            return self.schedule.next(now, min(self._ready_s, interval_s))
+        alone = len(sounds_s) == len(bundle)
+        self.length_s = max(sounds_s) if alone else length_s(sounds_s, interval_s)
+        if self._fixed and not alone and not self._warned and self.length_s > interval_s * (1 + ROUNDING):
+            self._warn(interval_s)
+        return (self._alone if alone else self.schedule).next(
+            now, min(self._ready_s, interval_s), length_s=self.length_s, forgiven_s=FORGIVEN_S
+        )
+
+    def _durations_s(self, bundle: Mapping[TrackSpec, Shaped]) -> Sequence[float]:
+        return [bundle[track].shape[1] / line.sample_rate for track, line in self._lines.items() if track in bundle]
+
+    def begins(self, track: TrackSpec, due: float, samples: int) -> float:
+        """Say when a piece of sound begins whose moment is due at `due`: where the one before it ended, if it can."""
+        return self._lines[track].next(due, samples)
+
+    def restart(self) -> None:
+        """Forget what is due: the next frame or piece is due at once. The rate stays."""
+        self.schedule.reset()
+        self._alone.reset()
+        for line in self._lines.values():
+            line.reset()
+
+    def _reset(self) -> None:
+        self._fixed = self._fps is not None
+        self._estimate = RateEstimate(max_fps=self._max_fps)
+        self._lead = Lead()
+        self._ready_s = 0.0
+        self.schedule = Schedule(self._fps or DEFAULT_FPS)
+        self._alone = Schedule(DEFAULT_FPS)
+        self._lines = {track: SoundLine(track.sample_rate) for track in self._sounding if track.sample_rate}
+
+    def _warn(self, interval_s: float) -> None:
+        self._warned = True
+        logger.warning(
+            "a frame came with %.1f ms of sound and lasts %.1f ms at %g fps: it is shown for as long as it sounds; "
+            "give each frame sample_rate / fps samples, or set fps=%.3g",
+            1e3 * self.length_s, 1e3 * interval_s, self.schedule.fps, 1 / self.length_s,
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""Bytes of the seam: two lengths, a JSON array of a message's name and its fields in order, and a file or nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, get_args
+
+from reactor_runtime.ipc.messages import (
+    Bundle,
+    BundleFrame,
+    BundleSound,
+    ClientMedia,
+    Message,
+    ToEngine,
+    ToServer,
+    UploadedBytes,
+)
+
+LENGTHS = struct.Struct(">II")
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each message
+
+
+class Framing:
+    """Cut a stream of bytes into messages, however the stream comes in pieces."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Add bytes and yield every message they complete."""
+        pending = self._pending
+        pending += data
+        start = 0
+        try:
+            while len(pending) - start >= LENGTHS.size:
+                body_size, file_size = LENGTHS.unpack_from(pending, start)
+                body = start + LENGTHS.size
+                file = body + body_size
+                if len(pending) < file + file_size:
+                    break
+                start = file + file_size
+                yield _decode(pending[body:file], pending[file:start])
+        finally:
+            del pending[:start]
+
+
+def encode(message: Message) -> bytes:
+    """Turn a message into the bytes that `Framing` cuts back into it."""
+    kind = type(message)
+    file = message.file if isinstance(message, ClientMedia | UploadedBytes) else b""
+    body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
+    return b"".join((LENGTHS.pack(len(body), len(file)), body, file))
+
+
+def _decode(body: bytearray, file: bytearray) -> Message:
+    name, *values = json.loads(body)
+    if name in _WITH_FILE:
+        values.append(bytes(file))
+    return _MAKERS[name](*values)
+
+
+def _bundle_fields(bundle: Bundle) -> tuple[Any, ...]:
+    *plain, pictures, sounds, first, inputs, hints = _bundle_plain(bundle)
+    shown, played = [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds]
+    return (*plain, shown, played, first, inputs, hints)
+
+
+def _make_bundle(*values: Any) -> Bundle:
+    *plain, pictures, sounds, first, inputs, hints = values
+    make: Callable[..., Bundle] = Bundle
+    shown, played = tuple(BundleFrame(*item) for item in pictures), tuple(BundleSound(*item) for item in sounds)
+    return make(*plain, shown, played, first, tuple(inputs), hints)
+
+
+def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # every message is a dataclass
+    if len(names) < 2:  # attrgetter gives a tuple only for two names and more
+        return lambda message: tuple(getattr(message, name) for name in names)
+    return attrgetter(*names)
+
+
+_bundle_plain = _plain_fields(Bundle)
+_picture_fields = _plain_fields(BundleFrame)
+_sound_fields = _plain_fields(BundleSound)
+_KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
+_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
+_FIELDS[Bundle] = _bundle_fields
+_FIELDS[ClientMedia] = attrgetter("session", "track")
+_FIELDS[UploadedBytes] = attrgetter("session", "id", "name", "content_type", "path")
+_WITH_FILE = (ClientMedia.__name__, UploadedBytes.__name__)
+_MAKERS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in _KINDS}
+_MAKERS["Bundle"] = _make_bundle

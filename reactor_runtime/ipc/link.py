@@ -1,0 +1,72 @@
+"""The server's end of the seam: a socket read and written by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from typing import cast
+
+from reactor_runtime.ipc.framing import Framing, encode
+from reactor_runtime.ipc.messages import Message, ToEngine
+
+MOST_BACKLOG_BYTES = 4 << 20
+MOST_A_TURN = 200
+
+
+class Link(asyncio.Protocol):
+    """Call `receive` with each message of the engine's; `lost` is done when the engine has closed its end."""
+
+    def __init__(self, receive: Callable[[Message], None]) -> None:
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._receive = receive
+        self._framing = Framing()
+        self._transport: asyncio.Transport | None = None
+        self._rest: Iterator[Message] = iter(())
+
+    @classmethod
+    async def open(cls, sock: socket.socket, receive: Callable[[Message], None]) -> Link:
+        """Take over one end of a socket pair."""
+        _, link = await asyncio.get_running_loop().create_connection(lambda: cls(receive), sock=sock)
+        return link
+
+    @property
+    def backlogged(self) -> bool:
+        """Tell that the engine hasn't read for a while: what can be refused should be."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > MOST_BACKLOG_BYTES
+
+    def send(self, message: ToEngine) -> None:
+        """Write a message; never waits, and nothing happens when the engine is gone."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(encode(message))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports derive from nothing
+
+    def data_received(self, data: bytes) -> None:
+        self._rest = self._framing.feed(data)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Pass on some messages, then let the loop turn: a burst must not hold up those who send it on."""
+        for count, message in enumerate(self._rest, 1):
+            self._receive(message)
+            if count == MOST_A_TURN and self._transport is not None:
+                self._transport.pause_reading()
+                asyncio.get_running_loop().call_soon(self._go_on)
+                return
+
+    def _go_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._deliver()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's signature)
+        for message in self._rest:
+            self._receive(message)
+        if not self.lost.done():
+            self.lost.set_result(None)

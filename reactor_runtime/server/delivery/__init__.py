@@ -1,0 +1,1 @@
+"""Frames, sound and messages from a session to each of its clients."""

@@ -1,0 +1,1 @@
+"""Encoding of bundles on threads, once per quality in use."""

@@ -1,0 +1,188 @@
+"""Accept connections: count them by address below TLS, drop the excess, and recover when accepting fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+
+from reactor_runtime.server.net.limits import ConnectionLimiter, LineLimit, network_of
+from reactor_runtime.server.telemetry.metrics import LabelledCounter
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_S = 10.0
+REFUSED_S = 2.0
+MOST_REFUSED = 8
+AT_ONCE = 32
+PAUSE_S = 0.5
+DROPPED = "none"  # among the statuses that refusals are counted by
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER that sends RST: the kernel keeps nothing of the connection
+_TEXT = b"too many connections from this address\n"
+TOO_MANY = (
+    b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+    % (len(_TEXT), _TEXT)
+)
+
+
+class Acceptor:
+    """Accept the connections of a listening socket, and have `make_protocol` make a protocol for each.
+
+    A connection counts for its address from here until its descriptor is closed, TLS handshake included. One above the
+    limit is answered with 429, but only 8 such connections wait for their answer at a time; others are reset at once. A
+    connection that would take one of the last descriptors (`most_descriptors` and above) is reset as well.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        limiter: ConnectionLimiter,
+        refusals: LabelledCounter,
+        *,
+        most_descriptors: int,
+        tls: ssl.SSLContext | None = None,
+        refused_s: float = REFUSED_S,
+    ) -> None:
+        self._sock = sock
+        self._crowd = limiter
+        self._refusals = refusals
+        self._most_descriptors = most_descriptors
+        self._tls = tls
+        self._refused_s = refused_s
+        self._loop = asyncio.get_running_loop()
+        self._make_protocol: Callable[[], asyncio.Protocol] = asyncio.Protocol
+        self._opening: set[asyncio.Task[None]] = set()
+        self._refused: set[socket.socket] = set()
+        self._lines = LineLimit()
+        self._resuming: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        self._make_protocol = make_protocol
+        self._sock.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept nothing more, and give up the connections whose TLS handshake is under way."""
+        if not self._closed:
+            self._closed = True
+            self._pause()
+            self._sock.close()
+            for task in self._opening:
+                task.cancel()
+
+    def _listen(self) -> None:
+        self._resuming = None
+        self._loop.add_reader(self._sock, self._accept)
+
+    def _pause(self) -> None:
+        if self._resuming is None:
+            self._loop.remove_reader(self._sock)
+        else:
+            self._resuming.cancel()
+
+    def _accept(self) -> None:
+        """Accept a few of those that wait; the loop calls again as long as there are more."""
+        for _ in range(AT_ONCE):
+            try:
+                client, peer = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptor or no memory is left, and the loop would call again at once
+                self._fail(error)
+                return
+            self._admit(client, peer[0])
+
+    def _fail(self, error: OSError) -> None:
+        if self._lines.take("accept", self._loop.time()):
+            logger.error("no connection can be accepted: %s; trying again every %.1f s", error.strerror, PAUSE_S)
+        self._pause()
+        self._resuming = self._loop.call_later(PAUSE_S, self._listen)
+
+    def _admit(self, client: socket.socket, address: str) -> None:
+        # The kernel gives the lowest free number: as many descriptors are in use, at least.
+        if client.fileno() >= self._most_descriptors:
+            self._log("all addresses", "the limit of open files (ulimit -n) leaves no room")
+            self._drop(client)
+            return
+        counted = _Counted(client, lambda: self._crowd.leave(address, counted))
+        if self._crowd.enter(address, counted):
+            self._open(counted, self._make_protocol, HANDSHAKE_S)
+            return
+        self._log(network_of(address), f"--max-per-address is {self._crowd.most}")
+        if len(self._refused) >= MOST_REFUSED:
+            self._drop(counted)
+            return
+        counted.on_close = lambda: self._refused.discard(counted)
+        self._refused.add(counted)
+        self._refusals.add("429")
+        self._open(counted, lambda: _Refused(self._refused_s), self._refused_s)
+
+    def _drop(self, client: socket.socket) -> None:
+        self._refusals.add(DROPPED)
+        with contextlib.suppress(OSError):  # macOS: the peer may be gone already
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        client.close()
+
+    def _log(self, source: str, reason: str) -> None:
+        if count := self._lines.take(source, self._loop.time()):
+            clients = "a connection" if count == 1 else f"{count} connections"
+            logger.warning("refused %s from %s: %s", clients, source, reason)
+
+    def _open(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float) -> None:
+        task = self._loop.create_task(self._connect(client, protocol, handshake_s))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(
+        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float
+    ) -> None:
+        timeout_s = None if self._tls is None else handshake_s
+        client.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(protocol, client, ssl=self._tls, ssl_handshake_timeout=timeout_s)
+        except OSError as error:  # the peer doesn't speak TLS, or is gone already
+            logger.debug("a connection ended in its handshake: %s", error)
+
+
+class _Counted(socket.socket):
+    """An accepted socket that calls `on_close` when its transport closes it: asyncio by `close`, uvloop by `detach`."""
+
+    def __init__(self, accepted: socket.socket, on_close: Callable[[], object]) -> None:
+        super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        self.on_close = on_close
+
+    def close(self) -> None:
+        self._closed_once()
+        super().close()
+
+    def detach(self) -> int:
+        self._closed_once()
+        return super().detach()
+
+    def _closed_once(self) -> None:
+        on_close, self.on_close = self.on_close, lambda: None
+        on_close()
+
+
+class _Refused(asyncio.Protocol):
+    """Answer 429 to whatever is asked first: an answer to a request that was not read may get lost."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it can write
+        self._transport = transport
+        self._deadline = asyncio.get_running_loop().call_later(self._patience_s, transport.abort)
+
+    def data_received(self, _data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(TOO_MANY)
+            self._transport.close()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._deadline.cancel()

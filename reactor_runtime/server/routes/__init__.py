@@ -1,0 +1,1 @@
+"""HTTP and WebSocket endpoints: the page, media streams, uploads, status and metrics."""

@@ -1,0 +1,29 @@
+"""`GET /metrics`: what the server counts, copied in one turn of the loop and written out on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from reactor_runtime.server.routes.report import ServerReport
+from reactor_runtime.server.sessions.admission import Admission
+
+
+def metrics_route(admission: Admission) -> Route:
+    """Make the route; it only looks, it changes nothing."""
+
+    async def metrics(request: Request) -> Response:
+        report = ServerReport.of(admission)
+        text, content_type = await asyncio.to_thread(_write, report, request.headers.get("accept", ""))
+        return Response(text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+
+    return Route("/metrics", metrics)
+
+
+def _write(report: ServerReport, accept: str) -> tuple[bytes, str]:
+    from reactor_runtime.server.routes.exposition import write  # prometheus-client, which `preload` imports
+
+    return write(report, accept)

@@ -1,0 +1,41 @@
+"""What an operator may ask of a running server, as it is at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.server.workers.supervisor import EnginePhase
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What becomes of one of the model's processes."""
+
+    number: int
+    phase: EnginePhase
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """Everything `/metrics` says of one moment."""
+
+    model: str
+    metrics: Metrics
+    engines: tuple[EngineReport, ...]
+    active: int
+    waiting: int
+    viewers: int
+
+    @classmethod
+    def of(cls, admission: Admission) -> ServerReport:
+        return cls(
+            model=admission.rules.name_of(admission.slots.contract),
+            metrics=admission.rules.metrics.copied(),
+            engines=tuple(EngineReport(slot.number, slot.engine.phase, slot.losses) for slot in admission.slots),
+            active=sum(slot.session is not None for slot in admission.slots),
+            waiting=len(admission.line.waiting),
+            viewers=len(admission.assignment.viewers),
+        )

@@ -1,0 +1,139 @@
+"""The picture for programs that speak plain HTTP: the frame on screen, and the frames one after the other."""
+
+from __future__ import annotations
+
+import math
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.socket_sender import SocketSender
+from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, Parts, is_painted
+from reactor_runtime.server.net.streaming import FrameStream
+from reactor_runtime.server.routes.websocket import Services, serve_client
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.wire.codec import LOWEST_FPS
+from reactor_runtime.wire.messages import View
+
+HEADERS = {"Cache-Control": "no-store"}
+STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no", "Connection": "close"}
+END = {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+def watch_routes(services: Services) -> list[BaseRoute]:
+    """Make the routes that show video tracks."""
+
+    async def snapshot(request: Request) -> Response:
+        track = request.path_params["track"]
+        session = request.query_params.get("session", "")
+        missing = _missing(services.admission, track, session)
+        if missing is not None:
+            return missing
+        slot = services.admission.slots.showing(session) or services.admission.slots.first
+        frame = await slot.subscribers.on_screen(track)
+        if frame is None:
+            return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
+        return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
+
+    return [
+        Route("/snapshot/{track}.jpg", snapshot),
+        Route("/stream/{track}.mjpg", _Streams(services), methods=["GET"]),
+    ]
+
+
+class _Streams:
+    """Serve each request as a viewer that sees one track and says nothing."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        admitted = self._admit(request)
+        if isinstance(admitted, Client):
+            await self._show(admitted, request, send)
+        else:
+            await admitted(scope, receive, send)
+
+    def _admit(self, request: Request) -> Client | Response:
+        """Make a viewer of whoever asks, or the answer where there is nothing to be seen."""
+        track = request.path_params["track"]
+        session = request.query_params.get("session", "")
+        missing = _missing(self._services.admission, track, session)
+        if missing is not None:
+            return missing
+        try:
+            view = View(tracks=(track,), max_fps=_fps(request.query_params.get("fps")))
+        except ValueError as error:
+            return _refusal(400, str(error))
+        if request.method == "HEAD":
+            head = Response(headers=STREAM_HEADERS)
+            del head.headers["Content-Length"]
+            return head
+        address = request.client.host if request.client is not None else "unknown"
+        metrics, painted = self._services.admission.rules.metrics, _is_painted(request)
+        viewer = Client(Role.VIEWER, address, self._services.clock, metrics, only=view, keeps_first_size=not painted)
+        self._services.admission.attach(viewer, session=session)
+        if viewer.closing is not None:
+            return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
+        return viewer
+
+    async def _show(self, viewer: Client, request: Request, send: Send) -> None:
+        parts = Parts(painted=_is_painted(request))
+        stream = FrameStream(request.scope, parts)
+        ended = False
+
+        async def frames() -> None:
+            nonlocal ended
+            headers = [(name.lower().encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": parts.opening, "more_body": True})
+            await SocketSender(viewer.outbox, stream, self._services.clock, viewer.sent).run()
+            await send(END)
+            ended = True
+
+        await serve_client(viewer, self._services, frames(), _departure(request))
+        if not ended:
+            stream.abort()
+            await send(END)  # or uvicorn would complain of a response without its end
+
+
+def _is_painted(request: Request) -> bool:
+    return is_painted(request.headers.get("accept", ""))
+
+
+async def _departure(request: Request) -> None:
+    """Wait until the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _missing(admission: Admission, track: str, session: str) -> Response | None:
+    """Answer a request for a track, or a session, that isn't there to be seen."""
+    contract = admission.slots.contract
+    if contract is None:
+        return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
+    tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
+    names = [each["name"] for each in tracks]
+    if track in names and session and admission.slots.showing(session) is None:
+        return _refusal(404, f"there is no session {session[:40]!r}; /health has those that run")
+    if track in names:
+        return None
+    return _refusal(404, f"the model shows no video track {track[:40]!r}; it has: {', '.join(names) or 'none'}")
+
+
+def _refusal(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{why}\n", status_code=status, headers={**HEADERS, **(headers or {})})
+
+
+def _fps(text: str | None) -> float | None:
+    try:
+        fps = None if text is None else float(text)
+    except ValueError:
+        fps = math.nan
+    if fps is not None and not LOWEST_FPS <= fps < math.inf:
+        raise ValueError(f"fps is the most frames a second, a number from {LOWEST_FPS} up")
+    return fps

@@ -1,0 +1,1 @@
+"""Admission, wait queue, slots and the sessions on them."""

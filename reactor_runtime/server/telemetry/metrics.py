@@ -1,0 +1,188 @@
+"""What the server counts and measures, for operators: plain numbers, cheap to add to, copied when somebody asks."""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from reactor_runtime.ipc.messages import Bundle
+from reactor_runtime.server.encoding.encoded import Encoded
+from reactor_runtime.server.telemetry.trace import Trace
+from reactor_runtime.wire.protocol import ErrorCode
+
+MOST_VALUES = 64
+LONGEST_VALUE = 64
+MOST_UNSEEN = 1000
+OTHER = "other"
+
+STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.016, 0.025, 0.033, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+ENCODE_S = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.008, 0.012, 0.016, 0.025, 0.05, 0.1, 0.25)
+SEND_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+INPUT_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2.5, 5, 10)
+
+
+class Histogram:
+    """Count values by size: one search among a few bounds and two additions a value."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Give how many values were at most each bound, as Prometheus wants them; the last bound is `+Inf`."""
+        names = [str(float(bound)) for bound in self._bounds]
+        return list(zip([*names, "+Inf"], map(float, accumulate(self._counts)), strict=True))
+
+
+class LabelledCounter:
+    """Count by a name: 64 beside those given here, of 64 characters at most, and further ones as `other`.
+
+    An author may make any number of names, from what a client sends too.
+    """
+
+    __slots__ = ("_most", "counts")
+
+    def __init__(self, *names: str) -> None:
+        self.counts = dict.fromkeys(names, 0)
+        self._most = len(names) + MOST_VALUES
+
+    def add(self, name: str, count: int = 1) -> None:
+        if name not in self.counts and (len(self.counts) >= self._most or len(name) > LONGEST_VALUE):
+            name = OTHER
+        self.counts[name] = self.counts.get(name, 0) + count
+
+
+def _by_track() -> defaultdict[str, int]:
+    return defaultdict(int)
+
+
+def _by_rung() -> defaultdict[tuple[str, int], int]:
+    return defaultdict(int)
+
+
+@dataclass(slots=True)
+class FrameCounters:
+    """How many frames of each track were handed over by the model; on each rung of it encoded, and sent to a client."""
+
+    emitted: defaultdict[str, int] = field(default_factory=_by_track)
+    encoded: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
+    sent: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
+
+
+@dataclass(slots=True)
+class TrafficCounters:
+    """Bytes and messages to and from clients, without what WebSocket and TCP add."""
+
+    sent_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("video", "audio", "text"))
+    received_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("media", "text"))
+    sent_messages: int = 0
+    received_messages: LabelledCounter = field(
+        default_factory=lambda: LabelledCounter("event", "ack", "ping", "view", "media", "invalid")
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How far the frames of a session have come, and when inputs arrived that no frame has shown yet."""
+
+    next_seqs: defaultdict[str, int] = field(default_factory=_by_track)
+    unseen: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_UNSEEN))
+
+
+class Metrics:
+    """Everything one server counts since its start; belongs to its loop.
+
+    With `trace` those who count also say when each thing happened.
+    """
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        self.trace = trace
+        self.sessions = LabelledCounter(
+            "left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping"
+        )
+        self.frames = FrameCounters()
+        self.skipped = LabelledCounter("socket", "window", "rate", "crowd")
+        self.dropped = LabelledCounter("discarded", "flushed", "failed", "engine_lost")
+        self.traffic = TrafficCounters()
+        self.errors = LabelledCounter(*(code.value for code in ErrorCode))
+        self.refusals = LabelledCounter("400", "401", "403", "421", "429", "none")
+        self.step_s = Histogram(STEP_S)
+        self.encode_s = Histogram(ENCODE_S)
+        self.send_s = Histogram(SEND_S)
+        self.input_s = Histogram(INPUT_S)
+        self._seen: dict[str, _Seen] = {}
+
+    def copied(self) -> Metrics:
+        """Give the figures of this moment, for another thread to read."""
+        return copy.deepcopy(self, {id(self.trace): None})
+
+    def arrived(self, bundle: Bundle) -> None:
+        """Count what the model handed over; a gap in the numbers is what it discarded before."""
+        next_seqs = self._seen.setdefault(bundle.session, _Seen()).next_seqs
+        for picture in bundle.pictures:
+            self.frames.emitted[picture.track] += 1
+            gap = picture.seq - next_seqs[picture.track]
+            next_seqs[picture.track] = picture.seq + 1
+            if gap > 0:
+                self.frames.emitted[picture.track] += gap
+                self.dropped.add("discarded", gap)
+
+    def encoded(self, jobs: Sequence[Encoded]) -> None:
+        """Count what the jobs of a moment made, and take the time from the first one's start to the last one's end."""
+        self.encode_s.observe(max(job.ended for job in jobs) - min(job.began for job in jobs))
+        for frame in (frame for job in jobs for frame in job.frames):
+            for rung in frame.by_rung:
+                self.frames.encoded[frame.track, rung] += 1
+
+    def lost(self, bundle: Bundle, reason: str) -> None:
+        """Count frames that nobody is shown."""
+        if bundle.session in self._seen:
+            self._seen[bundle.session].unseen.extend(bundle.inputs)
+        if bundle.pictures:
+            self.dropped.add(reason, len(bundle.pictures))
+
+    def shown(self, bundle: Bundle, now: float) -> None:
+        """Take the time of the step, and of every input that is seen for the first time."""
+        if bundle.first and bundle.step_s:
+            self.step_s.observe(bundle.step_s)
+        unseen = self._seen[bundle.session].unseen if bundle.session in self._seen else ()
+        if bundle.inputs or (unseen and bundle.pictures):
+            for arrived_at in (*unseen, *bundle.inputs):
+                self.input_s.observe(now - arrived_at)
+            if unseen:
+                unseen.clear()
+
+    def forget(self, session: str) -> None:
+        """Expect nothing more of a session: it is over."""
+        self._seen.pop(session, None)
+
+    def sent(self, item: str | bytes, send_s: float) -> None:
+        """Count what a socket took, and how long it took."""
+        traffic = self.traffic
+        if isinstance(item, str):
+            traffic.sent_messages += 1
+            traffic.sent_bytes.add("text", _size(item))
+            return
+        traffic.sent_bytes.add("video" if item[:2] == b"\xff\xd8" else "audio", len(item))
+        self.send_s.observe(send_s)
+
+    def received(self, size_bytes: int, *, is_text: bool) -> None:
+        """Count a client's message, as far as it can be told without reading it."""
+        self.traffic.received_bytes.add("text" if is_text else "media", size_bytes)
+        if not is_text:
+            self.traffic.received_messages.add("media")
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,139 @@
+"""`--trace FILE`: when each frame and each event was where, in the trace event format that Perfetto opens.
+
+The loop only notes what happened; a thread turns that into JSON and writes it. `trace_events.py` knows the format.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from reactor_runtime.errors import UsageError
+from reactor_runtime.ipc.messages import Bundle, TraceSpans
+from reactor_runtime.server.telemetry.trace_events import (
+    Event,
+    Stages,
+    TraceNames,
+    dropped,
+    sent,
+    shown,
+    spans,
+    to_text,
+)
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 20_000
+MOST_BYTES = 256 << 20
+WRITE_S = 0.2
+
+Make = Callable[[TraceNames], Iterable[Event]]
+
+
+class Trace:
+    """Write what it is told to a file, on a thread, five times a second; the recording belongs to the server's loop.
+
+    At most 20,000 records wait; what comes on top is lost, and the file says how much. At 256 MiB the file becomes
+    `FILE.1`, in place of the one before, and a new one begins, which names whoever occurs in it. A file that is cut off
+    is valid but for its last `]`. Raises UsageError when the file can't be written; when that happens later, the trace
+    ends there and the log says so.
+    """
+
+    def __init__(
+        self, path: Path, *, most_bytes: int = MOST_BYTES, most_waiting: int = MOST_WAITING, write_s: float = WRITE_S
+    ) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._most_waiting = most_waiting
+        self._write_s = write_s
+        self._waiting: deque[Make] = deque()
+        self._lost = 0
+        self._names = TraceNames()
+        self._over = threading.Event()
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise UsageError(
+                f"can't write the trace to {path}: {error.strerror}", hint="--trace takes a file"
+            ) from error
+        self._written = 0
+        self._thread = threading.Thread(target=self._run, name="reactor-trace", daemon=True)
+        self._thread.start()
+
+    def shown(self, bundle: Bundle, stages: Stages) -> None:
+        """Note how a moment came to be shown."""
+        self._note(lambda names: shown(names, bundle, stages))
+
+    def dropped(self, bundle: Bundle, at: float, reason: str) -> None:
+        """Note that a moment is shown to nobody."""
+        self._note(lambda names: dropped(names, bundle, at, reason))
+
+    def sent(self, client: str, item: str | bytes, posted_at: float, send_s: float) -> None:
+        """Note what a client's socket took, and how long it took."""
+        head = "" if isinstance(item, str) else item[:320]
+        size = len(item)
+        self._note(lambda names: sent(names, client, head, size, posted_at, send_s))
+
+    def spans(self, traced: TraceSpans, engine: str = "") -> None:
+        """Take what the model's process has noted, that of this `engine` where there are several."""
+        self._note(lambda names: spans(names, traced, engine))
+
+    def close(self) -> None:
+        """Write the rest and end the file; blocks."""
+        self._over.set()
+        self._thread.join()
+
+    def _note(self, make: Make) -> None:
+        if len(self._waiting) < self._most_waiting:
+            self._waiting.append(make)
+        else:
+            self._lost += 1
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            while not self._over.wait(self._write_s):
+                self._write_waiting()
+            self._write_waiting()
+            self._end()
+        except OSError as error:
+            logger.warning("the trace ends here, it can't be written file=%s: %s", self._path, error.strerror)
+            self._file.close()
+            self._waiting = deque(maxlen=0)
+
+    def _begin(self) -> None:
+        first, *others = self._names.begin()
+        self._write(b"[\n" + to_text(first) + _texts(others))
+
+    def _end(self) -> None:
+        self._write(b"\n]\n")
+        self._file.close()
+
+    def _write_waiting(self) -> None:
+        texts = []
+        for _ in range(len(self._waiting)):
+            texts.append(_texts(self._waiting.popleft()(self._names)))
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            logger.warning("the trace is not written as fast as it grows lost=%d", lost)
+            texts.append(_texts([self._names.lost(lost)]))
+        self._write(b"".join(texts))
+        if self._written > self._most_bytes:
+            self._end()
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            self._file, self._written = self._path.open("wb", buffering=0), 0
+            self._begin()
+
+    def _write(self, data: bytes) -> None:
+        """Write whole events at a time, unbuffered: a process that is killed leaves whole events behind."""
+        self._written += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) or 0 :]
+
+
+def _texts(events: Iterable[Event]) -> bytes:
+    return b"".join(b",\n" + to_text(event) for event in events)

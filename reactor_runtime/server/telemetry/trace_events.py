@@ -1,0 +1,200 @@
+"""Trace events, as "Trace Event Format" (Chromium) describes them: dicts that become one JSON object each.
+
+Times are microseconds of CLOCK_MONOTONIC. Each thread has a lane of what it does one after the other; what overlaps,
+a frame's way and an event's wait, is an async event with an id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reactor_runtime.errors import WireError
+from reactor_runtime.ipc.messages import Bundle, TraceSpans
+from reactor_runtime.server.encoding.encoded import Encoded
+from reactor_runtime.wire.media_header import detach
+
+FIRST_LANE = 1 << 22  # above the ids that Linux gives threads
+MOST_LANES = 1000  # remembered: who comes again after so many others is named again
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """When a moment went through each stage in the server; its encoding may be shared out in several jobs."""
+
+    arrived_at: float
+    jobs: tuple[Encoded, ...]
+    ready_at: float
+    shown_at: float
+
+    @property
+    def noticed_at(self) -> float:
+        """When the server first knew of it: its loop, or a thread of the encoder's that the engine had nudged."""
+        return min(self.arrived_at, self.encode_began)
+
+    @property
+    def encode_began(self) -> float:
+        return min(job.began for job in self.jobs)
+
+    @property
+    def encode_ended(self) -> float:
+        return max(job.ended for job in self.jobs)
+
+    def spans(self, bundle: Bundle) -> Iterator[tuple[str, float, float]]:
+        """Give each stage's name, beginning and end, from hand-over until it was shown."""
+        yield "arrive", bundle.handed_over, self.noticed_at
+        yield "queue", self.noticed_at, self.encode_began
+        yield "encode", self.encode_began, self.encode_ended
+        yield "back", self.encode_ended, self.ready_at
+        due = min(max(bundle.due, self.ready_at), self.shown_at)
+        yield "hold", self.ready_at, due
+        if due < self.shown_at:
+            yield "late", due, self.shown_at
+
+
+def to_text(event: Event) -> bytes:
+    return json.dumps(event, separators=(",", ":"), default=str).encode()
+
+
+def us(seconds: float) -> float:
+    return round(seconds * 1e6, 1)
+
+
+class TraceNames:
+    """Name processes and lanes, each once a file; of the lanes of many clients the 1,000 last used are remembered."""
+
+    def __init__(self) -> None:
+        self.server = os.getpid()
+        self._numbers = itertools.count(FIRST_LANE)
+        self._lanes: OrderedDict[tuple[int, str], int] = OrderedDict()  # the one not used for longest comes first
+        self._processes: set[int] = set()
+
+    def begin(self) -> list[Event]:
+        """Give what a new file says first; all else is named anew where it occurs."""
+        self._lanes.clear()
+        self._processes = {self.server}
+        return [
+            _name("process_name", self.server, self.server, "server"),
+            _name("thread_name", self.server, self.server, "event loop"),
+        ]
+
+    def lane(self, process: int, name: str, thread: int | None = None, engine: str = "") -> tuple[int, list[Event]]:
+        """Give a lane's number, that of its `thread` where it is one, and the events that name it if it is new."""
+        found = self._lanes.get((process, name))
+        if found is not None:
+            self._lanes.move_to_end((process, name))
+            return found, []
+        number = self._lanes[process, name] = next(self._numbers) if thread is None else thread
+        if len(self._lanes) > MOST_LANES:
+            self._lanes.popitem(last=False)
+        events = [_name("thread_name", process, number, name)]
+        if process not in self._processes:
+            self._processes.add(process)
+            title = f"model, engine {engine}" if engine else "model"
+            events.insert(0, _name("process_name", process, process, title))
+        return number, events
+
+    def lost(self, count: int) -> Event:
+        """Say that so many records are missing."""
+        name = f"{count} records lost"
+        return {"ph": "i", "s": "g", "name": name, "pid": self.server, "tid": 0, "ts": us(time.monotonic())}
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
+    """Tell the way of a moment through the server: its stages, and its encoding on threads of the encoder."""
+    whose = f"{bundle.session}.{bundle.number}"
+    args = {"session": bundle.session, "bundle": bundle.number, "applied": bundle.applied, **_seqs(bundle)}
+    frame = {"cat": "frame", "id": whose, "pid": names.server, "tid": names.server}
+    yield {"ph": "b", "name": "frame", "ts": us(bundle.handed_over), "args": args, **frame}
+    for name, began, ended in stages.spans(bundle):
+        yield {"ph": "b", "name": name, "ts": us(began), **frame}
+        yield {"ph": "e", "name": name, "ts": us(ended), **frame}
+    yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
+    for job in stages.jobs:
+        rungs = {frame.track: sorted(frame.by_rung) for frame in job.frames}
+        for work in job.work:
+            lane, new = names.lane(names.server, f"encoder {work.thread}", work.thread)
+            yield from new
+            yield _complete("encode", names.server, lane, work.began, work.ended, {**args, "rungs": rungs})
+            yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
+                   "ts": us(work.began)}  # fmt: skip
+    for number, arrived_at in enumerate(bundle.inputs):
+        each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to picture", "pid": names.server}
+        yield {"ph": "b", "tid": names.server, "ts": us(arrived_at), **each}
+        yield {"ph": "e", "tid": names.server, "ts": us(stages.shown_at), **each}
+
+
+def dropped(names: TraceNames, bundle: Bundle, at: float, reason: str) -> Iterator[Event]:
+    """Tell that a moment was handed over and is shown to nobody."""
+    whose, args = f"{bundle.session}.{bundle.number}", {"reason": reason, **_seqs(bundle)}
+    frame = {"cat": "frame", "id": whose, "name": "frame, dropped", "pid": names.server, "tid": names.server}
+    yield {"ph": "b", "ts": us(bundle.handed_over), "args": args, **frame}
+    yield {"ph": "e", "ts": us(at), **frame}
+
+
+def sent(
+    names: TraceNames, client: str, head: str | bytes, size: int, posted_at: float, send_s: float
+) -> Iterator[Event]:
+    """Tell how long a client's socket was busy with a message; `head` is where a file has its header."""
+    lane, new = names.lane(names.server, f"client {client}")
+    yield from new
+    args: dict[str, object] = {"bytes": size}
+    if not isinstance(head, str):
+        with contextlib.suppress(WireError):  # sound, whose header can't be read without the rest
+            header = detach(head)[0]
+            assert header is not None, "what we send carries our header"
+            args |= {"track": header.track, "seq": header.seq, "applied": header.applied}
+    name = "send message" if isinstance(head, str) else "send"
+    yield _complete(name, names.server, lane, posted_at, posted_at + send_s, args)
+
+
+def spans(names: TraceNames, traced: TraceSpans, engine: str = "") -> Iterator[Event]:
+    """Tell what the model's process did, the one of this `engine` where there are several.
+
+    What is in the lane `events` overlaps.
+    """
+    for span in traced.spans:
+        args = {"session": traced.session, **span["args"]}
+        if span["lane"] == "events":
+            event = {"cat": "event", "id": f"{traced.session}.{span['args']['n']}", "pid": traced.process}
+            yield {
+                "ph": "b",
+                "name": span["name"],
+                "tid": traced.process,
+                "ts": us(span["began"]),
+                "args": args,
+                **event,
+            }
+            yield {"ph": "e", "name": span["name"], "tid": traced.process, "ts": us(span["ended"]), **event}
+            continue
+        thread = traced.process if span["lane"] == "model" else None
+        lane, new = names.lane(traced.process, span["lane"], thread, engine)
+        yield from new
+        yield _complete(span["name"], traced.process, lane, span["began"], span["ended"], args)
+        if "bundle" in span["args"]:
+            whose = f"{traced.session}.{span['args']['bundle']}"
+            yield {"ph": "s", "name": "frame", "cat": "flow", "id": whose, "pid": traced.process, "tid": lane,
+                   "ts": us(span["began"])}  # fmt: skip
+
+
+def _complete(name: str, process: int, lane: int, began: float, ended: float, args: object) -> Event:
+    duration = round(us(ended) - us(began), 1)
+    return {"ph": "X", "name": name, "pid": process, "tid": lane, "ts": us(began), "dur": duration, "args": args}
+
+
+def _seqs(bundle: Bundle) -> dict[str, int]:
+    parts: Iterable[Any] = (*bundle.pictures, *bundle.sounds)
+    return {part.track: part.seq for part in parts}

@@ -1,0 +1,154 @@
+"""One process of the engine from its start to its end: what it said of itself, whether it hangs, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from reactor_runtime import errors
+from reactor_runtime.clock import Clock
+from reactor_runtime.errors import LoadError, ReactorError, describe_exit
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.link import Link
+from reactor_runtime.ipc.process import EngineProcess
+from reactor_runtime.ipc.ring import RingReader
+from reactor_runtime.server.encoding.encoder import Encoder
+from reactor_runtime.server.workers.watchdog import Watchdog
+
+logger = logging.getLogger(__name__)
+
+STOP_S = 0.8
+ABORT_S = 2.0
+LOADING_HINT = "--load-timeout says how long import and load() may take together"
+
+
+class EngineRun:
+    """`start` the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
+
+    `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with. `ids`
+    are fields of what is logged of it.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[ipc.Message, RingReader], None],
+        clock: Clock,
+        start: Callable[..., EngineProcess],
+        *,
+        step_timeout_s: float,
+        load_timeout_s: float,
+        encoder: Encoder,
+        ids: Mapping[str, str],
+    ) -> None:
+        self.number = encoder.next_run()
+        self.process = start(hints=encoder.engines_end, engine_run=self.number)
+        self.failure: ReactorError | None = None
+        self.ready_at: float | None = None
+        self.link: Link | None = None
+        self._receive = receive
+        self._ring = RingReader(self.process.memory_fd, self.number)
+        self._encoder = encoder
+        encoder.expect(self.number, self._ring)
+        self._step_timeout_s = step_timeout_s
+        self._load_timeout_s = load_timeout_s
+        self._clock = clock
+        self._ids = ids
+        self._watchdog = self._watchdog_for(step_timeout_s)
+        self._ready = asyncio.Event()
+        self._hung = ""
+
+    def send(self, message: ipc.ToEngine) -> None:
+        match message:
+            case ipc.StartSession():
+                self._watchdog.ending = False
+            case ipc.StopSession():
+                self._watchdog.ending = True
+        if self.link is not None:
+            self.link.send(message)
+
+    async def run(self, load: ipc.Load) -> None:
+        """Have the model loaded, and listen until the process lets go of the seam."""
+        link = self.link = await Link.open(self.process.socket, self._take)
+        watching = asyncio.create_task(self._watch())
+        try:
+            link.send(load)
+            await link.lost
+        finally:
+            self.link = None
+            link.close()
+            watching.cancel()
+            await asyncio.wait([watching])
+        if not watching.cancelled():
+            watching.result()
+
+    async def end(self) -> str:
+        """Wait for the end, and see to it; says in words how it came."""
+        try:
+            status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+        finally:
+            self._encoder.forget(self.number)
+            self._ring.close()  # jobs, and whoever else still knows this life, would keep all of its memory
+            self.process.close()
+        return self._hung or describe_exit(status)
+
+    async def stop(self) -> None:
+        """Ask the process to end, and make it if it doesn't; takes at most 2 s."""
+        self.send(ipc.Shutdown())
+        await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+
+    def _take(self, message: ipc.Message) -> None:
+        match message:
+            case ipc.Heartbeat():
+                self._watchdog.hear(message)
+                return
+            case ipc.Ended():
+                self._watchdog.ending = False
+            case ipc.Failed():
+                self.failure = errors.from_json(message.error)
+            case ipc.Ready():
+                self.ready_at = time.monotonic()
+                self._ready.set()
+        self._receive(message, self._ring)
+
+    async def _watch(self) -> None:
+        """End the process when the model takes too long to load, or hangs later."""
+        if self._load_timeout_s:
+            timeout = f"{self._load_timeout_s:g} s"
+            where = await self._hung_loading()
+            if where is not None:
+                self.failure = LoadError(f"the model was not loaded within {timeout}", hint=LOADING_HINT)
+                await self._end_hung(f"hung: the model was not loaded within {timeout}", where)
+                return
+        await self._ready.wait()
+        self._watchdog = self._watchdog_for(self._step_timeout_s)
+        where = await self._watchdog.hung()
+        what = "one step took longer than" if where else "nothing in it has answered for"
+        await self._end_hung(f"hung: {what} {self._step_timeout_s:.0f} s", where)
+
+    async def _hung_loading(self) -> str | None:
+        """Wait until the model is loaded, or has taken too long; then says where it is, as far as it can be asked."""
+        self._watchdog = self._watchdog_for(self._load_timeout_s)
+        ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.hung())
+        try:
+            await asyncio.wait([ready, hung], return_when=asyncio.FIRST_COMPLETED)
+            return None if ready.done() else hung.result()
+        finally:
+            ready.cancel()
+            hung.cancel()
+            await asyncio.wait([ready, hung])
+
+    def _watchdog_for(self, timeout_s: float) -> Watchdog:
+        return Watchdog(self._clock, lambda: self.send(ipc.HeartbeatRequest()), timeout_s, self._ids)
+
+    async def _end_hung(self, how: str, where: str) -> None:
+        self._hung = how
+        if where:
+            logger.error("the model's process %s. It is here:\n%s", how, where.rstrip("\n"), extra=self._ids)
+            self.process.kill()
+            return
+        logger.error("the model's process %s; its threads:", how, extra=self._ids)
+        self.process.abort()
+        await asyncio.sleep(ABORT_S)
+        self.process.kill()

@@ -1,0 +1,100 @@
+"""What goes between the threads of a block model and the loop."""
+
+from __future__ import annotations
+
+import threading
+
+from reactor_runtime.engine.drivers.block_queue import MOST_MESSAGES, Block, BlockQueue
+from reactor_runtime.engine.drivers.threads import FreeTurns, Gate
+from reactor_runtime.engine.output.unpack import ByTrack
+from reactor_runtime.ipc.messages import MessageSent
+from tests.timeouts import TIMEOUT_S
+
+SAID = MessageSent("s-1", "hello", {})
+
+
+def block() -> Block:
+    return Block(ByTrack({}), 1, None, 0)
+
+
+class Counted(FreeTurns):
+    """Tell when somebody is about to wait."""
+
+    def __init__(self) -> None:
+        self.waits = threading.Semaphore(0)
+
+    def gate(self) -> Gate:
+        self.waits.release()
+        return super().gate()
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.turns = Counted()
+        self.arrived = 0
+        self.queue = BlockQueue(self.turns, self._arrive)
+
+    def _arrive(self) -> None:
+        self.arrived += 1
+
+    def putting(self, item: Block | MessageSent) -> threading.Thread:
+        """Put in a thread that waits, or is about to, when this returns."""
+        thread = threading.Thread(target=lambda: self.queue.put(item))
+        thread.start()
+        assert self.turns.waits.acquire(timeout=TIMEOUT_S)
+        return thread
+
+
+def ends(thread: threading.Thread) -> bool:
+    thread.join(TIMEOUT_S)
+    return not thread.is_alive()
+
+
+def test_who_brings_a_block_waits_until_it_was_taken() -> None:
+    bench = Bench()
+    first, second = block(), block()
+    threads = [bench.putting(first), bench.putting(second)]
+    assert all(thread.is_alive() for thread in threads)
+    for item, thread in zip((first, second), threads, strict=True):
+        assert bench.queue.first() is item
+        bench.queue.taken()
+        assert ends(thread)
+    assert bench.queue.first() is None
+    assert bench.arrived == 2
+
+
+def test_messages_wait_for_nobody_and_keep_their_place() -> None:
+    bench = Bench()
+    bench.queue.put(SAID)
+    thread = bench.putting(block())
+    bench.queue.put(SAID)
+    kinds = []
+    while (item := bench.queue.first()) is not None:
+        kinds.append(type(item))
+        bench.queue.taken()
+    assert kinds == [MessageSent, Block, MessageSent]
+    assert ends(thread)
+
+
+def test_a_thousand_messages_may_wait_and_who_brings_another_waits_with_it() -> None:
+    bench = Bench()
+    for _ in range(MOST_MESSAGES):
+        bench.queue.put(SAID)
+    thread = bench.putting(SAID)
+    for _ in range(MOST_MESSAGES):
+        bench.queue.taken()
+    assert thread.is_alive()
+    bench.queue.taken()
+    assert ends(thread)
+
+
+def test_a_stop_drops_everything_and_lets_everybody_go() -> None:
+    bench = Bench()
+    threads = [bench.putting(block()) for _ in range(3)]
+    bench.queue.stop()
+    bench.queue.stop()
+    assert all(ends(thread) for thread in threads)
+    bench.queue.put(block())
+    bench.queue.put(SAID)
+    assert bench.queue.first() is None
+    bench.queue.taken()

@@ -1,0 +1,111 @@
+"""What the server is told of the pictures that came and of those the model took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.buffer import Reads
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.engine.inputs.count import Count
+from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.interface import Audio, Input, Video
+from reactor_runtime.ipc.messages import InputsTaken
+from reactor_runtime.media import jpeg, wav
+from tests.engine.rig import Plain, frame
+from tests.fakes import FakeClock
+
+JPEG = jpeg.encode(frame(7, 16, 16))
+WAV = wav.encode(np.zeros((1, 480), np.int16), Audio.sample_rate)
+
+
+class Both(Input):
+    camera: Video
+    microphone: Audio
+
+
+class Looking(Plain):
+    input: Both
+
+    def inference(self) -> Iterator[Any]:
+        yield None
+
+
+class Eye:
+    """The inputs of a model in its first session, and what they tell."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.said: list[InputsTaken] = []
+        model = Looking()
+        self.inputs = Inputs(
+            model,
+            Contract.of(Looking),
+            self.clock,
+            arrived=lambda: None,
+            bad=lambda *_: None,
+            told=self.said.append,
+        )
+        self.camera = model.input.camera
+        self.inputs.begin("s-1", reopen=True)
+
+    @property
+    def told(self) -> list[tuple[str, int, int, int]]:
+        """List what was told: session, and how many came, were taken and were asked for in vain."""
+        return [(each.session, each.came, each.taken, each.missed) for each in self.said]
+
+    def push(self, count: int, session: str = "s-1") -> None:
+        """Send pictures, 16 a second."""
+        for _ in range(count):
+            self.inputs.push(session, "camera", JPEG)
+            self.clock.spend(1 / 16)
+
+
+@pytest.fixture
+def eye() -> Iterator[Eye]:
+    eye = Eye()
+    yield eye
+    eye.inputs.shutdown()
+
+
+def test_it_stands_to_be_told_four_times_a_second_as_pictures_come() -> None:
+    clock = FakeClock()
+    count = Count("camera", Reads(), clock)
+    said = []
+    for _ in range(9):
+        said.append(count.came("s-1") is not None)
+        clock.spend(1 / 16)
+    assert [at for at, it in enumerate(said) if it] == [0, 4, 8]
+
+
+def test_what_came_and_what_the_model_took_and_missed_is_told(eye: Eye) -> None:
+    eye.push(3)
+    assert eye.camera.try_read(2) is not None
+    assert eye.camera.try_read() is None
+    eye.push(2)
+    assert eye.told == [("s-1", 1, 0, 0), ("s-1", 5, 2, 1)]
+
+
+def test_each_session_counts_from_zero_and_pictures_of_another_do_not_count(eye: Eye) -> None:
+    eye.push(3)
+    assert eye.camera.try_read() is not None
+    eye.inputs.close()
+    eye.push(3)
+    eye.inputs.begin("s-2", reopen=True)
+    eye.push(3)
+    eye.push(1, "s-2")
+    assert eye.told == [("s-1", 1, 0, 0), ("s-2", 1, 0, 0)]
+
+
+def test_pictures_for_an_input_the_author_has_closed_came_and_were_not_taken(eye: Eye) -> None:
+    eye.camera.close()
+    eye.push(5)
+    assert eye.told[-1] == ("s-1", 5, 0, 0)
+
+
+def test_sound_is_not_counted(eye: Eye) -> None:
+    eye.inputs.push("s-1", "microphone", WAV)
+    assert eye.told == []

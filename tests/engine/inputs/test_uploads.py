@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.engine.inputs import uploads as module
+from reactor_runtime.engine.inputs.uploads import MOST_FILES, SessionUploads
+from reactor_runtime.ipc.messages import UploadedBytes
+
+
+def upload(id: str, *, session: str = "s-1", path: str = "", file: bytes = b"x") -> UploadedBytes:
+    return UploadedBytes(session, id, "cat.png", "image/png", path, file)
+
+
+@pytest.fixture
+def uploads() -> SessionUploads:
+    uploads = SessionUploads()
+    uploads.begin("s-1")
+    return uploads
+
+
+def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: SessionUploads, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"large")
+    uploads.take(upload("u-1"))
+    uploads.take(upload("u-2", path=str(tmp_path / "large"), file=b""))
+    assert [file.read() for file in uploads.values()] == [b"x", b"large"]
+    held = uploads["u-2"]
+    uploads.clear()
+    assert len(uploads) == 0
+    assert held.read() == b"large"
+
+
+def test_a_file_for_a_session_that_is_over_is_not_kept(uploads: SessionUploads, tmp_path: Path) -> None:
+    (tmp_path / "late").write_bytes(b"late")
+    uploads.clear()
+    uploads.take(upload("u-1", path=str(tmp_path / "late")))
+    uploads.begin("s-2")
+    uploads.take(upload("u-2"))
+    assert list(uploads) == []
+    assert not (tmp_path / "late").exists()
+
+
+def test_of_many_files_the_newest_are_kept(uploads: SessionUploads) -> None:
+    for number in range(MOST_FILES + 2):
+        uploads.take(upload(f"u-{number}"))
+    assert list(uploads) == [f"u-{number}" for number in range(2, MOST_FILES + 2)]
+
+
+def test_of_large_files_the_newest_are_kept_and_one_however_large(uploads: SessionUploads) -> None:
+    half = UploadedFile(b"")
+    half.size_bytes = module.MOST_BYTES // 2
+    more = UploadedFile(b"")
+    more.size_bytes = module.MOST_BYTES + 1
+    for file in (half, more):
+        uploads.add(file)
+    assert list(uploads) == [more.id]
+    uploads.add(half)
+    uploads.add(half)
+    assert list(uploads) == [half.id]
+
+
+def test_a_file_that_is_not_there_is_said_in_the_log(uploads: SessionUploads, caplog: pytest.LogCaptureFixture) -> None:
+    uploads.take(upload("u-1", path="/nowhere/at/all"))
+    assert list(uploads) == []
+    assert "can't be opened" in caplog.text
+
+
+def test_a_session_that_ends_while_files_come_leaves_nothing_behind(uploads: SessionUploads) -> None:
+    """Two threads, as in the engine: without a lock this fails in most runs."""
+    over = threading.Event()
+    failed: list[Exception] = []
+
+    def read() -> None:
+        try:
+            while not over.is_set():
+                for number in range(MOST_FILES + 8):
+                    uploads.take(upload(f"u-{number}"))
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        reader = threading.Thread(target=read)
+        reader.start()
+        for _ in range(2000):
+            uploads.clear()
+            uploads.begin("s-1")
+        over.set()
+        reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+    uploads.clear()
+    uploads.take(upload("u-0"))
+    assert (failed, list(uploads)) == ([], [])

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.messages import Loading, StateChanged
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    ours, theirs = socket.socketpair()
+    channels = Channel(ours), Channel(theirs)
+    yield channels
+    for channel in channels:
+        channel.close()
+
+
+def test_messages_arrive_in_order_until_the_other_side_closes(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    for number in range(3):
+        ours.send(Loading(f"line {number}"))
+    ours.close()
+    assert list(theirs) == [Loading("line 0"), Loading("line 1"), Loading("line 2")]
+
+
+def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    each = [StateChanged("s", {"text": letter * 5000}) for letter in "abcd"]
+
+    def send(message: StateChanged) -> None:
+        for _ in range(50):
+            ours.send(message)
+
+    threads = [threading.Thread(target=send, args=(message,)) for message in each]
+    for thread in threads:
+        thread.start()
+    incoming = iter(theirs)
+    received = [next(incoming) for _ in range(200)]
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert all(received.count(message) == 50 for message in each)
+
+
+def test_sending_to_nobody_raises(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    theirs.close()
+    with pytest.raises(OSError, match="pipe"):
+        ours.send(Loading("hello"))
+
+
+def test_a_forked_child_says_nothing_and_does_not_keep_the_other_side_from_seeing_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    parent, child, other = Channel(ours), Channel(ours.dup()), Channel(theirs)
+    child.forked()
+    child.send(Loading("from the child"))
+    parent.send(Loading("from the parent"))
+    parent.close()
+    assert list(other) == [Loading("from the parent")]
+    other.close()
+
+
+def test_a_fork_while_a_thread_sends_leaves_the_child_no_lock_to_wait_for() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        channel = Channel(ours)
+        with channel._lock:
+            channel.forked()
+            channel.send(Loading("hello"))
+
+
+def test_programs_that_are_started_do_not_inherit_the_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.set_inheritable(True)
+        channel = Channel(ours)
+        assert not ours.get_inheritable()
+        channel.close()

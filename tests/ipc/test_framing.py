@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.ipc.framing import Framing, encode
+from reactor_runtime.ipc.messages import (
+    BundleFrame,
+    BundleSound,
+    EventApplied,
+    Message,
+    MessageSent,
+    StateChanged,
+    ToEngine,
+    ToServer,
+)
+
+KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, json_values, max_size=4)
+pictures = st.builds(BundleFrame, texts, st.integers(0), st.integers(-1), st.integers(1), st.integers(1))
+sounds = st.builds(BundleSound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=False))
+BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "str": texts,
+    "int": st.integers(),
+    "bool": st.booleans(),
+    "bytes": st.binary(max_size=200),
+    "float": st.floats(allow_nan=False),
+    "dict[str, Any]": objects,
+    "dict[str, Any] | None": st.none() | objects,
+    "str | None": st.none() | texts,
+    "str | int | None": st.none() | texts | st.integers(),
+    "list[dict[str, Any]]": st.lists(objects, max_size=3),
+    "list[dict[str, str]]": st.lists(st.dictionaries(texts, texts, max_size=2), max_size=3),
+    "tuple[str, dict[str, Any]] | None": st.none(),  # a list on the other side, see below
+    "tuple[BundleFrame, ...]": st.lists(pictures, max_size=3).map(tuple),
+    "tuple[float, ...]": st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
+    "tuple[BundleSound, ...]": st.lists(sounds, max_size=2).map(tuple),
+}
+
+
+def instances(kind: type) -> st.SearchStrategy[Message]:
+    fields = dataclasses.fields(kind)
+    return st.builds(kind, **{field.name: BY_TYPE[str(field.type)] for field in fields})
+
+
+messages = st.one_of([instances(kind) for kind in KINDS])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_of_message_comes_back_equal(kind: type) -> None:
+    @given(instances(kind))
+    def comes_back(message: Message) -> None:
+        assert list(Framing().feed(encode(message))) == [message]
+
+    comes_back()
+
+
+@given(st.lists(messages, max_size=6), st.lists(st.integers(1, 40), min_size=1))
+def test_messages_come_whole_however_the_stream_is_chopped(sent: list[Message], sizes: list[int]) -> None:
+    stream = b"".join(map(encode, sent))
+    framing, start, chop = Framing(), 0, 0
+    received: list[Message] = []
+    while start < len(stream):
+        end = start + sizes[chop % len(sizes)]
+        received += framing.feed(stream[start:end])
+        start, chop = end, chop + 1
+    assert received == sent
+
+
+def test_an_answer_keeps_the_message_its_handler_returned() -> None:
+    (answer,) = Framing().feed(encode(EventApplied("s", "c", 7, 1, ("progress", {"step": 3}))))
+    assert isinstance(answer, EventApplied)
+    assert answer.reply is not None
+    kind, data = answer.reply
+    assert (kind, data) == ("progress", {"step": 3})
+
+
+def test_a_receiver_that_fails_at_one_message_loses_no_other() -> None:
+    framing = Framing()
+    stream = encode(StateChanged("s", {"a": 1})) + encode(MessageSent("s", "hello", {}))
+    for _ in framing.feed(stream):
+        break  # what a receiver that raises does to the generator
+    assert list(framing.feed(b"")) == [MessageSent("s", "hello", {})]

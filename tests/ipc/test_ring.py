@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from tests.fakes import written
+from tests.processes import descriptors
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def memory() -> Iterator[int]:
+    fd = create_memory()
+    yield fd
+    os.close(fd)
+
+
+def picture(value: int, height: int = 8, width: int = 10) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    return np.full((height, width, 3), value, np.uint8)
+
+
+def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reader(memory: int) -> None:
+    (offset,) = written(RingWriter(memory), 1, [picture(5)])
+    before = descriptors(os.getpid())
+    reader = RingReader(memory)
+    looked_at = reader.picture(offset, 8, 10)
+    assert descriptors(os.getpid()) == before + 1
+    reader.close()
+    assert (looked_at == 5).all()
+    del looked_at
+    assert descriptors(os.getpid()) == before
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        reader.picture(offset, 8, 10)
+
+
+def test_what_is_written_is_read_on_the_other_side(memory: int) -> None:
+    frame = np.random.default_rng(1).integers(0, 256, (48, 64, 3), np.uint8)
+    samples = np.arange(-480, 480, dtype=np.int16).reshape(2, 480)
+    at_frame, at_samples = written(RingWriter(memory), 1, [frame, samples])
+    reader = RingReader(memory)
+    assert (reader.picture(at_frame, 48, 64) == frame).all()
+    assert (reader.samples(at_samples, 2, 480) == samples).all()
+
+
+def test_any_strides_are_taken(memory: int) -> None:
+    frame = np.random.default_rng(1).integers(0, 256, (64, 48, 3), np.uint8)
+    turned = frame.transpose(1, 0, 2)[::-1, ::2]
+    (offset,) = written(RingWriter(memory), 1, [turned])
+    assert (RingReader(memory).picture(offset, *turned.shape[:2]) == turned).all()
+
+
+def test_released_room_is_used_again(memory: int) -> None:
+    writer = RingWriter(memory)
+    for key in range(100):
+        written(writer, key, [picture(key)])
+        writer.release(key - 1)
+    assert os.fstat(memory).st_size <= 2 * 4096
+
+
+def test_a_reader_sees_what_lies_beyond_the_memory_it_began_with(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    (small,) = written(writer, 1, [picture(1)])
+    seen = reader.picture(small, 8, 10)
+    (large,) = written(writer, 2, [picture(2, 720, 1280)])
+    assert (reader.picture(large, 720, 1280) == 2).all()
+    assert (seen == 1).all()
+
+
+def test_a_reader_that_is_closed_while_a_thread_maps_the_memory_keeps_none_of_it(memory: int) -> None:
+    (offset,) = written(RingWriter(memory), 1, [picture(5)])
+    before = descriptors(os.getpid())
+    reader = RingReader(memory)
+    closing = threading.Thread(target=reader.close)
+
+    def close_in_the_middle(_frame: object, event: str, called: object) -> None:
+        if event == "c_return" and called is np.frombuffer:
+            closing.start()
+            closing.join(0.1)  # it has to wait for us: no end comes
+
+    def look() -> None:
+        sys.setprofile(close_in_the_middle)
+        reader.picture(offset, 8, 10)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    looking.join(TIMEOUT_S)
+    closing.join(TIMEOUT_S)
+    assert descriptors(os.getpid()) == before
+
+
+def test_releasing_what_is_unknown_changes_nothing(memory: int) -> None:
+    writer = RingWriter(memory)
+    (first,) = written(writer, 1, [picture(1)])
+    writer.release(7)
+    (second,) = written(writer, 2, [picture(2)])
+    assert second > first
+    writer.release(1)
+    writer.release(1)
+    assert written(writer, 3, [picture(3)]) == [first]
+
+
+def test_an_empty_piece_does_no_harm(memory: int) -> None:
+    writer = RingWriter(memory)
+    (before,) = written(writer, 1, [picture(1)])
+    written(writer, 2, [np.empty((1, 0), np.int16)])
+    (after,) = written(writer, 3, [picture(3)])
+    reader = RingReader(memory)
+    assert (reader.picture(before, 8, 10) == 1).all()
+    assert (reader.picture(after, 8, 10) == 3).all()
+
+
+class Ring(RuleBasedStateMachine):
+    """Write and release at will: every piece that is kept reads as it was written."""
+
+    @initialize()
+    def start(self) -> None:
+        self.fd = create_memory()
+        self.writer, self.reader = RingWriter(self.fd), RingReader(self.fd)
+        self.kept: dict[int, tuple[int, int, int]] = {}
+        self.count = 0
+
+    @rule(height=st.integers(1, 60), width=st.integers(1, 60))
+    def write(self, height: int, width: int) -> None:
+        self.count += 1
+        (offset,) = written(self.writer, self.count, [picture(self.count % 256, height, width)])
+        self.kept[self.count] = (offset, height, width)
+
+    @rule(pick=st.integers(0))
+    def release(self, pick: int) -> None:
+        if self.kept:
+            key = sorted(self.kept)[pick % len(self.kept)]
+            del self.kept[key]
+            self.writer.release(key)
+
+    @invariant()
+    def kept_pieces_are_intact(self) -> None:
+        for key, (offset, height, width) in getattr(self, "kept", {}).items():
+            assert (self.reader.picture(offset, height, width) == key % 256).all()
+
+    def teardown(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+
+TestRing = Ring.TestCase
+TestRing.settings = settings(max_examples=40, stateful_step_count=25)

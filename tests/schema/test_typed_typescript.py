@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from reactor_runtime.schema import typed_typescript
+from tests.wire.shapes import CONTRACT
+
+
+def test_types_are_those_of_the_schema() -> None:
+    text = typed_typescript.module("my-model", CONTRACT)
+    for line in (
+        "  /** How fast it moves */\n  set_speed: { speed: number };\n",
+        '  set_mode: { mode: "a \\"b\\"" | "c\\\\d" };\n',
+        "  set_level: { level: 1 | 2 };\n",
+        "  set_note: { note: string | null };\n",
+        "  set_size: { size: [number, number] };\n",
+        "  set_image: { image: Upload | null };\n",
+        "  move: { pose?: Pose | null; weights?: Record<string, number>; anything?: unknown };\n",
+        '  "go-now": Record<string, never>;\n',
+        '  "2d": Record<string, never>;\n',
+        "export interface Pose {\n  at: Point;\n  path: Array<Point>;\n}\n",
+        "  progress: { step: number; at: Point | null };\n",
+        '  shown: "main_video";\n  heard: never;\n  filmed: never;\n  recorded: "microphone";\n',
+        "export interface MyModel {\n  state: State;\n",
+    ):
+        assert line in text, line
+
+
+def test_no_description_ends_its_comment() -> None:
+    text = typed_typescript.module("a*/b", CONTRACT)
+    assert "/** Types of a*\\/b." in text
+    assert all(line.count("*/") == line.count("/**") for line in text.splitlines())

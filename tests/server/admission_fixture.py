@@ -1,0 +1,127 @@
+"""A lobby whose engines do nothing by themselves, and what its clients are told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from reactor_runtime.errors import ModelFailed, to_json
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.ring import RingReader, create_memory
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.inbound import Inbound
+from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.workers.supervisor import EnginePhase
+from tests.fakes import FakeClock, FakeEngine, HandEncoder, settle
+
+NO_LIMITS = TurnLimits()
+
+
+class AdmissionFixture:
+    """A lobby with what surrounds it; the tests speak for clients and engines, of which `engine` is the first."""
+
+    def __init__(
+        self,
+        *,
+        most_waiting: int = 2,
+        most_viewers: int = 2,
+        expose_errors: bool = True,
+        limits: TurnLimits = NO_LIMITS,
+        engines: int = 1,
+    ) -> None:
+        self.clock = FakeClock()
+        self.loads: list[float] = []
+        self.memory = create_memory()
+        self.ring = RingReader(self.memory)
+        rules = SlotSettings(
+            name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors, engines=engines
+        )
+        self.admission = Admission(
+            rules,
+            most_waiting=most_waiting,
+            most_viewers=most_viewers,
+            on_ready=lambda _, load_s: self.loads.append(load_s),
+        )
+        self.engines = [FakeEngine() for _ in range(engines)]
+        self.slots = [self._open(engine) for engine in self.engines]
+        self.engine, self.slot = self.engines[0], self.slots[0]
+        self.subscribers = self.slot.subscribers
+        self.inbound = Inbound(self.admission)
+
+    def _open(self, engine: FakeEngine) -> Slot:
+        subscribers = Subscribers()
+        return self.admission.add_slot(
+            engine, subscribers, Playout(self.clock, HandEncoder(), subscribers, engine.send)
+        )
+
+    def come(
+        self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "", session: str = ""
+    ) -> Client:
+        client = Client(role, "127.0.0.1", self.clock, watches=watches)
+        self.admission.attach(client, resume, session)
+        return client
+
+    @property
+    def session(self) -> str:
+        return self.session_in(1)
+
+    def session_in(self, number: int) -> str:
+        """Give the id of the session in the hall of this number."""
+        session = self.slots[number - 1].session
+        assert session is not None
+        return session.id
+
+    def say(self, message: ipc.Message, number: int = 1) -> None:
+        self.slots[number - 1].engine_said(message, self.ring)
+
+    def begin(self, number: int = 1, /, **state: Any) -> str:
+        """Let an engine start the session it was asked for."""
+        session = self.session_in(number)
+        self.say(ipc.Started(session, self.clock.now(), state), number)
+        return session
+
+    def end(self, error: str | None = None, number: int = 1) -> None:
+        """Let an engine end its session."""
+        outcome = None if error is None else to_json(ModelFailed(error))
+        self.say(ipc.Ended(self.session_in(number), outcome), number)
+
+    def crash(self, number: int = 1) -> None:
+        self.engines[number - 1].phase = EnginePhase.LOADING
+        self.slots[number - 1].engine_lost("was killed")
+
+    def load(self, number: int = 1) -> None:
+        """Let an engine be ready (again)."""
+        self.engines[number - 1].phase = EnginePhase.READY
+        self.slots[number - 1].engine_ready(1.0)
+
+
+async def drain(outbox: Outbox) -> list[str | bytes]:
+    """Take everything that may be sent to a client now."""
+    await settle()
+    taken: list[str | bytes] = []
+    while (item := outbox.take()[0]) is not None:
+        taken.append(item)
+    return taken
+
+
+async def told(client: Client) -> list[tuple[str, dict[str, Any]]]:
+    """Take the messages that wait for a client."""
+    messages = [json.loads(item) for item in await drain(client.outbox) if isinstance(item, str)]
+    return [(message["type"], message["data"]) for message in messages]
+
+
+async def types(client: Client) -> list[str]:
+    return [kind for kind, _ in await told(client)]
+
+
+async def places(client: Client) -> list[tuple[int, int]]:
+    return [(data["position"], data["length"]) for kind, data in await told(client) if kind == "reactor.queue"]
+
+
+async def phases(client: Client) -> list[str]:
+    return [data["phase"] for kind, data in await told(client) if kind == "reactor.session"]

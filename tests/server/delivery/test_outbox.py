@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.media import jpeg
+from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.messages import View
+from tests.engine.rig import frame as pixels
+from tests.fakes import FakeClock
+from tests.server.admission_fixture import drain
+
+
+def frame(seq: int, track: str = "video") -> EncodedFrame:
+    return EncodedFrame(track, seq, b"%s %d" % (track.encode(), seq), 1 / 30)
+
+
+def sound(number: int, duration_s: float = 0.1, track: str = "audio") -> EncodedSound:
+    return EncodedSound(track, b"sound %d" % number, duration_s)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def outbox(clock: FakeClock) -> Outbox:
+    return Outbox(clock)
+
+
+async def test_a_newer_frame_replaces_an_unsent_one_and_it_is_counted(outbox: Outbox) -> None:
+    for seq in range(5):
+        outbox.offer(frame(seq))
+    assert await drain(outbox) == [b"video 4"]
+    counters = outbox.counters
+    assert (counters.offered, counters.sent, counters.skipped) == (5, 1, 4)
+    assert counters.sent_by_track == {"video": 1}
+
+
+async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:
+    for seq in range(3):
+        outbox.offer(frame(seq, "left"))
+        outbox.offer(frame(seq, "right"))
+    assert await drain(outbox) == [b"left 2", b"right 2"]
+
+
+async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(outbox: Outbox) -> None:
+    outbox.offer(frame(1, "left"))
+    outbox.put_message("one")
+    outbox.put_sound(sound(1))
+    outbox.offer(frame(1, "right"))
+    outbox.put_message("two")
+    assert await drain(outbox) == [b"left 1", "one", b"sound 1", b"right 1", "two"]
+
+
+async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    outbox.offer(frame(100))
+    outbox.put_message("at once")
+    assert await drain(outbox) == ["at once"]
+    outbox.acknowledge("video", 2)
+    assert await drain(outbox) == [b"video 100"]
+
+
+async def close_window(outbox: Outbox, clock: FakeClock) -> None:
+    """Acknowledge once, then send until no more is allowed."""
+    outbox.offer(frame(0))
+    await drain(outbox)
+    clock.spend(0.01)
+    outbox.acknowledge("video", 0)
+    for seq in range(1, 100):
+        outbox.offer(frame(seq))
+        await drain(outbox)
+    assert outbox.counters.skipped > 80
+
+
+async def test_a_stalled_window_says_when_it_lets_the_newest_frame_through(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    outbox.offer(frame(200))
+    item, retry_at = outbox.take()
+    assert item is None
+    assert retry_at is not None
+    clock.spend(retry_at - clock.now())
+    assert outbox.take()[0] == b"video 200"
+
+
+async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None:
+    taken = [outbox.put_message(str(number)) for number in range(MOST_MESSAGES + 1)]
+    assert taken == [True] * MOST_MESSAGES + [False]
+    assert await drain(outbox) == [str(number) for number in range(MOST_MESSAGES)]
+
+
+async def test_messages_are_limited_in_bytes_as_they_are_sent(outbox: Outbox) -> None:
+    quarter = "é" * (MOST_MESSAGE_BYTES // 8)
+    assert [outbox.put_message(quarter) for _ in range(5)] == [True] * 4 + [False]
+    assert outbox.take()[0] == quarter
+    assert [outbox.put_message(quarter) for _ in range(2)] == [True, False]
+
+
+async def test_one_message_has_room_however_large_it_is(outbox: Outbox) -> None:
+    large = "x" * (2 * MOST_MESSAGE_BYTES)
+    assert [outbox.put_message(text) for text in (large, "x")] == [True, False]
+    assert await drain(outbox) == [large]
+    assert outbox.put_message("x")
+
+
+async def test_more_than_a_second_of_sound_pushes_the_oldest_out(outbox: Outbox) -> None:
+    for number in range(15):
+        outbox.put_sound(sound(number))
+    assert MOST_SOUND_S == 1
+    assert await drain(outbox) == [b"sound %d" % number for number in range(5, 15)]
+
+
+async def test_each_track_has_a_second_of_sound(outbox: Outbox) -> None:
+    for number in range(0, 30, 2):
+        outbox.put_sound(sound(number, track="left"))
+        outbox.put_sound(sound(number + 1, 0.01, "right"))
+    kept = [*range(10, 30, 2), *range(1, 30, 2)]
+    assert await drain(outbox) == [b"sound %d" % number for number in sorted(kept)]
+
+
+async def test_a_piece_longer_than_a_second_waits_alone(outbox: Outbox) -> None:
+    for number in range(3):
+        outbox.put_sound(sound(number, 5.0))
+    outbox.put_sound(sound(3, 0.1, "other"))
+    assert await drain(outbox) == [b"sound 2", b"sound 3"]
+
+
+async def test_what_was_taken_makes_room(outbox: Outbox) -> None:
+    for number in range(100):
+        outbox.put_sound(sound(number))
+        assert await drain(outbox) == [b"sound %d" % number]
+
+
+async def test_sound_is_kept_while_frames_are_skipped(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    for number in range(200, 208):
+        outbox.offer(frame(number))
+        outbox.put_sound(sound(number))
+    assert await drain(outbox) == [b"sound %d" % number for number in range(200, 208)]
+    assert outbox.counters.skipped > 80
+
+
+async def test_hushed_sound_is_not_sent_and_the_next_is(outbox: Outbox) -> None:
+    outbox.put_sound(sound(1))
+    outbox.offer(frame(1))
+    outbox.drop_sound()
+    for number in range(2, 12):
+        outbox.put_sound(sound(number))
+    assert await drain(outbox) == [b"video 1", *(b"sound %d" % number for number in range(2, 12))]
+
+
+async def test_sound_of_a_track_that_is_not_wanted_any_more_is_dropped(outbox: Outbox) -> None:
+    for number, track in enumerate(("left", "right", "left")):
+        outbox.put_sound(sound(number, track=track))
+    outbox.set_view(View(tracks=("right",)))
+    assert await drain(outbox) == [b"sound 1"]
+
+
+async def test_a_paused_client_gets_messages_only_and_what_waited_is_gone(outbox: Outbox) -> None:
+    outbox.offer(frame(1))
+    outbox.set_view(View(paused=True))
+    outbox.offer(frame(2))
+    outbox.put_sound(sound(1))
+    outbox.put_message("still here")
+    assert await drain(outbox) == ["still here"]
+    outbox.set_view(View())
+    outbox.offer(frame(3))
+    assert await drain(outbox) == [b"video 3"]
+
+
+async def test_a_client_gets_the_tracks_it_asks_for(outbox: Outbox) -> None:
+    outbox.set_view(View(tracks=("left",)))
+    for track in ("left", "right"):
+        outbox.offer(frame(1, track))
+    outbox.put_sound(sound(1))
+    assert await drain(outbox) == [b"left 1"]
+
+
+@pytest.mark.parametrize("max_fps", [10.0, 15.0, 24.0])
+async def test_a_client_gets_no_more_frames_a_second_than_it_asks_for(
+    outbox: Outbox, clock: FakeClock, max_fps: float
+) -> None:
+    outbox.set_view(View(max_fps=max_fps))
+    received = 0
+    for seq in range(30 * 5):
+        outbox.offer(frame(seq))
+        received += len(await drain(outbox))
+        clock.spend(1 / 30)
+    assert 5 * max_fps * 0.9 <= received <= 5 * max_fps + 1
+
+
+async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbox: Outbox) -> None:
+    outbox.offer(frame(1))
+    outbox.put_sound(sound(1))
+    outbox.put_message("goodbye")
+    outbox.finish()
+    outbox.offer(frame(2))
+    assert await drain(outbox) == ["goodbye"]
+    assert outbox.finished
+    assert outbox.take() == (None, None)
+
+
+async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:
+    outbox.acknowledge("no such track", 5)
+    assert not outbox.track_senders
+
+
+def laddered(seq: int, *rungs: int) -> EncodedFrame:
+    """A frame encoded on these rungs only, each file saying which."""
+    best, *worse = rungs
+    return EncodedFrame("video", seq, b"rung %d" % best, 1 / 30, best, {rung: b"rung %d" % rung for rung in worse})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "got"),
+    [
+        (0, (0, 3), 0),
+        (3, (0, 3), 3),
+        (2, (0, 3), 3),
+        (5, (0, 3), 3),
+        (1, (2, 4), 2),
+        (6, (0,), 0),
+        (4, (0, 2, 5, 6), 5),
+    ],
+)
+def test_a_client_gets_the_file_of_its_rung_or_the_next_smaller_one(
+    wanted: int, there: tuple[int, ...], got: int
+) -> None:
+    assert laddered(1, *there).nearest(wanted) == (got, b"rung %d" % got)
+
+
+async def test_a_client_that_skips_most_frames_is_sent_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
+    taken = []
+    for seq in range(90):
+        outbox.offer(laddered(seq, *range(7)))
+        if seq % 10 == 0:  # a link that takes three frames a second
+            outbox.acknowledge("video", seq - 10)
+            taken += await drain(outbox)
+        clock.spend(1 / 30)
+    rung = outbox.track_senders["video"].ladder.rung
+    assert rung > 0
+    assert taken[0] == b"rung 0"
+    assert b"rung %d" % rung in taken
+
+
+def test_a_held_frame_is_held_on_every_rung() -> None:
+    file = attach(MediaHeader("video", 7, 1, 2, 3), jpeg.encode(pixels(9)))
+    held = EncodedFrame("video", 7, file, 0.1, 0, {4: file}).as_held()
+    for data in (held.data, held.worse[4]):
+        header, _ = detach(data)
+        assert header is not None
+        assert header.flags == FrameFlag.HELD
+
+
+def test_a_held_frame_differs_in_its_flag_alone() -> None:
+    header = MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH)
+    file = jpeg.encode(pixels(9))
+    held = EncodedFrame("video", 7, attach(header, file), 0.1).as_held()
+    again, same = detach(held.data)
+    assert same == file
+    assert again == MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH | FrameFlag.HELD)
+
+
+@given(st.lists(st.sampled_from(["message", "frame", "sound", "take"]), max_size=60))
+def test_order_is_kept_and_nothing_is_sent_twice(actions: list[str]) -> None:
+    async def play() -> None:
+        outbox = Outbox(FakeClock())
+        messages: list[str] = []
+        taken: list[str | bytes] = []
+        for number, action in enumerate(actions):
+            if action == "message":
+                messages.append(str(number))
+                outbox.put_message(str(number))
+            elif action == "frame":
+                outbox.offer(frame(number))
+            elif action == "sound":
+                outbox.put_sound(sound(number))
+            else:
+                taken += await drain(outbox)
+        taken += await drain(outbox)
+        assert [item for item in taken if isinstance(item, str)] == messages
+        numbers = [int(item.split()[-1]) for item in taken]
+        assert numbers == sorted(set(numbers))
+        counters = outbox.counters
+        assert counters.offered == counters.sent + counters.skipped
+
+    asyncio.run(play())

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reactor_runtime.server.delivery.send_window import STALLED_S, SendWindow
+
+MS = 0.001
+
+
+@dataclass
+class Path:
+    """A source, a link with a delay and perhaps a rate, and a client that paints the newest and acknowledges it."""
+
+    source_fps: float
+    delay_s: float = 0.0
+    link_fps: float | None = None
+    paint_fps: float | None = None
+    window: SendWindow = field(default_factory=SendWindow)
+    ages: list[float] = field(default_factory=list)
+    painted: list[int] = field(default_factory=list)
+    most_in_flight: int = 0
+
+    def run(self, seconds: float) -> None:
+        """Step through the time a millisecond at a time."""
+        slot: tuple[int, float] | None = None
+        link: deque[tuple[float, int, float]] = deque()
+        acks: deque[tuple[float, int]] = deque()
+        newest: tuple[int, float] | None = None
+        produced, last_painted, acknowledged, link_free, next_paint = 0, -1, -1, 0.0, 0.0
+        for tick in range(int(seconds / MS)):
+            now = 1.0 + tick * MS
+            while acks and acks[0][0] <= now:
+                acknowledged = acks.popleft()[1]
+                self.window.acknowledged(acknowledged, now)
+            if tick * MS >= produced / self.source_fps:
+                if slot is not None:
+                    self.window.skipped()
+                slot, produced = (produced, now), produced + 1
+            if slot is not None and self.window.is_open(now):
+                link_free = max(link_free, now) + (1 / self.link_fps if self.link_fps else 0)
+                self.window.sent(slot[0], now, 1 / self.source_fps)
+                link.append((link_free + self.delay_s, *slot))
+                slot = None
+                self.most_in_flight = max(self.most_in_flight, len(link))
+            while link and link[0][0] <= now:
+                newest = link.popleft()[1:]
+            if newest is not None and newest[0] > last_painted and now >= next_paint:
+                last_painted = newest[0]
+                next_paint = now + (1 / self.paint_fps if self.paint_fps else 0)
+                self.painted.append(last_painted)
+                self.ages.append(now - newest[1])
+                acks.append((now + self.delay_s, last_painted))
+
+
+def late(ages: list[float]) -> float:
+    """The age that one in a hundred exceeds, once the window has found its size."""
+    settled = sorted(ages[len(ages) // 4 :])
+    return settled[int(len(settled) * 0.99)]
+
+
+def test_a_client_that_never_acknowledges_is_never_held_up() -> None:
+    window = SendWindow()
+    for seq in range(1000):
+        assert window.is_open(float(seq))
+        window.sent(seq, float(seq), 1 / 30)
+    assert not window.acknowledging
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.05, 0.15])
+def test_a_path_that_keeps_up_gets_every_frame_whatever_its_delay(delay_s: float) -> None:
+    path = Path(source_fps=30, delay_s=delay_s)
+    path.run(12)
+    assert len(path.painted) >= 12 * 30 - 12
+    assert late(path.ages) <= delay_s + 0.005
+
+
+@pytest.mark.parametrize("source_fps", [30, 60])
+def test_a_client_that_paints_15_a_second_paints_fresh_pictures_for_ever(source_fps: float) -> None:
+    path = Path(source_fps=source_fps, delay_s=0.002, paint_fps=15)
+    path.run(30)
+    assert len(path.painted) >= 30 * 15 * 0.95
+    assert late(path.ages) < 0.100
+
+
+def test_a_link_that_carries_half_is_used_whole_without_a_queue_in_it() -> None:
+    path = Path(source_fps=30, delay_s=0.01, link_fps=15)
+    path.run(30)
+    assert len(path.painted) >= 30 * 15 * 0.9
+    assert statistics.median(path.ages) < 0.200
+    assert late(path.ages) < 0.400  # it looks now and then whether the link takes more
+    assert path.most_in_flight <= 6
+
+
+def test_a_stalled_client_is_tried_again_with_one_frame() -> None:
+    window = SendWindow()
+    window.sent(0, 1.0, 1 / 30)
+    window.acknowledged(0, 1.01)
+    seq = 1
+    while window.is_open(1.02):
+        window.sent(seq, 1.02, 1 / 30)
+        seq += 1
+    assert seq < 10
+    reopens_at = window.reopens_at() + 1e-6  # as no clock is exact
+    assert reopens_at <= 1.03 + STALLED_S
+    assert not window.is_open(reopens_at - 0.01)
+    assert window.is_open(reopens_at)
+    window.sent(seq, reopens_at, 1 / 30)
+    assert not window.is_open(reopens_at + 0.01)
+
+
+def test_one_acknowledgement_after_a_stall_opens_the_window_again() -> None:
+    window = SendWindow()
+    for seq in range(4):
+        window.sent(seq, 1.0, 1 / 30)
+    window.acknowledged(0, 1.1)
+    window.acknowledged(3, 10.0)
+    assert window.is_open(10.0)
+
+
+@given(st.lists(st.integers(-5, 2**32), max_size=30))
+def test_invented_acknowledgements_do_no_harm(seqs: list[int]) -> None:
+    window = SendWindow()
+    for now, seq in enumerate(seqs):
+        window.acknowledged(seq, float(now))
+        if window.is_open(float(now)):
+            window.sent(now, float(now), 1 / 30)
+    assert window.frames >= 1
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([15.0, 30.0, 60.0]),
+    st.floats(0, 0.2),
+    st.none() | st.sampled_from([5.0, 15.0, 40.0]),
+    st.none() | st.sampled_from([5.0, 15.0, 60.0]),
+)
+def test_pictures_never_stop_and_never_go_backwards(
+    source_fps: float, delay_s: float, link_fps: float | None, paint_fps: float | None
+) -> None:
+    path = Path(source_fps, delay_s, link_fps, paint_fps)
+    path.run(4)
+    slowest = min(source_fps, link_fps or source_fps, paint_fps or source_fps)
+    assert len(path.painted) >= 4 * slowest * 0.5 - 2
+    assert path.painted == sorted(set(path.painted))
+
+
+def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last_was_not() -> None:
+    window = SendWindow()
+    window.sent(238, 1.0, 1 / 30)
+    window.acknowledged(238, 1.01)
+    window.sent(239, 1.02, 1 / 30)
+    window.sent(0, 1.05, 1 / 30)
+    window.acknowledged(0, 1.06)
+    assert window.is_open(1.07)
+    window.sent(1, 1.08, 1 / 30)
+    assert window.is_open(1.09)
+
+
+def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one() -> None:
+    """A round trip that short would keep the window too small for ten seconds, and the ladder would fall for it."""
+    window = SendWindow()
+    for seq in range(500, 506):
+        window.sent(seq, 1.0 + seq / 1000, 1 / 30)
+    window.acknowledged(502, 1.7)
+    window.begin_anew()
+    for seq in range(window.frames):
+        window.sent(seq, 1.75, 1 / 30)
+    window.acknowledged(505, 1.76)
+    assert not window.is_open(1.76)
+    window.acknowledged(0, 1.95)
+    assert window.round_trip_s == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("larger", "most"), [(0.1, 30), (10.0, 4)])
+def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger: float, most: int) -> None:
+    path = Path(source_fps=30, delay_s=0.1, link_fps=15)
+    path.run(10)
+    before = path.window.frames
+    path.window.resize(larger)
+    path.window.skipped()
+    assert (path.window.frames > before) == (larger < 1)
+    assert path.window.frames <= most
+
+
+def test_after_a_frame_that_took_much_longer_the_next_goes_out_alone() -> None:
+    window = SendWindow()
+    for seq in range(10):
+        window.sent(seq, seq / 30, 1 / 30)
+        window.acknowledged(seq, seq / 30 + 0.02)
+    assert window.frames == 2
+    for seq in (10, 11):
+        window.sent(seq, 1.0, 1 / 30)
+    window.acknowledged(10, 1.3)
+    assert not window.is_open(1.3)
+    window.acknowledged(11, 1.31)
+    assert window.is_open(1.31)
+    window.sent(12, 1.31, 1 / 30)
+    assert not window.is_open(1.32)
+    window.acknowledged(12, 1.33)
+    assert window.frames == 2

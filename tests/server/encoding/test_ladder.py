@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.encoding.encoded import EncodedFrame
+from reactor_runtime.server.encoding.ladder import BOTTOM, RUNGS, Ladder, Why
+from reactor_runtime.wire.messages import View
+from tests.fakes import FakeClock
+
+MS = 0.001
+FPS = 30.0
+KERNEL_BITS = 8 * 16_000
+GRAINY = (264, 147, 91, 35, 18, 12, 5)  # kB of 720p
+SMOOTH = (150, 93, 67, 42, 28, 19, 9)
+
+
+@dataclass
+class Network:
+    """A model, an outbox, a link of a rate and a delay that keeps what it can't carry yet, and a client."""
+
+    mbit: Callable[[float], float]
+    delay_s: float = 0.01  # each way
+    jitter_s: float = 0.0
+    paint_fps: float | None = None
+    acknowledges: bool = True
+    sizes: tuple[int, ...] = GRAINY
+    clock: FakeClock = field(default_factory=FakeClock)
+    rungs: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])  # from when each
+    ages: list[tuple[float, float]] = field(default_factory=list)  # when painted, and how old
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.outbox = Outbox(self.clock)
+        self._random = random.Random(3)
+        self._kept: deque[tuple[int, float]] = deque()  # in the kernel: seq, bits that are left
+        self._way: deque[tuple[float, int]] = deque()
+        self._acks: deque[tuple[float, int]] = deque()
+        self._made: dict[int, float] = {}
+        self._files = [bytes(1000 * size) for size in self.sizes]
+        self._newest, self._painted, self._next_paint, self._arrives = -1, -1, 0.0, 0.0
+
+    @property
+    def ladder(self) -> Ladder:
+        return self.outbox.track_senders["video"].ladder
+
+    def run(self, seconds: float) -> None:
+        """Step through the time a millisecond at a time."""
+        for _ in range(round(seconds / MS)):
+            self._tick()
+
+    def _tick(self) -> None:
+        self.seconds += MS
+        self.clock.spend(MS)
+        while self._acks and self._acks[0][0] <= self.seconds:
+            self.outbox.acknowledge("video", self._acks.popleft()[1])
+        if self.seconds >= len(self._made) / FPS:
+            seq = len(self._made)
+            self._made[seq] = self.seconds
+            self.outbox.offer(EncodedFrame("video", seq, self._files[0], 1 / FPS, 0, dict(enumerate(self._files))))
+        while sum(bits for _, bits in self._kept) <= KERNEL_BITS and (file := self.outbox.take()[0]) is not None:
+            self._kept.append((len(self._made) - 1, 8.0 * len(file)))  # the newest is what waits
+        self._carry(self.mbit(self.seconds) * 1e6 * MS)
+        self._paint()
+        if self.ladder.rung != self.rungs[-1][1]:
+            self.rungs.append((self.seconds, self.ladder.rung))
+
+    def _carry(self, bits: float) -> None:
+        while self._kept and bits > 0:
+            seq, left = self._kept.popleft()
+            if left > bits:
+                self._kept.appendleft((seq, left - bits))
+                return
+            bits -= left
+            self._arrives = max(self._arrives, self.seconds + self.delay_s + self._random.uniform(0, self.jitter_s))
+            self._way.append((self._arrives, seq))
+
+    def _paint(self) -> None:
+        while self._way and self._way[0][0] <= self.seconds:
+            self._newest = self._way.popleft()[1]
+            if self.paint_fps is None:
+                self._show()
+        if self.paint_fps is not None and self.seconds >= self._next_paint:
+            self._next_paint = self.seconds + 1 / self.paint_fps
+            if self._newest > self._painted:
+                self._show()
+
+    def _show(self) -> None:
+        self._painted = self._newest
+        self.ages.append((self.seconds, self.seconds - self._made[self._painted]))
+        if self.acknowledges:
+            self._acks.append((self.seconds + self.delay_s, self._painted))
+
+    def fps(self, since: float) -> float:
+        return sum(at > since for at, _ in self.ages) / (self.seconds - since)
+
+    def late_s(self, since: float) -> float:
+        """The age that one painted frame in a hundred exceeds."""
+        ages = sorted(age for at, age in self.ages if at > since)
+        return ages[int(len(ages) * 0.99)]
+
+    def on(self, at: float) -> int:
+        """The rung at a time."""
+        return [rung for began, rung in self.rungs if began <= at][-1]
+
+    def share(self, of: Callable[[int], bool], since: float) -> float:
+        """The share of time since then on the rungs for which `of` holds."""
+        times = [since + step * 0.1 for step in range(int((self.seconds - since) * 10))]
+        return sum(of(self.on(at)) for at in times) / len(times)
+
+    def changes(self, since: float) -> int:
+        return sum(at > since for at, _ in self.rungs)
+
+
+def steady(mbit: float) -> Callable[[float], float]:
+    return lambda _: mbit
+
+
+def fitting(mbit: float, sizes: tuple[int, ...] = GRAINY, spare: float = 0.8) -> int:
+    """Tell the best rung whose frames all come through."""
+    return next((rung for rung, size in enumerate(sizes) if 8 * size * FPS / 1000 < mbit * spare), BOTTOM)
+
+
+@settings(max_examples=40)
+@given(
+    st.floats(200, 10_000), st.floats(0, 0.002), st.floats(0, 0.005), st.none() | st.sampled_from([30.0, 60.0, 144.0])
+)
+def test_loopback_and_lan_are_on_the_top_rung_always(
+    mbit: float, delay_s: float, jitter_s: float, paint_fps: float | None
+) -> None:
+    network = Network(steady(mbit), delay_s, jitter_s, paint_fps)
+    network.run(10)
+    assert network.rungs == [(0.0, 0)]
+    assert network.ladder.why is Why.FULL
+
+
+@settings(max_examples=40)
+@example(4.5, 0.0, 0.0, SMOOTH)  # carries one rung all but a hair, with a queue that comes and goes
+@example(12.0, 0.088, 0.0, GRAINY)
+@given(st.floats(2, 100), st.floats(0, 0.1), st.floats(0, 0.02), st.sampled_from([GRAINY, SMOOTH]))
+def test_a_steady_link_settles_near_what_it_carries_and_stays(
+    mbit: float, delay_s: float, jitter_s: float, sizes: tuple[int, ...]
+) -> None:
+    network = Network(steady(mbit), delay_s, jitter_s, sizes=sizes)
+    network.run(60)
+    fits = fitting(mbit, sizes)
+    assert network.share(lambda rung: rung <= fits + 1, since=25) > 0.8
+    assert network.changes(since=25) <= 8
+    if 8 * sizes[BOTTOM] * FPS / 1000 < mbit * 0.8:
+        assert network.fps(since=5) > 25
+    assert network.late_s(since=5) < 4 * delay_s + 0.150
+
+
+@pytest.mark.parametrize("mbit", [2, 4, 8, 20])
+def test_it_falls_within_moments_when_the_link_becomes_slow(mbit: float) -> None:
+    network = Network(lambda at: 200 if at < 5 else mbit)
+    network.run(9)
+    assert network.on(5) == 0
+    assert network.on(5 + 3 * 8 * GRAINY[0] / 1000 / mbit + 1) >= fitting(mbit, spare=1)
+
+
+def test_a_link_that_changes_again_and_again_is_followed_down_at_once_and_up_with_care() -> None:
+    network = Network(lambda at: 4 if int(at / 5) % 2 else 30, 0.02, sizes=(197, 105, 64, 26, 14, 10, 5))
+    network.run(60)
+    late = [at for at, age in network.ages if at > 5 and age > 4 * 0.02 + 0.150]
+    assert len(late) <= 3
+    assert network.late_s(since=5) < 4 * 0.02 + 0.150
+    assert network.changes(since=30) <= 8
+
+
+def test_it_climbs_to_the_top_again_when_the_link_is_good_again() -> None:
+    network = Network(lambda at: 4 if 5 < at < 20 else 200)
+    network.run(45)
+    assert network.on(20) >= fitting(4, spare=1)
+    assert network.on(45) == 0
+
+
+def test_a_climb_that_fails_is_tried_less_and_less_often() -> None:
+    network = Network(steady(30))
+    network.run(120)
+    tries = [at for at, rung in network.rungs if rung == 1]
+    pauses = [later - sooner for sooner, later in pairwise(tries)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 30
+
+
+def test_an_outage_soon_after_a_climb_holds_nothing_back_below_it() -> None:
+    network = Network(lambda at: 1e-6 if 10 < at < 13 else 8, 0.04, sizes=(197, 105, 64, 26, 14, 10, 5))
+    network.run(36)
+    assert network.on(9) == 3
+    assert network.on(20) <= 4
+    assert network.on(36) <= 3
+
+
+@pytest.mark.parametrize("paint_fps", [3, 5, 15])
+def test_a_client_that_paints_slowly_keeps_the_best_pictures(paint_fps: float) -> None:
+    network = Network(steady(1000), 0.001, paint_fps=paint_fps)
+    network.run(60)
+    assert network.share(lambda rung: rung == 0, since=0) > 0.9
+
+
+def test_a_single_stall_changes_nothing() -> None:
+    network = Network(lambda at: 0.001 if 5 < at < 5.4 else 1000)
+    network.run(10)
+    assert network.rungs == [(0.0, 0)]
+
+
+@pytest.mark.parametrize(("mbit", "falls"), [(100, False), (40, False), (8, True)])
+def test_a_client_that_never_acknowledges_falls_when_most_is_skipped_for_long(mbit: float, falls: bool) -> None:
+    network = Network(steady(mbit), acknowledges=False)
+    network.run(10)
+    assert (len(network.rungs) > 1) == falls
+    assert not falls or network.rungs[1][0] > 2.5
+    assert all(RUNGS[rung].scale == 1 for _, rung in network.rungs)
+
+
+def test_a_client_that_wants_fewer_frames_a_second_does_not_fall() -> None:
+    network = Network(steady(1000), 0.001)
+    network.outbox.set_view(View(max_fps=5))
+    network.run(10)
+    assert network.rungs == [(0.0, 0)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["sent", "skipped", "acknowledged"]), st.integers(-5, 2**32)), max_size=60))
+def test_nothing_a_client_says_leads_off_the_ladder(steps: list[tuple[str, int]]) -> None:
+    ladder = Ladder()
+    for now, (step, number) in enumerate(steps):
+        match step:
+            case "sent":
+                ladder.sent(now, ladder.rung, number % 1000 + 1, now / 10)
+            case "skipped":
+                ladder.skipped(now / 10)
+            case _:
+                ladder.acknowledged(number, now / 10)
+        assert 0 <= ladder.rung <= BOTTOM
+
+
+def test_frames_never_sent_cannot_be_acknowledged() -> None:
+    ladder = Ladder()
+    ladder.sent(0, ladder.rung, 1000, 1.0)
+    ladder.acknowledged(500, 1.0)
+    assert [sent.seq for sent in ladder.in_flight] == [0]
+    ladder.acknowledged(0, 1.1)
+    assert not ladder.in_flight
+
+
+def test_each_rung_is_smaller_than_the_one_before() -> None:
+    shares = [rung.share for rung in RUNGS]
+    assert shares == sorted(set(shares), reverse=True)
+    assert RUNGS[0] == (85, 1.0, 1.0)

@@ -1,0 +1,66 @@
+"""A fan-out whose turns of the loop are the test's, with clients that take what they are given at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.fanout import SLICE_S, Broadcast, Fanout
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.wire.messages import View
+from tests.fakes import FakeClock
+
+COST_S = SLICE_S / 4
+
+
+class FanoutFixture:
+    """A fan-out and its clients; to give one of them something takes a quarter of a slice."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.turns: list[Callable[[], None]] = []
+        self.fanout = Fanout(self.clock, self.turns.append)
+        self.metrics = Metrics()
+        self.taken: dict[Client, list[str]] = {}
+        self.seqs = itertools.count()
+
+    def start_session(self, *, first: bool = False, view: View | None = None) -> Client:
+        """Have one more client, that takes what it is given at once."""
+        client = Client(Role.VIEWER, "127.0.0.1", self.clock, self.metrics)
+        if view is not None:
+            client.view = view
+            client.outbox.set_view(view)
+        self.taken[client] = []
+        client.outbox.news = lambda: self.take(client)
+        self.fanout.join(client, first=first)
+        return client
+
+    def take(self, client: Client) -> None:
+        while (item := client.outbox.take()[0]) is not None:
+            self.clock.spend(COST_S)
+            self.taken[client].append(item if isinstance(item, str) else item.decode(errors="replace"))
+
+    def show(self, track: str = "left") -> None:
+        seq = next(self.seqs)
+        self.fanout.put(EncodedFrame(track, seq, b"%d" % seq, 0.1))
+
+    def play(self) -> None:
+        self.fanout.put(EncodedSound("audio", b"sound", 0.02))
+
+    def say(self, text: str, *but: Client) -> None:
+        self.fanout.put(Broadcast(text, but))
+
+    def turn(self) -> None:
+        """Let the loop turn once."""
+        turns, self.turns[:] = list(self.turns), []
+        for turn in turns:
+            turn()
+
+    def finish(self) -> None:
+        while self.turns:
+            self.turn()
+
+    def served(self, limiter: list[Client]) -> list[int]:
+        return [len(self.taken[client]) for client in limiter]

@@ -1,0 +1,183 @@
+"""The acceptor on real sockets, under asyncio's loop and uvloop's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from reactor_runtime.server.net.acceptor import MOST_REFUSED, Acceptor
+from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.telemetry.metrics import LabelledCounter
+from tests.server.security.test_certificate import make_certificate
+from tests.server.test_leftovers import until
+from tests.timeouts import TIMEOUT_S
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+MANY = 1 << 20
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    def on_its_loop(test: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(asyncio.wait_for(test, TIMEOUT_S))
+
+    return on_its_loop
+
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+class Door:
+    """A listening acceptor, and clients that come from addresses of this machine."""
+
+    def __init__(self, most: int, most_descriptors: int = MANY, tls: ssl.SSLContext | None = None) -> None:
+        self.refusals = LabelledCounter()
+        self.limiter = ConnectionLimiter(most)
+        self._sock = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self._sock.getsockname()[1]
+        self.acceptor = Acceptor(
+            self._sock,
+            self.limiter,
+            self.refusals,
+            most_descriptors=most_descriptors,
+            tls=tls,
+            refused_s=TIMEOUT_S,
+        )
+        self.acceptor.start(Echo)
+        self._clients: list[asyncio.StreamWriter] = []
+
+    async def come(
+        self, address: str = "127.0.0.1", **options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0), **options)
+        self._clients.append(writer)
+        return reader, writer
+
+    async def answer(self, address: str = "127.0.0.1", **options: Any) -> str:
+        """Send a line, and return the answer's first; "reset" when there is none."""
+        try:
+            reader, writer = await self.come(address, **options)
+            writer.write(b"hello\n")
+            return (await reader.readline()).decode().strip() or "closed"
+        except ConnectionError:
+            return "reset"
+
+    async def counted(self, count: int) -> None:
+        await until(lambda: len(self.limiter) == count)
+
+    async def aclose(self) -> None:
+        self.acceptor.close()
+        for writer in self._clients:
+            writer.transport.abort()
+        await self.counted(0)
+
+
+@contextlib.asynccontextmanager
+async def door(most: int, **options: Any) -> AsyncIterator[Door]:
+    opened = Door(most, **options)
+    try:
+        yield opened
+    finally:
+        await opened.aclose()
+
+
+def test_an_address_has_as_many_connections_as_it_may_and_a_closed_one_makes_room(run: Run) -> None:
+    async def test() -> None:
+        async with door(2) as it:
+            _, first = await it.come()
+            assert [await it.answer() for _ in range(2)] == ["hello", "HTTP/1.1 429 Too Many Requests"]
+            assert await it.answer("127.0.0.2") == "hello"
+            first.close()
+            await it.counted(2)
+            assert await it.answer() == "hello"
+
+    run(test())
+
+
+def test_connections_that_never_begin_tls_count_for_their_address(run: Run, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+
+    async def test() -> None:
+        async with door(2, tls=context) as it:
+            silent = [await it.come() for _ in range(2)]
+            await it.counted(2)
+            assert await it.answer(ssl=trusting) == "HTTP/1.1 429 Too Many Requests"
+            assert await it.answer("127.0.0.2", ssl=trusting) == "hello"
+            for _, writer in silent:
+                writer.write(b"this is no TLS\n")
+            await it.counted(1)
+            assert await it.answer(ssl=trusting) == "hello"
+
+    run(test())
+
+
+def test_few_connections_above_the_limit_are_kept_to_be_answered_and_the_others_are_reset(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with door(1) as it:
+            await it.come()
+            await it.counted(1)
+            for _ in range(MOST_REFUSED):
+                await it.come()
+            await until(lambda: it.refusals.counts == {"429": MOST_REFUSED})
+            assert [await it.answer() for _ in range(20)] == ["reset"] * 20
+            assert it.refusals.counts == {"429": MOST_REFUSED, "none": 20}
+
+    run(test())
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "refused a connection from 127.0.0.1: --max-per-address is 1"
+    ]
+
+
+def test_the_last_descriptors_are_for_no_connection(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with door(100, most_descriptors=0) as it:
+            assert [await it.answer(f"127.0.0.{host}") for host in range(1, 5)] == ["reset"] * 4
+
+    run(test())
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "refused a connection from all addresses: the limit of open files (ulimit -n) leaves no room"
+    ]
+
+
+def test_accepting_goes_on_once_there_are_descriptors_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        async with door(100) as it:
+            sock = socket.socket()
+            sock.setblocking(False)
+            with contextlib.closing(socket.socket()) as next_one:
+                free = next_one.fileno()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+            try:
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(sock, ("127.0.0.1", it.port))
+                await until(lambda: bool(caplog.records))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert await it.answer() == "hello"
+            sock.close()
+
+    run(test())
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.message == "no connection can be accepted: Too many open files; trying again every 0.5 s"

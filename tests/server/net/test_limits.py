@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.server.net.limits import (
+    MESSAGES_AT_ONCE,
+    MESSAGES_PER_S,
+    OVER_S,
+    ConnectionLimiter,
+    LineLimit,
+    TokenBucket,
+    network_of,
+)
+
+
+def test_a_rest_pays_for_a_burst() -> None:
+    rate = TokenBucket(10, 5)
+    assert [rate.take(0.0) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert rate.take(0.1)
+    assert not rate.take(0.1)
+    assert [rate.take(100.0) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_what_comes_above_the_rate_takes_no_room() -> None:
+    rate = TokenBucket(1, 10)
+    assert not rate.take(0.0, 11)
+    assert rate.take(0.0, 10)
+
+
+def test_time_over_the_rate_counts_until_there_is_a_lull() -> None:
+    rate = TokenBucket(10, 10)
+    taken = [rate.take(tenth / 100) for tenth in range(500)]  # 100 a second for 5 s
+    assert 0 < taken.count(True) <= 61
+    assert rate.over_s == pytest.approx(4.9, abs=0.2)
+    assert all(rate.take(4.99 + second) for second in range(2, 20))
+    assert not rate.take(23.0, 100)
+    assert rate.over_s == 0.0
+
+
+@given(st.lists(st.floats(0, 0.5), min_size=1, max_size=200))
+def test_no_more_is_taken_than_the_rate_and_a_burst(gaps: list[float]) -> None:
+    rate, now, taken = TokenBucket(20, 30), 0.0, 0
+    for gap in gaps:
+        now += gap
+        taken += rate.take(now)
+    assert taken <= 30 + 20 * now + 1e-6
+
+
+def test_the_page_with_a_camera_at_60_fps_stays_far_below() -> None:
+    rate = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+    a_second = 60 + 4 * 60 + 2 * 60 + 1  # pictures, acknowledgements of four tracks, two sliders in motion, a ping
+    assert all(rate.take(n / a_second) for n in range(int(a_second * 2 * OVER_S)))
+    assert a_second < MESSAGES_PER_S / 2
+
+
+def test_an_address_has_so_many_and_others_have_theirs() -> None:
+    limiter = ConnectionLimiter(2)
+    assert [limiter.enter("192.0.2.1", who) for who in "abc"] == [True, True, False]
+    assert limiter.enter("192.0.2.1", "a")
+    assert limiter.enter("192.0.2.2", "c")
+    limiter.leave("192.0.2.1", "c")  # it was never let in
+    assert not limiter.enter("192.0.2.1", "d")
+    limiter.leave("192.0.2.1", "a")
+    assert limiter.enter("192.0.2.1", "d")
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    limiter = ConnectionLimiter(1)
+    assert limiter.enter("2001:db8::1", "a")
+    assert not limiter.enter("2001:db8::2", "b")
+    assert limiter.enter("2001:db8:0:1::1", "c")
+    assert limiter.enter("fe80::1%eth0", "d")
+
+
+def test_exempt_addresses_are_not_counted() -> None:
+    limiter = ConnectionLimiter(1, exempt={"10.0.0.1"})
+    assert all(limiter.enter("10.0.0.1", who) for who in "abc")
+    assert len(limiter) == 0
+
+
+def test_nothing_is_kept_of_who_has_left() -> None:
+    limiter = ConnectionLimiter(5)
+    for number in range(100):
+        limiter.enter(f"192.0.2.{number}", number)
+        limiter.leave(f"192.0.2.{number}", number)
+    assert len(limiter) == 0
+    assert limiter._here == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),  # IPv4 at a socket that takes both: not all of IPv4 is one network
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("not:an:address", "not:an:address"),
+    ],
+)
+def test_what_counts_as_one_address(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def test_a_source_has_one_line_a_minute_that_says_how_many_it_stands_for() -> None:
+    lines = LineLimit()
+    assert [lines.take("a", now) for now in (0.0, 1.0, 59.0, 60.0, 61.0)] == [1, 0, 0, 3, 0]
+    assert lines.take("b", 61.0) == 1
+
+
+def test_sources_without_number_have_no_lines_without_number() -> None:
+    lines = LineLimit()
+    assert sum(lines.take(f"192.0.2.{number}", 0.0) for number in range(5000)) == 1000
+    assert lines.take("198.51.100.1", 60.0) == 1

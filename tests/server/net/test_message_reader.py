@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+
+from reactor_runtime.server.net.limits import Budget
+from reactor_runtime.server.net.message_reader import Allowance, MessageReader, Violation
+
+MOST = 200_000
+KEPT = 100_000
+
+
+class Heard:
+    """Keeps what a reader passes on."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[bytes | None, int, bool]] = []
+        self.controls: list[bytes] = []
+        self.continuations = 0
+
+    def allowance(self, *, is_text: bool) -> Allowance:
+        return Allowance(10, 10, "too long a text") if is_text else Allowance(MOST, KEPT, "too large")
+
+    def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:
+        self.messages.append((message, size, is_text))
+
+    def on_control(self, frame: bytes) -> None:
+        self.controls.append(frame)
+
+    def on_continuation(self) -> None:
+        self.continuations += 1
+
+
+class Line:
+    """A reader, the budget it takes from, and what it passes on."""
+
+    def __init__(self, budget: int = MOST) -> None:
+        self.heard = Heard()
+        self.budget = Budget(budget)
+        self.reader = MessageReader(self.heard, self.budget)
+
+    def read(self, data: bytes) -> None:
+        self.reader.feed(data)
+        while self.reader.step():
+            pass
+
+    def refused(self, data: bytes) -> tuple[int, str]:
+        with pytest.raises(Violation) as caught:
+            self.read(data)
+        return caught.value.code, caught.value.message
+
+
+def masked(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=True)
+
+
+@given(
+    st.lists(st.binary(max_size=300) | st.integers(125, 70_000).map(bytes), max_size=4),
+    st.lists(st.integers(1, 50_000), max_size=6),
+)
+def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[bytes], cuts: list[int]) -> None:
+    line = Line()
+    stream = b"".join(masked(Opcode.BINARY, message) for message in messages)
+    for cut in cuts:
+        line.read(stream[:cut])
+        stream = stream[cut:]
+    line.read(stream)
+    assert line.heard.messages == [(message, len(message), False) for message in messages]
+    assert not line.reader.is_partial
+    assert line.budget.left == MOST
+
+
+def test_a_message_in_pieces_is_put_together_around_control_frames() -> None:
+    line = Line()
+    ping = masked(Opcode.PING, b"there?")
+    line.read(masked(Opcode.TEXT, b"one ", fin=False) + ping + masked(Opcode.CONT, b"", fin=False))
+    assert line.reader.is_partial
+    assert (line.heard.controls, line.heard.messages) == ([ping], [])
+    line.read(masked(Opcode.CONT, b"text"))
+    assert line.heard.messages == [(b"one text", 8, True)]
+    assert line.heard.continuations == 2
+
+
+HEAD = {
+    "length of two bytes": (b"\x82\xfe" + struct.pack(">H", 125), "as few bytes as possible"),
+    "length of eight bytes": (b"\x82\xff" + struct.pack(">Q", 65_535), "as few bytes as possible"),
+    "length of a text": (b"\x81\xfe" + struct.pack(">H", 1), "as few bytes as possible"),
+    "no mask": (b"\x82\x01", "masking"),
+    "reserved bit": (b"\xc2\x81", "reserved"),
+    "reserved opcode": (b"\x83\x81", "opcode"),
+    "reserved control opcode": (b"\x8b\x80", "opcode"),
+    "long control frame": (b"\x89\xfe", "too long"),
+    "control frame in pieces": (b"\x09\x80", "fragmented"),
+    "continuation of nothing": (b"\x80\x80", "unexpected continuation"),
+}
+
+
+@pytest.mark.parametrize("name", HEAD)
+def test_a_frame_that_the_protocol_forbids_is_refused_at_its_head(name: str) -> None:
+    head, reason = HEAD[name]
+    code, message = Line().refused(head + bytes(4))
+    assert code == 1002
+    assert reason in message
+
+
+@pytest.mark.parametrize("size", [126, 65_535, 65_536])
+def test_a_length_takes_as_many_bytes_as_it_needs(size: int) -> None:
+    line = Line()
+    line.read(masked(Opcode.BINARY, bytes(size)))
+    assert line.heard.messages == [(bytes(size), size, False)]
+
+
+def test_a_message_that_is_too_large_is_refused_before_it_comes() -> None:
+    assert Line().refused(b"\x82\xff" + struct.pack(">Q", MOST + 1) + bytes(4)) == (1009, "too large")
+    assert Line().refused(b"\x81\x8b" + bytes(4)) == (1009, "too long a text")
+
+
+def test_pieces_are_limited_together() -> None:
+    half = masked(Opcode.BINARY, bytes(MOST // 2), fin=False)
+    assert Line().refused(half + masked(Opcode.CONT, bytes(MOST // 2), fin=False) + half) == (
+        1002,
+        "expected a continuation frame",
+    )
+    more = masked(Opcode.CONT, bytes(MOST // 2), fin=False)
+    assert Line().refused(half + more + more) == (1009, "too large")
+
+
+def test_of_a_message_that_is_not_kept_nothing_is_held() -> None:
+    line = Line(budget=KEPT)
+    line.read(masked(Opcode.BINARY, bytes(KEPT + 1))[:-1])
+    assert line.budget.left == KEPT
+    line.read(b"\0")
+    assert line.heard.messages == [(None, KEPT + 1, False)]
+
+
+def test_unfinished_messages_of_all_clients_come_out_of_one_budget() -> None:
+    line, other, third = Line(budget=100), Line(), Line()
+    other.reader = MessageReader(other.heard, line.budget)
+    third.reader = MessageReader(third.heard, line.budget)
+    line.read(masked(Opcode.BINARY, bytes(80))[:-1])
+    code, reason = other.refused(masked(Opcode.BINARY, bytes(50)))
+    assert code == 1013
+    assert "too many large messages" in reason
+    line.reader.clear()
+    assert line.budget.left == 100
+    third.read(masked(Opcode.BINARY, bytes(50)))
+
+
+def test_a_large_message_is_read_in_pieces_of_64_kib() -> None:
+    line = Line()
+    line.reader.feed(masked(Opcode.BINARY, bytes(KEPT)))
+    assert line.reader.step()
+    assert line.heard.messages == []
+    assert line.reader.step()
+    assert len(line.heard.messages) == 1
+
+
+def test_an_unfinished_message_is_told_from_the_next_one() -> None:
+    line, ping = Line(), masked(Opcode.PING, b"")
+    line.read(masked(Opcode.TEXT, b"a") + b"\x01")
+    assert (line.reader.is_partial, line.reader.ended) == (True, 1)
+    line.read(b"\x80" + bytes(4) + ping)
+    assert (line.reader.is_partial, line.reader.ended) == (True, 1)
+    line.read(masked(Opcode.CONT, b"b") + ping[:3])
+    assert (line.reader.is_partial, line.reader.ended) == (True, 2)
+    line.read(ping[3:])
+    assert (line.reader.is_partial, line.reader.ended) == (False, 3)

@@ -1,0 +1,108 @@
+"""What `/health` and `/ready` say in each state a server can be in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from reactor_runtime.server.routes.health import SERVING, health_status, why_not_ready
+from reactor_runtime.server.sessions.admission import drain
+from reactor_runtime.server.workers.supervisor import EnginePhase
+from tests.server.admission_fixture import AdmissionFixture
+
+
+def loading(services: AdmissionFixture) -> None:
+    services.engine.phase = EnginePhase.LOADING
+
+
+def ready(services: AdmissionFixture) -> None:
+    """Do nothing: it is."""
+
+
+def busy(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+
+
+def full(services: AdmissionFixture) -> None:
+    busy(services)
+    for _ in range(2):
+        services.come()
+
+
+def letting_go(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.begin()
+    services.admission.detach(controller)
+
+
+def draining(services: AdmissionFixture) -> None:
+    busy(services)
+    drain(services.admission, 10.0)
+
+
+def restarting(services: AdmissionFixture) -> None:
+    busy(services)
+    services.engine.restarts.after_serving(60.0)
+    services.crash()
+
+
+def failing_to_load_again(services: AdmissionFixture) -> None:
+    restarting(services)
+    services.engine.restarts.after_failed_load()
+
+
+def failing(services: AdmissionFixture) -> None:
+    for _ in range(3):
+        services.come()
+        services.begin()
+        services.end("no")
+
+
+def failed_but_in_use(services: AdmissionFixture) -> None:
+    failing(services)
+    busy(services)
+
+
+def given_up(services: AdmissionFixture) -> None:
+    services.engine.phase = EnginePhase.FAILED
+
+
+@pytest.mark.parametrize(
+    ("come_about", "health", "answer"),
+    [
+        (loading, "loading", "loading"),
+        (ready, "ready", ""),
+        (busy, "busy", ""),
+        (full, "busy", "full"),
+        (letting_go, "stopping", "stopping"),
+        (draining, "stopping", "stopping"),
+        (restarting, "loading", "loading"),
+        (failing_to_load_again, "failed", "failed"),
+        (failing, "failed", "failed"),
+        (failed_but_in_use, "busy", ""),
+        (given_up, "failed", "failed"),
+    ],
+)
+async def test_each_state_is_told(come_about: Callable[[AdmissionFixture], None], health: str, answer: str) -> None:
+    services = AdmissionFixture()
+    come_about(services)
+    assert health_status(services.admission) == health
+    assert why_not_ready(services.admission) == answer
+    assert (health in SERVING) == (answer in ("", "full"))
+
+
+async def test_where_nobody_may_wait_a_busy_model_is_not_ready() -> None:
+    services = AdmissionFixture(most_waiting=0)
+    assert not why_not_ready(services.admission)
+    busy(services)
+    assert why_not_ready(services.admission) == "full"
+
+
+async def test_a_model_that_has_been_loaded_again_is_ready() -> None:
+    services = AdmissionFixture()
+    failing_to_load_again(services)
+    services.engine.restarts.loaded()
+    services.engine.phase = EnginePhase.READY
+    assert health_status(services.admission) == "ready"

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.errors import UsageError
+from reactor_runtime.server.security.certificate import tls_context
+
+
+def make_certificate(directory: Path, name: str = "own", *options: str) -> tuple[Path, Path]:
+    """Make a certificate for this machine, and its key."""
+    certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-out", str(certificate), "-keyout", str(key)]
+    subprocess.run([*command, *names, *files, *(options or ["-nodes"])], check=True, capture_output=True)
+    return certificate, key
+
+
+def test_a_certificate_and_its_key(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    assert tls_context(certificate, key)
+    both = tmp_path / "both.pem"
+    both.write_bytes(certificate.read_bytes() + key.read_bytes())
+    assert tls_context(both, None)
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    other, locked = (
+        make_certificate(tmp_path, "other")[1],
+        make_certificate(tmp_path, "locked", "-passout", "pass:x")[1],
+    )
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("-----BEGIN NOTHING-----\n")
+    wrong: list[tuple[Path, Path | None, str]] = [
+        (tmp_path / "none.pem", None, f"--ssl-certfile {tmp_path}/none.pem: No such file or directory"),
+        (tmp_path, None, f"--ssl-certfile {tmp_path}: Is a directory"),
+        (certificate, tmp_path / "none.key", f"--ssl-keyfile {tmp_path}/none.key: No such file or directory"),
+        (certificate, None, f"there is no key in {certificate}"),
+        (certificate, other, f"the key in {other} is not that of {certificate}"),
+        (certificate, locked, f"the key in {locked} is encrypted"),
+        (garbage, key, f"no certificate and key in PEM format in {garbage} and {key}"),
+        (certificate, garbage, f"no certificate and key in PEM format in {certificate} and {garbage}"),
+    ]
+    for each, its_key, message in wrong:
+        with pytest.raises(UsageError) as raised:
+            tls_context(each, its_key)
+        assert raised.value.message == message
+        assert raised.value.hint

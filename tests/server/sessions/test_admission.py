@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from reactor_runtime.errors import Location, ReactorError, to_json
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.media import jpeg
+from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.encoding.encoded import EncodedFrame
+from reactor_runtime.server.routes.health import health_status
+from reactor_runtime.server.sessions.admission import close
+from reactor_runtime.server.sessions.session import MOST_EARLY
+from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.protocol import CloseCode
+from tests.engine.rig import frame as pixels
+from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
+
+FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+
+
+async def test_the_first_controller_gets_the_model_and_is_welcomed_with_its_state(services: AdmissionFixture) -> None:
+    controller = services.come()
+    assert services.engine.of(ipc.StartSession) == [
+        ipc.StartSession(services.session, controller.id, controller.joined_at_unix)
+    ]
+    assert await told(controller) == []
+    services.begin(level=3)
+    (kind, welcome), started = await told(controller)
+    assert (kind, welcome["state"], welcome["session"]) == ("reactor.welcome", {"level": 3}, services.session)
+    assert started == ("reactor.session", {"phase": "started", "session": services.session})
+
+
+async def test_those_in_line_are_told_their_place_at_once_and_on_each_change(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    second, third = services.come(), services.come()
+    assert await places(second) == [(1, 1), (1, 2)]
+    assert await places(third) == [(2, 2)]
+    services.admission.detach(second)
+    assert await places(third) == [(1, 1)]
+
+
+async def test_the_next_in_line_is_served_when_the_model_has_let_go(services: AdmissionFixture) -> None:
+    first, second = services.come(), services.come()
+    services.begin()
+    former = services.session
+    services.admission.detach(first)
+    assert services.engine.of(ipc.StopSession) == [ipc.StopSession(former)]
+    assert services.session == former
+    services.end()
+    services.begin(level=1)
+    assert services.session != former
+    assert services.slot.session is not None
+    assert services.slot.session.controller is second
+
+
+async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(services: AdmissionFixture) -> None:
+    first = services.come()
+    services.admission.detach(first)
+    services.begin()
+    services.end()
+    assert services.slot.session is None
+    services.come()
+    assert services.begin()
+
+
+async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(services: AdmissionFixture) -> None:
+    for _ in range(3):
+        assert services.come().closing is None
+    refused = services.come()
+    assert refused.closing is not None
+    assert refused.closing.code == 1013
+    for _ in range(2):
+        assert services.come(Role.VIEWER).closing is None
+    refused = services.come(Role.VIEWER)
+    assert refused.closing is not None
+    assert refused.closing.code == 1013
+    services.admission.detach(refused)
+    assert len(services.admission.everyone()) == 5
+
+
+async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin(level=3)
+    services.subscribers.show(FRAME)
+    viewer = services.come(Role.VIEWER)
+    assert (await told(viewer))[0][1]["state"] == {"level": 3}
+    assert viewer.outbox.counters.offered == 1
+
+
+async def test_the_picture_of_a_session_is_not_shown_in_the_next(services: AdmissionFixture) -> None:
+    first = services.come()
+    services.begin()
+    services.subscribers.show(FRAME)
+    services.admission.detach(first)
+    services.end()
+    second = services.come()
+    services.begin()
+    assert second.outbox.counters.offered == 0
+
+
+async def test_a_viewer_is_welcomed_to_a_session_when_it_has_begun_and_without_pictures_of_the_one_before(
+    services: AdmissionFixture,
+) -> None:
+    first = services.come()
+    services.begin()
+    services.subscribers.show(FRAME)
+    services.admission.detach(first)
+    services.end()
+    between = services.come(Role.VIEWER)
+    services.come()
+    starting = services.come(Role.VIEWER)
+    for viewer in (between, starting):
+        assert [data["session"] for _, data in await told(viewer)] == [None]
+        assert viewer.outbox.counters.offered == 0
+    session = services.begin(level=3)
+    for viewer in (between, starting):
+        (_, started), (_, state) = await told(viewer)
+        assert (started["phase"], started["session"], state) == ("started", session, {"level": 3})
+
+
+async def test_loading_is_told_after_the_end_of_the_session_that_was_lost(services: AdmissionFixture) -> None:
+    services.come()
+    viewer = services.come(Role.VIEWER)
+    services.begin()
+    await told(viewer)
+    services.engine.phase = EnginePhase.LOADING  # its channel is closed, and how the process ended isn't known yet
+    assert services.admission.slots.loading_phase() is None
+    services.crash()
+    assert services.admission.slots.loading_phase() is not None
+    assert await phases(viewer) == ["ended", "loading"]
+
+
+async def test_a_viewer_keeps_watching_from_session_to_session(services: AdmissionFixture) -> None:
+    viewer = services.come(Role.VIEWER)
+    assert await types(viewer) == ["reactor.welcome"]
+    for _ in range(2):
+        controller = services.come()
+        services.begin(level=1)
+        services.admission.detach(controller)
+        services.end()
+        assert await phases(viewer) == ["started", "ended"]
+
+
+@pytest.mark.parametrize("who", [Role.VIEWER, Role.CONTROLLER])
+async def test_only_the_controller_of_the_session_sends_events(services: AdmissionFixture, who: Role) -> None:
+    services.come()
+    services.begin()
+    client = services.come(who)
+    services.inbound.event(client, Event("set_level", "{}", 5))
+    kind, error = (await told(client))[-1]
+    assert (kind, error["code"], error["event"]) == ("reactor.error", "not_controller", "set_level")
+    assert not services.engine.of(ipc.ClientEvent)
+
+
+async def test_an_event_during_loading_is_told_so(services: AdmissionFixture) -> None:
+    services.engine.phase = EnginePhase.LOADING
+    client = services.come()
+    services.inbound.event(client, Event("set_level", "{}", 5))
+    _, error = (await told(client))[-1]
+    assert error["message"] == "the model is loading: set_level changed nothing"
+
+
+async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_order(services: AdmissionFixture) -> None:
+    controller = services.come()
+    for number in range(MOST_EARLY + 1):
+        services.inbound.event(controller, Event("set_level", "{}", number))
+    (kind, error) = (await told(controller))[-1]
+    assert (kind, error["code"]) == ("reactor.error", "rate_limited")
+    assert not services.engine.of(ipc.ClientEvent)
+    services.begin()
+    assert [event.ticket for event in services.engine.of(ipc.ClientEvent)] == list(range(MOST_EARLY))
+
+
+async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on(services: AdmissionFixture) -> None:
+    services.engine.contract = {"tracks": [{"name": "camera", "kind": "video", "direction": "in"}], "schema": {}}
+    controller = services.come()
+    for red in range(3):
+        services.inbound.media(controller, jpeg.encode(pixels(red)))
+    assert not services.engine.of(ipc.ClientMedia)
+    session = services.begin()
+    assert services.engine.of(ipc.ClientMedia) == [ipc.ClientMedia(session, "camera", jpeg.encode(pixels(2)))]
+
+
+async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.inbound.event(controller, Event("set_level", "{}", 1))
+    services.admission.detach(controller)
+    services.begin()
+    assert not services.engine.of(ipc.ClientEvent)
+
+
+async def test_an_event_goes_to_the_model_and_its_answer_comes_back(services: AdmissionFixture) -> None:
+    controller = services.come()
+    session = services.begin()
+    services.inbound.event(controller, Event("set_level", '{"level":1}', 5))
+    assert services.engine.of(ipc.ClientEvent) == [
+        ipc.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}', services.clock.now())
+    ]
+    services.say(ipc.EventApplied(session, controller.id, 5, 1))
+    services.say(ipc.EventRefused(session, controller.id, 6, "x", "too_late", "no", [{"path": "x", "message": "no"}]))
+    reply, error = (await told(controller))[-2:]
+    assert reply == ("reactor.reply", {"n": 1})
+    fields = [{"path": "x", "message": "no"}]
+    assert error == ("reactor.error", {"code": "too_late", "message": "no", "fields": fields, "event": "x"})
+
+
+async def test_events_are_refused_while_the_model_is_behind(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.begin()
+    services.engine.busy = True
+    services.inbound.event(controller, Event("set_level", "{}"))
+    assert (await told(controller))[-1][1]["code"] == "rate_limited"
+    assert not services.engine.of(ipc.ClientEvent)
+
+
+async def test_a_model_message_goes_to_all_or_to_one(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    session = services.begin()
+    await told(controller), await told(viewer)
+    services.say(ipc.MessageSent(session, "progress", {"step": 1}))
+    services.say(ipc.MessageSent(session, "progress", {"step": 2}, controller.id))
+    services.say(ipc.MessageSent(session, "progress", {"step": 3}, "somebody of before"))
+    assert [data["step"] for _, data in await told(controller)] == [1, 2]
+    assert [data["step"] for _, data in await told(viewer)] == [1]
+
+
+async def test_a_state_change_is_told_to_all_and_to_later_viewers(services: AdmissionFixture) -> None:
+    services.come()
+    session = services.begin(level=1)
+    services.say(ipc.StateChanged(session, {"level": 2}))
+    viewer = services.come(Role.VIEWER)
+    assert (await told(viewer))[0][1]["state"] == {"level": 2}
+
+
+async def test_what_the_engine_says_of_a_session_that_is_over_is_nobody_s(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    services.say(ipc.Bundle("s-before", 7, 0.0, 0.1, 0.0, 0, 0, 0.0, ()))
+    services.say(ipc.Ended("s-before", None))
+    assert services.engine.of(ipc.Credit) == [ipc.Credit("s-before", 7, 0.0)]
+    assert services.slot.session is not None
+
+
+@pytest.mark.parametrize(("exposed", "words"), [(True, "KeyError: 'x'"), (False, "the model failed in this session")])
+async def test_a_failed_session_says_why_and_its_socket_is_closed_with_1011(exposed: bool, words: str) -> None:
+    services = AdmissionFixture(expose_errors=exposed)
+    controller = services.come()
+    services.begin()
+    services.end("KeyError: 'x'")
+    os.close(services.memory)
+    error, ended = (await told(controller))[-2:]
+    assert error == ("reactor.error", {"code": "model_error", "message": words})
+    assert ended == ("reactor.session", {"phase": "ended", "reason": "model_error", "message": words})
+    assert controller.closing is not None
+    assert controller.closing.code == 1011
+
+
+@pytest.mark.parametrize("exposed", [True, False])
+async def test_a_suspicious_first_step_is_logged_and_shown_where_errors_are(
+    exposed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = AdmissionFixture(expose_errors=exposed)
+    controller = services.come()
+    services.begin()
+    assert services.slot.session is not None
+    finding = ReactorError("main_video is black", hint="scale it", where=Location("/project/pipeline.py", 7, 3))
+    services.say(ipc.Suspicion(services.slot.session.id, to_json(finding)))
+    os.close(services.memory)
+    shown = {"phase": "warning", "message": "main_video is black (pipeline.py:7): scale it"}
+    assert (("reactor.session", shown) in await told(controller)) is exposed
+    assert "/project/pipeline.py:7:3: main_video is black (scale it)" in caplog.text
+
+
+async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_well(
+    services: AdmissionFixture,
+) -> None:
+    for expected in ("ready", "ready", "failed"):
+        services.come()
+        services.begin()
+        services.end("no")
+        assert health_status(services.admission) == expected
+    controller = services.come()
+    services.begin()
+    assert health_status(services.admission) == "busy"
+    services.admission.detach(controller)
+    assert health_status(services.admission) == "stopping"
+    services.end()
+    assert health_status(services.admission) == "ready"
+
+
+async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_loading(services: AdmissionFixture) -> None:
+    controller, waiting, viewer = services.come(), services.come(), services.come(Role.VIEWER)
+    services.begin()
+    await told(viewer), await told(waiting)
+    services.crash()
+    assert controller.closing is not None
+    assert controller.closing.code == 1011
+    assert (await told(controller))[-1][1]["reason"] == "model_died"
+    assert await phases(viewer) == ["ended", "loading"]
+    assert await phases(waiting) == ["loading"]
+    assert services.slot.session is None
+    assert health_status(services.admission) == "loading"
+    services.engine.phase = EnginePhase.READY
+    services.slot.engine_ready(1.5)
+    services.begin()
+    assert await types(waiting) == ["reactor.welcome", "reactor.session"]
+    assert services.loads == [1.5]
+
+
+async def test_who_comes_while_the_model_loads_is_told_and_seated_later(services: AdmissionFixture) -> None:
+    services.engine.phase = EnginePhase.LOADING
+    services.engine.detail = "reading weights"
+    services.engine.contract = None
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    assert await types(controller) == ["reactor.queue", "reactor.session"]
+    assert await told(viewer) == [
+        ("reactor.session", {"phase": "loading", "detail": "reading weights", "elapsed_s": 0.0})
+    ]
+    services.engine.phase, services.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
+    services.slot.engine_ready(2.0)
+    assert await types(viewer) == ["reactor.welcome"]
+    services.begin()
+    assert await types(controller) == ["reactor.welcome", "reactor.session"]
+
+
+async def test_a_client_that_leaves_a_thousand_messages_unread_is_given_up(services: AdmissionFixture) -> None:
+    controller = services.come()
+    for _ in range(1001):
+        controller.send_message("progress", {})
+    assert controller.closing is not None
+    assert controller.closing.code == 1013
+    assert controller.given_up.is_set()
+
+
+async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    services.begin()
+    services.subscribers.show(FRAME)
+    await told(controller), await told(viewer)
+    services.subscribers.show(FRAME)
+    services.clock.spend(1.0)
+    services.slot.tell_statistics(services.clock.now())
+    (_, statistics) = (await told(controller))[-1]
+    assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
+
+
+async def test_everyone_is_told_when_the_server_stops(services: AdmissionFixture) -> None:
+    everyone = [services.come(), services.come(), services.come(Role.VIEWER)]
+    services.begin()
+    close(services.admission)
+    close(services.admission)
+    everyone.append(services.come())
+    for client in everyone:
+        assert (await told(client))[-1][1]["reason"] == "server_stopping"
+        assert client.closing is not None
+        assert (client.closing.code, client.closing.reason) == (1001, "the server is stopping")
+
+
+@pytest.mark.parametrize("lets_go", [True, False])
+def test_a_session_that_the_server_s_stop_ends_is_counted_as_such_and_nobody_follows(
+    services: AdmissionFixture, lets_go: bool
+) -> None:
+    controller, _ = services.come(), services.come()
+    session = services.begin()
+    close(services.admission)
+    services.admission.detach(controller)
+    assert services.engine.of(ipc.StopSession) == [ipc.StopSession(session)]
+    if lets_go:
+        services.end()
+    services.slot.close()
+    sessions = services.admission.rules.metrics.sessions.counts
+    assert (sessions["server_stopping"], sum(sessions.values())) == (1, 1)
+    assert services.slot.session is None
+
+
+async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    services.begin()
+    services.slot.failed_in_a_row = 2
+    services.end()
+    for client in (controller, viewer):
+        (ended,) = [data for kind, data in await told(client) if data.get("phase") == "ended"]
+        assert ended["reason"] == "finished"
+    assert controller.closing is not None
+    assert controller.closing.code == CloseCode.SESSION_OVER
+    assert services.slot.failed_in_a_row == 0
+
+
+@pytest.mark.parametrize("fault", ["crash", "raise"])
+async def test_a_controller_whose_session_fails_before_it_has_begun_is_told_why(
+    services: AdmissionFixture, fault: str
+) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    if fault == "crash":
+        services.crash()
+    else:
+        services.end("no memory")
+    for client in (controller, viewer):
+        kinds = [(kind, data.get("code", data.get("phase"))) for kind, data in await told(client)]
+        assert kinds.count(("reactor.error", "model_error")) == 1
+        assert kinds.count(("reactor.session", "ended")) == 1
+    assert controller.closing is not None
+    assert controller.closing.code == CloseCode.MODEL_FAILED

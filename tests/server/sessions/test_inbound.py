@@ -1,0 +1,103 @@
+"""What a controller sends as a binary message goes on to the model, or is answered with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.ipc.messages import ClientMedia
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.wire.media_header import MediaHeader, attach
+from tests.engine.rig import frame
+from tests.server.admission_fixture import AdmissionFixture, told
+
+TRACKS = [
+    {"name": "screen", "kind": "video", "direction": "out"},
+    {"name": "camera", "kind": "video", "direction": "in"},
+    {"name": "voice", "kind": "audio", "direction": "in", "sample_rate": 16_000},
+    {"name": "music", "kind": "audio", "direction": "in", "sample_rate": 44_100},
+]
+
+
+def sound(sample_rate: int = 16_000, *, channels: int = 1, track: str | None = None) -> bytes:
+    file = wav.encode(np.ones((channels, 8), np.int16), sample_rate)
+    return file if track is None else attach(MediaHeader(track, 0, 0, 0), file)
+
+
+def begun() -> tuple[AdmissionFixture, Client]:
+    """Make a house with a running session on a model with inputs."""
+    services = AdmissionFixture()
+    services.engine.contract = {"tracks": TRACKS, "schema": {"events": {}, "messages": {}}}
+    controller = services.come()
+    services.begin()
+    return services, controller
+
+
+async def errors(controller: Client) -> list[tuple[str, str]]:
+    return [(data["code"], data["message"]) for kind, data in await told(controller) if kind == "reactor.error"]
+
+
+@pytest.mark.parametrize(
+    ("data", "track"),
+    [
+        (sound(), "voice"),
+        (sound(channels=2), "voice"),
+        (sound(44_100, track="music"), "music"),
+        (jpeg.encode(frame(1)), "camera"),
+    ],
+    ids=["mono", "stereo", "by name", "picture"],
+)
+async def test_what_fits_a_track_goes_on_to_the_model(data: bytes, track: str) -> None:
+    services, controller = begun()
+    services.inbound.media(controller, data)
+    assert [media.track for media in services.engine.of(ClientMedia)] == [track]
+    assert await errors(controller) == []
+    os.close(services.memory)
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "message"),
+    [
+        (sound(48_000), "bad_media", "WAV at 48000 Hz for voice, which takes 16000 Hz; resample it to that"),
+        (sound(16_000, track="music"), "bad_media", "WAV at 16000 Hz for music, which takes 44100 Hz"),
+        (sound(channels=3), "bad_media", "3 channels in blocks of 6 bytes; send mono or stereo"),
+        (sound()[:-1], "bad_media", "truncated WAV"),
+        (sound(track="drum"), "unknown_track", "no audio input 'drum'"),
+        (sound(track="camera"), "unknown_track", "no audio input 'camera'"),
+        (sound(track="screen"), "unknown_track", "no audio input 'screen'"),
+    ],
+    ids=["rate", "rate by name", "channels", "cut off", "track", "picture's track", "output"],
+)
+async def test_what_does_not_fit_is_answered_with_the_reason(data: bytes, code: str, message: str) -> None:
+    services, controller = begun()
+    services.inbound.media(controller, data)
+    ((answered, why),) = await errors(controller)
+    assert answered == code
+    assert message in why
+    assert services.engine.of(ClientMedia) == []
+    assert services.session
+    os.close(services.memory)
+
+
+@given(
+    st.sampled_from([sound(), sound(track="music"), jpeg.encode(frame(1))]),
+    st.integers(0, 90),
+    st.binary(max_size=6),
+    st.integers(0, 120),
+)
+def test_whatever_comes_is_passed_on_or_answered_once(file: bytes, at: int, junk: bytes, keep: int) -> None:
+    async def play() -> None:
+        services, controller = begun()
+        services.inbound.media(controller, (file[:at] + junk + file[at + len(junk) :])[:keep])
+        answered = await errors(controller)
+        assert len(services.engine.of(ClientMedia)) + len(answered) == 1
+        assert {code for code, _ in answered} <= {"bad_media", "unknown_track"}
+        os.close(services.memory)
+
+    asyncio.run(play())

@@ -1,0 +1,138 @@
+"""How many pictures a model wants: what it takes of those that come, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.client import Session, connect
+from reactor_runtime.ipc.messages import InputsTaken
+from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.sessions.input_demand import InputDemand
+from tests.server.admission_fixture import AdmissionFixture, told
+from tests.server.running import serving, write_project
+from tests.timeouts import TIMEOUT_S
+
+
+def counts(
+    at: float, came: int, taken: int, missed: int = 0, *, session: str = "s-1", track: str = "camera"
+) -> InputsTaken:
+    return InputsTaken(session, track, at, came, taken, missed)
+
+
+@pytest.mark.parametrize(
+    ("came", "taken", "missed", "wanted"),
+    [(30, 8, 0, 14.0), (30, 0, 0, 4.0), (30, 24, 0, 34.0), (14, 14, 14, None), (14, 9, 3, None), (30, 8, 2, 14.0)],
+    ids=["slow", "not reading", "nearly all", "waiting for each", "just become quicker", "slow with jitter"],
+)
+def test_a_little_more_is_wanted_than_is_taken_and_all_where_the_model_waits(
+    came: int, taken: int, missed: int, wanted: float | None
+) -> None:
+    demand = InputDemand()
+    demand.hear(counts(10.0, 1, 0))
+    demand.hear(counts(11.0, 1 + came, taken, missed))
+    assert demand.metrics() == {"camera": {"came": came, "taken": taken, "wanted": wanted}}
+
+
+def test_rates_are_those_since_the_figures_before_by_the_engine_s_own_time() -> None:
+    demand = InputDemand()
+    demand.hear(counts(10.0, 1, 0))
+    demand.hear(counts(10.8, 25, 8))
+    assert demand.metrics()["camera"]["came"] == 30.0
+    demand.hear(counts(11.1, 31, 12))
+    demand.hear(counts(12.05, 56, 18))
+    assert demand.metrics() == {"camera": {"came": 24.8, "taken": 8.0, "wanted": 14.0}}
+
+
+def test_a_track_that_nothing_comes_for_has_no_figures_and_begins_anew() -> None:
+    demand = InputDemand()
+    demand.hear(counts(10.0, 1, 0))
+    assert demand.metrics() == {}
+    demand.hear(counts(10.3, 10, 3))
+    assert demand.metrics()["camera"]["taken"] == 10.0
+    assert demand.metrics() == {}
+    demand.hear(counts(70.0, 11, 3))
+    assert demand.metrics() == {}
+    demand.hear(counts(70.5, 26, 5))
+    assert demand.metrics() == {"camera": {"came": 30.0, "taken": 4.0, "wanted": 9.0}}
+
+
+def test_tracks_do_not_mix() -> None:
+    demand = InputDemand()
+    for at, came in ((10.0, 1), (11.0, 11)):
+        demand.hear(counts(at, came, 0))
+        demand.hear(counts(at, 2 * came, came, track="depth"))
+    assert {track: each["taken"] for track, each in demand.metrics().items()} == {"camera": 0.0, "depth": 10.0}
+
+
+@pytest.fixture
+def services() -> Iterator[AdmissionFixture]:
+    services = AdmissionFixture()
+    yield services
+    os.close(services.memory)
+
+
+async def test_the_controller_alone_is_told_and_only_while_pictures_come(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    session = services.begin()
+    services.say(counts(10.0, 1, 0, session=session))
+    services.say(counts(11.0, 31, 8, session=session))
+    for _ in range(2):
+        services.slot.tell_statistics(services.clock.now())
+    metrics = [
+        [data.get("inputs") for kind, data in await told(each) if kind == "reactor.stats"]
+        for each in (controller, viewer)
+    ]
+    assert metrics == [[{"camera": {"came": 30.0, "taken": 8.0, "wanted": 14.0}}, None], [None, None]]
+
+
+MODEL = """
+class Eyes(Input):
+    camera: Video
+
+
+class MyState(InputState):
+    step_s: float = 0.25
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    input: Eyes
+    output: MyOutput
+    fps = 60
+
+    async def inference(self):
+        while True:
+            [picture] = await self.input.camera.read()
+            time.sleep(self.state.step_s)
+            yield gray(100)
+"""
+
+
+async def wanted(session: Session, *, everything: bool) -> dict[str, Any]:
+    """Send 40 pictures a second until the server says so of them; returns its figures."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        session.publish("camera", np.full((16, 16, 3), 90, np.uint8))
+        await asyncio.sleep(0.025)
+        metrics: dict[str, Any] = session.stats.get("inputs", {}).get("camera", {})
+        if metrics and (metrics["wanted"] is None) is everything:
+            return metrics
+    raise AssertionError(f"it is said to be {session.stats}")
+
+
+async def test_a_slow_model_wants_few_and_all_of_them_as_soon_as_it_is_quick(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, MODEL)) as server:
+        server.wait_for_health("ready")
+        async with connect(f"http://127.0.0.1:{server.port}") as session:
+            slow = await wanted(session, everything=False)
+            assert slow["taken"] < slow["wanted"] <= 1.25 * slow["taken"] + 4.1 < slow["came"]
+            await session.send("set_step_s", step_s=0)
+            await wanted(session, everything=True)

@@ -1,0 +1,284 @@
+"""Several engines behind one line: who is served where, who sees what, and what each failure is to the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.routes.health import health_status, why_not_ready
+from reactor_runtime.server.sessions.admission import drain
+from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.wire.messages import Event, View
+from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
+from tests.server.admission_fixture import drain as drained
+from tests.server.sessions.test_admission import FRAME
+
+
+@pytest.fixture
+def services() -> Iterator[AdmissionFixture]:
+    services = AdmissionFixture(engines=2)
+    yield services
+    os.close(services.memory)
+
+
+def welcomed(messages: list[tuple[str, dict[str, object]]]) -> list[object]:
+    """List the sessions a client was welcomed to."""
+    return [data["session"] for kind, data in messages if kind == "reactor.welcome"]
+
+
+async def test_each_hall_takes_one_from_the_line_and_the_next_to_be_free_the_next(services: AdmissionFixture) -> None:
+    first, second, third, fourth = (services.come() for _ in range(4))
+    for number, controller in ((1, first), (2, second)):
+        session = services.begin(number)
+        assert welcomed(await told(controller)) == [session]
+    assert await places(third) == [(1, 1), (1, 2)]
+    assert await places(fourth) == [(2, 2)]
+    services.admission.detach(second)
+    services.end(number=2)
+    assert welcomed([*await told(third)]) == []
+    assert services.begin(2) == services.session_in(2)
+    assert third.ids["session"] == services.session_in(2)
+    assert await places(fourth) == [(1, 1)]
+
+
+async def test_who_comes_while_all_load_is_served_by_the_engine_that_is_ready_first(services: AdmissionFixture) -> None:
+    for engine in services.engines:
+        engine.phase = EnginePhase.LOADING
+    first, second = services.come(), services.come()
+    assert await phases(second) == ["loading"]
+    services.load(2)
+    assert services.slots[1].session is not None
+    assert services.slots[1].session.controller is first
+    assert await places(second) == [(1, 1)]
+    services.load(1)
+    assert services.slot.session is not None
+    assert services.slot.session.controller is second
+
+
+async def test_nobody_hears_of_loading_while_one_engine_is_ready(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    services.begin()
+    await told(controller), await told(viewer)
+    services.crash(2)
+    newcomer = services.come()
+    assert await phases(controller) == await phases(viewer) == []
+    assert await types(newcomer) == ["reactor.queue"]
+    assert health_status(services.admission) == "busy"
+
+
+async def test_a_crash_ends_its_own_session_alone(services: AdmissionFixture) -> None:
+    first, second = services.come(), services.come()
+    services.begin(1), services.begin(2)
+    await told(first)
+    services.crash(2)
+    assert second.closing is not None
+    assert second.closing.code == 1011
+    assert first.closing is None
+    assert await told(first) == []
+    assert (services.slot.losses, services.slots[1].losses) == (0, 1)
+
+
+async def test_events_and_answers_stay_in_their_session(services: AdmissionFixture) -> None:
+    controllers = [services.come(), services.come()]
+    for number, controller in enumerate(controllers, start=1):
+        services.begin(number)
+        services.inbound.event(controller, Event("set_level", f'{{"level": {number}}}', number))
+        await told(controller)
+    for engine, controller in zip(services.engines, controllers, strict=True):
+        (event,) = engine.of(ipc.ClientEvent)
+        assert event.client == controller.id
+    services.say(ipc.EventApplied(services.session_in(2), controllers[1].id, 2, 1), 2)
+    services.say(ipc.StateChanged(services.session_in(2), {"level": 2}), 2)
+    assert await told(controllers[0]) == []
+    assert await types(controllers[1]) == ["reactor.reply", "reactor.state"]
+
+
+async def test_pictures_of_a_session_reach_those_who_see_it(services: AdmissionFixture) -> None:
+    first, second, viewer = services.come(), services.come(), services.come(Role.VIEWER)
+    services.begin(1), services.begin(2)
+    services.slots[1].subscribers.show(FRAME)
+    assert [each.outbox.counters.offered for each in (first, second, viewer)] == [0, 1, 0]
+
+
+async def test_a_viewer_names_a_session_or_sees_the_one_that_has_run_longest(services: AdmissionFixture) -> None:
+    services.come(), services.come()
+    older = services.begin(2)
+    services.clock.spend(1)
+    newer = services.begin(1)
+    for wanted, session in (("", older), (newer, newer), ("s-unknown", older)):
+        viewer = services.come(Role.VIEWER, session=wanted)
+        services.admission.detach(viewer)
+        assert welcomed(await told(viewer)) == [session]
+
+
+async def test_a_viewer_whose_session_ends_is_welcomed_to_another(services: AdmissionFixture) -> None:
+    first, _ = services.come(), services.come()
+    mine, other = services.begin(1), services.begin(2, level=2)
+    viewer = services.come(Role.VIEWER, session=mine)
+    services.slots[1].subscribers.show(FRAME)
+    await told(viewer)
+    services.admission.detach(first)
+    services.end()
+    messages = await told(viewer)
+    assert [data.get("phase") for _, data in messages] == ["ended", None]
+    assert welcomed(messages) == [other]
+    assert messages[-1][1]["state"] == {"level": 2}
+    assert viewer.outbox.counters.offered == 1  # the picture on screen there
+    assert viewer not in services.subscribers
+
+
+async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_once(services: AdmissionFixture) -> None:
+    first, _ = services.come(), services.come()
+    mine, _ = services.begin(1), services.begin(2)
+    viewer = services.come(Role.VIEWER, session=mine)
+    for seq in range(4):
+        services.subscribers.show(replace(FRAME, seq=seq))
+        await drained(viewer.outbox)
+        if seq == 0:
+            viewer.outbox.acknowledge("video", seq)
+    assert viewer.outbox.counters.sent == 3  # what its window lets through
+    services.admission.detach(first)
+    services.end()
+    services.slots[1].subscribers.show(replace(FRAME, seq=5000))
+    await drained(viewer.outbox)
+    assert viewer.outbox.counters.sent == 4
+
+
+async def test_a_viewer_with_nothing_to_see_is_shown_the_next_session_wherever_that_is(
+    services: AdmissionFixture,
+) -> None:
+    viewer = services.come(Role.VIEWER)
+    controller = services.come()
+    services.begin()
+    services.admission.detach(controller)
+    services.end()
+    await told(viewer)
+    services.slots[0].failed_in_a_row = 1
+    services.come()
+    session = services.begin(2, level=5)
+    assert await told(viewer) == [
+        ("reactor.session", {"phase": "started", "session": session}),
+        ("reactor.state", {"level": 5}),
+    ]
+
+
+async def test_a_viewer_goes_on_watching_its_session_when_another_begins(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    viewer = services.come(Role.VIEWER)
+    await told(viewer)
+    services.come()
+    services.begin(2)
+    assert await told(viewer) == []
+
+
+async def test_what_a_client_wants_to_be_sent_holds_in_each_session_it_is_shown(services: AdmissionFixture) -> None:
+    first, _ = services.come(), services.come()
+    services.begin(1), services.begin(2)
+    viewer = services.come(Role.VIEWER)
+    services.admission.assignment.set_view(viewer, View(paused=True))
+    services.admission.detach(first)
+    services.end()
+    services.slots[1].subscribers.show(FRAME)
+    assert viewer.outbox.counters.offered == 0
+
+
+async def test_who_watches_in_line_sees_nothing_more_of_it_in_its_own_turn(services: AdmissionFixture) -> None:
+    _, second = services.come(), services.come()
+    services.begin(1), services.begin(2)
+    waiting = services.come(watches=True)
+    assert waiting in services.subscribers
+    services.admission.detach(second)
+    services.end(number=2)
+    assert waiting not in services.subscribers
+    services.subscribers.show(FRAME)
+    services.begin(2)
+    messages = await told(waiting)
+    assert [data["role"] for kind, data in messages if kind == "reactor.welcome"] == ["viewer", "controller"]
+    assert waiting.outbox.counters.offered == 0
+
+
+async def test_a_controller_comes_back_to_the_session_whose_secret_it_has() -> None:
+    services = AdmissionFixture(engines=2, limits=TurnLimits(resume_grace_s=10.0))
+    _, second = services.come(), services.come()
+    services.begin(1), services.begin(2)
+    assert services.slots[1].session is not None
+    secret = services.slots[1].session.resume_secret or ""
+    services.admission.detach(second, lost=True)
+    assert services.engines[1].of(ipc.Hold)
+    assert not services.engine.of(ipc.Hold)
+    back = services.come(resume=secret)
+    assert services.slots[1].session.controller is back
+    assert welcomed(await told(back)) == [services.session_in(2)]
+
+
+async def test_only_as_many_turns_end_as_people_wait_and_the_longest_first() -> None:
+    services = AdmissionFixture(engines=2, limits=TurnLimits(max_session_s=60))
+    first, second = services.come(), services.come()
+    services.begin(2)
+    services.clock.spend(5)
+    services.begin(1)
+    await told(first), await told(second)
+    waiting = services.come()
+    assert await phases(second) == ["ending"]
+    assert await phases(first) == []
+    another = services.come()
+    assert await phases(first) == ["ending"]
+    services.admission.detach(another)
+    assert await phases(first) == ["ending"]  # not any more
+    services.clock.move_to(services.clock.now() + 59)
+    assert services.engines[1].of(ipc.StopSession)
+    assert not services.engine.of(ipc.StopSession)
+    services.end(number=2)
+    services.begin(2)
+    assert services.slots[1].session is not None
+    assert services.slots[1].session.controller is waiting
+
+
+async def test_an_engine_whose_sessions_fail_is_tried_last(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    services.end("no")
+    services.come()
+    assert services.slot.session is None
+    assert services.slots[1].session is not None
+    services.come()
+    assert services.slot.session is not None
+
+
+async def test_the_model_is_as_well_as_the_best_of_its_engines(services: AdmissionFixture) -> None:
+    engines = services.engines
+    assert (health_status(services.admission), why_not_ready(services.admission)) == ("ready", "")
+    engines[1].phase = EnginePhase.FAILED
+    assert health_status(services.admission) == "ready"
+    services.come()
+    services.begin()
+    assert health_status(services.admission) == "busy"
+    engines[1].phase = EnginePhase.LOADING
+    services.crash()
+    engines[1].phase = EnginePhase.FAILED
+    assert health_status(services.admission) == "loading"
+    engines[0].phase = EnginePhase.FAILED
+    assert health_status(services.admission) == "failed"
+
+
+async def test_where_nobody_may_wait_as_many_are_let_in_as_there_are_engines() -> None:
+    services = AdmissionFixture(engines=2, most_waiting=0)
+    for engine in services.engines:
+        engine.phase = EnginePhase.LOADING
+    assert [services.come().closing is None for _ in range(3)] == [True, True, False]
+
+
+async def test_draining_tells_the_clients_of_every_session(services: AdmissionFixture) -> None:
+    controllers = [services.come(), services.come()]
+    services.begin(1), services.begin(2)
+    for each in controllers:
+        await told(each)
+    drain(services.admission, 25.0)
+    assert [await phases(each) for each in controllers] == [["stopping"], ["stopping"]]

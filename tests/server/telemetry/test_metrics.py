@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.ipc.messages import Bundle, BundleFrame
+from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, Work
+from reactor_runtime.server.telemetry.metrics import MOST_VALUES, OTHER, Histogram, LabelledCounter, Metrics
+from reactor_runtime.wire.messages import View
+from tests.fakes import FakeClock
+
+
+def bundle(seq: int, *, session: str = "s", first: bool = True, inputs: tuple[float, ...] = ()) -> Bundle:
+    pictures = (BundleFrame("video", seq, 0, 2, 2),)
+    return Bundle(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, pictures, first=first, inputs=inputs)
+
+
+def test_a_value_on_a_bound_is_within_it() -> None:
+    histogram = Histogram((1, 2))
+    for value in (0.5, 1.0, 1.5, 2.5):
+        histogram.observe(value)
+    assert histogram.buckets() == [("1.0", 2), ("2.0", 3), ("+Inf", 4)]
+    assert histogram.sum == 5.5
+
+
+def test_a_tally_of_any_number_of_names_stays_small() -> None:
+    tally = LabelledCounter("known")
+    for number in range(1000):
+        tally.add(f"made up {number}")
+    tally.add("known")
+    assert len(tally.counts) == MOST_VALUES + 2
+    assert tally.counts["known"] == 1
+    assert tally.counts[OTHER] == 1000 - MOST_VALUES
+
+
+def test_the_names_of_an_author_take_no_place_from_ours_and_are_short() -> None:
+    errors = Metrics().errors
+    for number in range(1000):
+        errors.add(f"no_such_file_{number}")
+    errors.add("x" * 65)
+    errors.add("model_error")
+    assert errors.counts["model_error"] == 1
+    assert max(map(len, errors.counts)) <= 64
+
+
+def test_a_gap_in_the_numbers_was_made_and_discarded() -> None:
+    metrics = Metrics()
+    for seq in (2, 3, 7):
+        metrics.arrived(bundle(seq))
+    assert metrics.frames.emitted == {"video": 8}
+    assert metrics.dropped.counts["discarded"] == 5
+
+
+def test_another_session_numbers_from_zero() -> None:
+    metrics = Metrics()
+    for session in ("s-1", "s-2"):
+        metrics.arrived(bundle(0, session=session))
+    assert metrics.frames.emitted == {"video": 2}
+    assert metrics.dropped.counts["discarded"] == 0
+
+
+def test_sessions_at_the_same_time_number_each_for_themselves() -> None:
+    metrics = Metrics()
+    for seq in range(3):
+        for session in ("s-1", "s-2"):
+            metrics.arrived(bundle(seq, session=session))
+    assert metrics.frames.emitted == {"video": 6}
+    assert metrics.dropped.counts["discarded"] == 0
+
+
+def test_an_input_is_seen_in_a_frame_of_its_own_session() -> None:
+    metrics = Metrics()
+    for session in ("s-1", "s-2"):
+        metrics.arrived(bundle(0, session=session))
+    metrics.lost(bundle(0, session="s-1", inputs=(1.0,)), "flushed")
+    metrics.shown(bundle(1, session="s-2"), now=2.0)
+    assert metrics.input_s.sum == 0
+    metrics.shown(bundle(1, session="s-1"), now=3.0)
+    assert metrics.input_s.sum == 2.0
+
+
+def test_a_session_that_is_over_leaves_nothing() -> None:
+    metrics = Metrics()
+    metrics.arrived(bundle(0))
+    metrics.forget("s")
+    metrics.lost(bundle(1, inputs=(1.0,)), "flushed")
+    metrics.arrived(bundle(0))
+    metrics.shown(bundle(0), now=2.0)
+    assert metrics.input_s.sum == 0
+
+
+def test_a_step_counts_once_however_many_frames_it_made() -> None:
+    metrics = Metrics()
+    for seq in range(4):
+        metrics.shown(bundle(seq, first=seq == 0), 0.0)
+    assert metrics.step_s.buckets()[-1] == ("+Inf", 1)
+
+
+def test_an_input_takes_until_the_first_frame_that_shows_it() -> None:
+    metrics = Metrics()
+    metrics.shown(bundle(0, inputs=(1.0, 1.5)), now=2.0)
+    metrics.shown(bundle(1), now=3.0)
+    assert metrics.input_s.buckets()[-1] == ("+Inf", 2)
+    assert metrics.input_s.sum == 1.5
+
+
+def test_an_input_whose_frame_was_flushed_waits_for_the_next_one() -> None:
+    metrics = Metrics()
+    metrics.arrived(bundle(0))
+    metrics.lost(bundle(0, inputs=(1.0,)), "flushed")
+    metrics.arrived(bundle(1))
+    metrics.shown(bundle(1, inputs=(1.5,)), now=2.0)
+    assert metrics.input_s.sum == 1.5
+
+
+def test_an_input_of_a_session_that_is_over_is_never_seen() -> None:
+    metrics = Metrics()
+    metrics.lost(bundle(0, inputs=(1.0,)), "flushed")
+    metrics.arrived(bundle(0, session="another"))
+    metrics.shown(bundle(0, session="another"), now=2.0)
+    assert metrics.input_s.sum == 0
+
+
+def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:
+    metrics = Metrics()
+    for item in ("häuser", b"\xff\xd8 picture", b"RIFF"):
+        metrics.sent(item, 0.001)
+    assert metrics.traffic.sent_bytes.counts == {"video": 10, "audio": 4, "text": 7}
+    assert metrics.traffic.sent_messages == 1
+    assert metrics.send_s.buckets()[-1] == ("+Inf", 2)
+
+
+def test_what_is_encoded_and_sent_is_counted_by_rung() -> None:
+    metrics, frame = Metrics(), EncodedFrame("video", 0, b"", 0.1, 0, {3: b"", 5: b""})
+    whole, smaller = EncodedFrame("video", 0, b"", 0.1), EncodedFrame("video", 0, b"", 0.1, 3, {5: b""})
+    metrics.encoded([Encoded((whole,), (), (Work(1.0, 1.5, 7),)), Encoded((smaller,), (), (Work(1.25, 2.0, 8),))])
+    assert metrics.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
+    assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
+    outbox = Outbox(FakeClock(), metrics)
+    outbox.offer(frame)
+    outbox.take()
+    assert metrics.frames.sent == {("video", 0): 1}
+
+
+def test_a_copy_stays_as_it_is() -> None:
+    metrics = Metrics()
+    metrics.arrived(bundle(0))
+    copied = metrics.copied()
+    metrics.arrived(bundle(1))
+    assert copied.frames.emitted == {"video": 1}
+
+
+@pytest.mark.parametrize("reason", ["socket", "window", "rate"])
+def test_a_frame_is_skipped_for_a_reason(reason: str) -> None:
+    clock, metrics = FakeClock(), Metrics()
+    outbox = Outbox(clock, metrics)
+    if reason == "rate":
+        outbox.set_view(View(max_fps=1.0))
+    for seq in range(20):
+        outbox.offer(EncodedFrame("video", seq, b"", 0.1))
+        if reason != "socket":
+            outbox.take()
+        if reason == "window" and seq == 0:
+            outbox.acknowledge("video", 0)
+    assert {name for name, count in metrics.skipped.counts.items() if count} == {reason}

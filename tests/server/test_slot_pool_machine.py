@@ -1,0 +1,179 @@
+"""Several halls under any order of comings, goings, ends, crashes and loads: no slot is lost, and the line is fair."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.sessions.session import SessionPhase
+from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.workers.supervisor import EnginePhase
+from tests.server.admission_fixture import AdmissionFixture
+
+MOST = 3
+LIMITS = TurnLimits(max_session_s=40)
+NUMBERS = st.integers(1, 3)
+
+
+class Halls(RuleBasedStateMachine):
+    @initialize(engines=NUMBERS, loaded=st.booleans(), limiter=st.integers(0, 6), viewers=st.integers(0, MOST))
+    def open(self, engines: int, loaded: bool, limiter: int, viewers: int) -> None:
+        """Begin with any number of people there: what goes wrong among many is rarely reached from none."""
+        self.services = AdmissionFixture(engines=engines, most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
+        self.line: list[Client] = []
+        self.viewers: list[Client] = []
+        self.served: list[Client] = []
+        for engine in self.services.engines if not loaded else ():
+            engine.phase = EnginePhase.LOADING
+        for number in range(limiter):
+            self.arrive(watches=number % 2 == 0)
+        for slot in self.services.slots:
+            self.start(slot)
+        self.viewers += [self.services.come(Role.VIEWER) for _ in range(viewers)]
+
+    def teardown(self) -> None:
+        if hasattr(self, "house"):
+            os.close(self.services.memory)
+
+    @rule(watches=st.booleans())
+    def come(self, watches: bool) -> None:
+        self.arrive(watches=watches)
+
+    def arrive(self, *, watches: bool) -> None:
+        free = [slot for slot in self.slots(EnginePhase.READY, EnginePhase.LOADING) if slot.session is None]
+        client = self.services.come(watches=watches)
+        assert (client.closing is None) == (len(self.line) < max(MOST, len(free)))
+        if client.closing is None:
+            self.line.append(client)
+        self.start_session()
+
+    @rule(number=NUMBERS)
+    def watch(self, number: int) -> None:
+        wanted = self.slot(number)
+        session = "" if wanted.session is None else wanted.session.id
+        viewer = self.services.come(Role.VIEWER, session=session)
+        if viewer.closing is None:
+            self.viewers.append(viewer)
+            assert not session or wanted.engine.phase is not EnginePhase.READY or viewer in wanted.subscribers
+
+    @rule(pick=st.integers(0))
+    def leave(self, pick: int) -> None:
+        everyone = self.services.admission.everyone()
+        if everyone:
+            gone = everyone[pick % len(everyone)]
+            self.services.admission.detach(gone)
+            for group in (self.line, self.viewers):
+                if gone in group:
+                    group.remove(gone)
+
+    @rule(number=NUMBERS)
+    def begin(self, number: int) -> None:
+        self.start(self.slot(number))
+
+    def start(self, slot: Slot) -> None:
+        if slot.session is not None and slot.session.phase is SessionPhase.STARTING:
+            self.services.begin(slot.number, level=slot.number)
+
+    @rule(number=NUMBERS, error=st.none() | st.just("broken"))
+    def end(self, number: int, error: str | None) -> None:
+        slot = self.slot(number)
+        if slot.session is not None:
+            controller = slot.session.controller
+            self.services.end(error, slot.number)
+            assert controller.closing is not None
+            self.start_session()
+
+    @rule(number=NUMBERS)
+    def crash(self, number: int) -> None:
+        slot = self.slot(number)
+        others = {each: each.session for each in self.services.slots if each is not slot}
+        if slot.engine.phase is EnginePhase.READY:
+            self.services.crash(slot.number)
+            assert slot.session is None
+            assert {each: each.session for each in others} == others
+
+    @rule(number=NUMBERS)
+    def load(self, number: int) -> None:
+        slot = self.slot(number)
+        if slot.engine.phase is EnginePhase.LOADING:
+            self.services.load(slot.number)
+            self.start_session()
+
+    @rule(number=NUMBERS)
+    def give_up(self, number: int) -> None:
+        """Have an engine fail for good, as long as there is another."""
+        slot = self.slot(number)
+        if (
+            slot.engine.phase is EnginePhase.LOADING
+            and len(self.slots(EnginePhase.FAILED)) < len(self.services.slots) - 1
+        ):
+            self.services.engines[slot.number - 1].phase = EnginePhase.FAILED
+
+    @rule(seconds=st.integers(1, 60))
+    def wait(self, seconds: int) -> None:
+        self.services.clock.move_to(self.services.clock.now() + seconds)
+
+    @invariant()
+    def no_slot_is_lost(self) -> None:
+        free = [slot for slot in self.slots(EnginePhase.READY) if slot.session is None]
+        assert not (free and self.services.admission.line.waiting)
+        for slot, engine in zip(self.services.slots, self.services.engines, strict=True):
+            starts = [message.session for message in engine.of(ipc.StartSession)]
+            assert len(set(starts)) == len(starts)
+            assert slot.session is None or slot.session.id == starts[-1]
+
+    @invariant()
+    def everybody_in_line_knows_the_place(self) -> None:
+        assert list(self.services.admission.line.waiting) == self.line
+        for position, client in enumerate(self.line, start=1):
+            assert client.told_position == (position, len(self.line))
+            assert client.closing is None
+
+    @invariant()
+    def who_watches_sees_one_session_and_none_only_while_there_is_none(self) -> None:
+        admission = self.services.admission
+        assert admission.assignment.viewers == set(self.viewers)
+        on = [slot for slot in self.services.slots if slot.is_on]
+        for client in [*self.viewers, *(each for each in self.line if each.watches)]:
+            seen = [slot for slot in self.services.slots if client in slot.subscribers]
+            assert len(seen) <= 1
+            assert client.closing is None
+            assert not on or seen[0] in on or seen[0].session is not None  # which was asked for, and is about to begin
+        for slot in self.services.slots:
+            for member in slot.subscribers:
+                controls = slot.session is not None and slot.session.controller is member
+                assert controls or member in self.viewers or (member.watches and member in self.line)
+
+    @invariant()
+    def as_many_turns_end_as_people_wait(self) -> None:
+        sessions = [slot.session for slot in self.services.slots if slot.session is not None]
+        running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
+        stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
+        ending = sum(session.turn.left_s is not None for session in running)
+        assert ending == min(len(running), max(0, len(self.line) - stopping))
+
+    def slots(self, *phases: EnginePhase) -> list[Slot]:
+        return [slot for slot in self.services.slots if slot.engine.phase in phases]
+
+    def slot(self, number: int) -> Slot:
+        return self.services.slots[(number - 1) % len(self.services.slots)]
+
+    def start_session(self) -> None:
+        """See that those who were given a hall were the next in line."""
+        controllers = [slot.session.controller for slot in self.services.slots if slot.session is not None]
+        assert len(set(controllers)) == len(controllers)
+        seated = [each for each in self.line if each in controllers]
+        assert seated == self.line[: len(seated)]
+        del self.line[: len(seated)]
+        assert not set(seated).intersection(self.served)
+        self.served += seated
+
+
+TestHalls = Halls.TestCase
+TestHalls.settings = settings(max_examples=80)
