@@ -127,21 +127,21 @@ async def test_a_command_that_takes_long_delays_no_frame_and_the_next_command_wa
         assert (await controller.message("reactor.reply"))["id"] == 2
 
 
-@pytest.mark.parametrize("moment", ["start", "emit_block", "command", "finally"])
-async def test_a_client_that_vanishes_at_any_moment_leaves_nothing(server: RunningServer, bundle: str) -> None:
+@pytest.mark.parametrize("point", ["start", "emit_block", "command", "finally"])
+async def test_a_client_that_vanishes_at_any_moment_leaves_nothing(server: RunningServer, point: str) -> None:
     async with client(server.url) as controller, client(server.url) as waiting:
-        if bundle != "start":
+        if point != "start":
             await controller.frame()
-        if bundle == "command":
+        if point == "command":
             await controller.send("rest", {"seconds": 0.3})
             server.wait_for("^resting")
-        if bundle == "finally":
+        if point == "finally":
             await controller.ask("do", {"what": "linger"})
         await waiting.data("reactor.queue")
         over = sessions_over(server)
         controller.socket.transport.abort()
         await waiting.data("reactor.session", phase="started")
-        assert sessions_over(server) >= over + (bundle != "start")
+        assert sessions_over(server) >= over + (point != "start")
         frame = await waiting.frame()
         assert (abs(frame.level - 100) < 3, frame.header.applied, frame.header.seq <= 12) == (True, 0, True)
 

@@ -114,17 +114,17 @@ async def test_a_server_that_has_stopped_leaves_nothing_in_its_process(tmp_path:
 
 
 @pytest.mark.parametrize("style", ["pipeline", "loop"])
-@pytest.mark.parametrize("moment", ["connected", "held first", "read", "emit"])
-async def test_a_server_that_is_stopped_leaves_no_process(tmp_path: Path, bundle: str, style: str) -> None:
+@pytest.mark.parametrize("point", ["connected", "held first", "read", "emit"])
+async def test_a_server_that_is_stopped_leaves_no_process(tmp_path: Path, point: str, style: str) -> None:
     project = write_moments(tmp_path, style)
-    stop_at(project, bundle)
+    stop_at(project, point)
     with started(project) as server:
         server.wait_for("ready in")
         group = server.process.pid
         async with client(server.url) as visitor:
-            await (visitor.frame() if bundle == "emit" else visitor.data("reactor.session", phase="started"))
-            if bundle != "emit":
-                server.wait_for(f"at {bundle.removeprefix('held ')}")
+            await (visitor.frame() if point == "emit" else visitor.data("reactor.session", phase="started"))
+            if point != "emit":
+                server.wait_for(f"at {point.removeprefix('held ')}")
             server.interrupt()
             assert (await visitor.closed())[0] == 1001
         assert server.ended() == 0, server.log

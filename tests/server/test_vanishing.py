@@ -35,20 +35,20 @@ async def served_next(visitor: WireClient, server: RunningServer) -> None:
     server.wait_for_health("ready")
 
 
-@pytest.mark.parametrize("moment", STOPPING)
-async def test_while_the_model_is_at(server: RunningServer, project: Path, bundle: str) -> None:
-    stop_at(project, bundle)
-    watch = Watch(server, bundle)
+@pytest.mark.parametrize("point", STOPPING)
+async def test_while_the_model_is_at(server: RunningServer, project: Path, point: str) -> None:
+    stop_at(project, point)
+    watch = Watch(server, point)
     async with controlling(server.url) as first, client(server.url) as second:
         await second.data("reactor.queue")
         await first.send("set_level", {"level": 250})
-        if bundle.endswith("handler"):
+        if point.endswith("handler"):
             await first.frame()
             await first.send("handle")
         watch.wait()
         stop_at(project, "")
         await vanish(first)
-        if bundle.startswith("held"):
+        if point.startswith("held"):
             server.wait_for_health("stopping")
             go_on(project)
         await served_next(second, server)
@@ -74,10 +74,10 @@ async def test_at_once(server: RunningServer, project: Path) -> None:
         await served_next(second, server)
 
 
-@pytest.mark.parametrize("moment", ["disconnected", "held disconnected"])
-async def test_while_the_model_parts_from_the_one_before(server: RunningServer, project: Path, bundle: str) -> None:
-    stop_at(project, bundle)
-    watch = Watch(server, bundle)
+@pytest.mark.parametrize("point", ["disconnected", "held disconnected"])
+async def test_while_the_model_parts_from_the_one_before(server: RunningServer, project: Path, point: str) -> None:
+    stop_at(project, point)
+    watch = Watch(server, point)
     async with controlling(server.url) as first, client(server.url) as second, client(server.url) as third:
         await third.data("reactor.queue", position=2)
         await first.frame()
