@@ -27,7 +27,7 @@ SILENCE = np.zeros((1, 10), np.int16)
 
 
 @pytest.mark.parametrize(
-    ("moments", "step_s", "messages"),
+    ("bundles", "step_s", "messages"),
     [
         pytest.param([{PICTURE: full(9)}], None, [], id="a picture"),
         pytest.param([{PICTURE: full(0)}], 0.1, [BLACK], id="black"),
