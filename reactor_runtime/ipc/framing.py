@@ -50,10 +50,15 @@ class Framing:
 
 def encode(message: Message) -> bytes:
     """Turn a message into the bytes that `Framing` cuts back into it."""
+    return b"".join(encode_parts(message))
+
+
+def encode_parts(message: Message) -> tuple[bytes, bytes]:
+    """Turn a message into the same bytes in two parts, of which the second is its file, without a copy, or empty."""
     kind = type(message)
     file = message.file if isinstance(message, ClientMedia | UploadedBytes) else b""
     body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
-    return b"".join((LENGTHS.pack(len(body), len(file)), body, file))
+    return LENGTHS.pack(len(body), len(file)) + body, file
 
 
 def _decode(body: bytearray, file: bytearray) -> Message:

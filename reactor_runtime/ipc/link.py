@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import cast
 
-from reactor_runtime.ipc.framing import Framing, encode
+from reactor_runtime.ipc.framing import Framing, encode_parts
 from reactor_runtime.ipc.messages import Message, ToEngine
 
 MOST_BACKLOG_BYTES = 4 << 20
@@ -38,7 +38,10 @@ class Link(asyncio.Protocol):
     def send(self, message: ToEngine) -> None:
         """Write a message; never waits, and nothing happens when the engine is gone."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode(message))
+            head, file = encode_parts(message)
+            self._transport.write(head)
+            if file:
+                self._transport.write(file)  # joined with the head, 16 MiB would be copied on the loop
 
     def close(self) -> None:
         if self._transport is not None:
