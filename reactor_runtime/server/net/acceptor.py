@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections.abc import Callable
 
-from reactor_runtime.server.net.limits import ConnectionLimiter, LineLimit, network_of
+from reactor_runtime.server.net.limits import ConnectionLimiter, LineLimit, Pace, network_of
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 logger = logging.getLogger(__name__)
@@ -20,6 +20,8 @@ REFUSED_S = 2.0
 MOST_REFUSED = 8
 AT_ONCE = 32
 PAUSE_S = 0.5
+OPENED_PER_S = 100.0  # of one address
+OPENED_AT_ONCE = 8
 DROPPED = "none"  # among the statuses that refusals are counted by
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER that sends RST: the kernel keeps nothing of the connection
 _TEXT = b"too many connections from this address\n"
@@ -35,6 +37,7 @@ class Acceptor:
     A connection counts for its address from here until its descriptor is closed, TLS handshake included. One above the
     limit is answered with 429, but only 8 such connections wait for their answer at a time; others are reset at once. A
     connection that would take one of the last descriptors (`most_descriptors` and above) is reset as well.
+    Connections of one address are opened at a pace, so that many handshakes together don't take the loop's time.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Acceptor:
         self._opening: set[asyncio.Task[None]] = set()
         self._refused: set[socket.socket] = set()
         self._lines = LineLimit()
+        self._pace = Pace(OPENED_PER_S, OPENED_AT_ONCE)
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -111,7 +115,10 @@ class Acceptor:
             return
         counted = _Counted(client, lambda: self._crowd.leave(address, counted))
         if self._crowd.enter(address, counted):
-            self._open(counted, self._make_protocol, HANDSHAKE_S)
+            wait_s = 0.0
+            if not self._crowd.is_exempt(address):
+                wait_s = self._pace.wait_s(network_of(address), self._loop.time())
+            self._open(counted, self._make_protocol, HANDSHAKE_S, wait_s)
             return
         self._log(network_of(address), f"--max-per-address is {self._crowd.most}")
         if len(self._refused) >= MOST_REFUSED:
@@ -120,7 +127,7 @@ class Acceptor:
         counted.on_close = lambda: self._refused.discard(counted)
         self._refused.add(counted)
         self._refusals.add("429")
-        self._open(counted, lambda: _Refused(self._refused_s), self._refused_s)
+        self._open(counted, lambda: _Refused(self._refused_s), self._refused_s, 0.0)
 
     def _drop(self, client: socket.socket) -> None:
         self._refusals.add(DROPPED)
@@ -133,16 +140,24 @@ class Acceptor:
             clients = "a connection" if count == 1 else f"{count} connections"
             logger.warning("refused %s from %s: %s", clients, source, reason)
 
-    def _open(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float) -> None:
-        task = self._loop.create_task(self._connect(client, protocol, handshake_s))
+    def _open(
+        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float, wait_s: float
+    ) -> None:
+        task = self._loop.create_task(self._connect(client, protocol, handshake_s, wait_s))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
     async def _connect(
-        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float
+        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float, wait_s: float
     ) -> None:
         timeout_s = None if self._tls is None else handshake_s
         client.setblocking(False)
+        if wait_s:
+            try:
+                await asyncio.sleep(wait_s)
+            except asyncio.CancelledError:
+                client.close()
+                raise
         try:
             await self._loop.connect_accepted_socket(protocol, client, ssl=self._tls, ssl_handshake_timeout=timeout_s)
         except OSError as error:  # the peer doesn't speak TLS, or is gone already

@@ -84,6 +84,9 @@ class ConnectionLimiter:
         here.add(who)
         return True
 
+    def is_exempt(self, address: str) -> bool:
+        return address in self._exempt
+
     def leave(self, address: str, who: Hashable) -> None:
         """Forget somebody; nothing happens for those never let in."""
         network = network_of(address)
@@ -95,6 +98,23 @@ class ConnectionLimiter:
 
     def __len__(self) -> int:
         return sum(map(len, self._here.values()))
+
+
+class Pace:
+    """Say how long each of many has to wait so that a source has no more than so many a second, after a few at once."""
+
+    def __init__(self, per_s: float, at_once: int) -> None:
+        self._interval_s = 1 / per_s
+        self._saved_s = (at_once - 1) / per_s
+        self._next: dict[str, float] = {}
+
+    def wait_s(self, source: str, now: float) -> float:
+        """Take the next place of a source; returns how many seconds it is away."""
+        if source not in self._next and len(self._next) >= MOST_SOURCES:
+            self._next = {each: at for each, at in self._next.items() if at > now - self._saved_s}
+        at = max(self._next.get(source, float("-inf")), now - self._saved_s)
+        self._next[source] = at + self._interval_s
+        return max(0.0, at - now)
 
 
 class LineLimit:

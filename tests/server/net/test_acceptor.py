@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from reactor_runtime.server.net.acceptor import MOST_REFUSED, Acceptor
+from reactor_runtime.server.net.acceptor import MOST_REFUSED, OPENED_AT_ONCE, Acceptor
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.security.test_certificate import make_certificate
@@ -181,3 +181,23 @@ def test_accepting_goes_on_once_there_are_descriptors_again(run: Run, caplog: py
     run(test())
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.message == "no connection can be accepted: Too many open files; trying again every 0.5 s"
+
+
+def test_all_connections_of_an_address_are_opened_in_the_end(run: Run) -> None:
+    async def test() -> None:
+        async with door(100) as it:
+            assert await asyncio.gather(*(it.answer() for _ in range(5 * OPENED_AT_ONCE))) == ["hello"] * 40
+
+    run(test())
+
+
+def test_connections_that_wait_to_be_opened_are_closed_with_the_acceptor(run: Run) -> None:
+    async def test() -> None:
+        async with door(200) as it:
+            clients = [await it.come() for _ in range(150)]
+            await it.counted(150)
+            it.acceptor.close()
+            reader, _ = clients[-1]
+            assert await reader.read() == b""
+
+    run(test())

@@ -10,6 +10,7 @@ from reactor_runtime.server.net.limits import (
     OVER_S,
     ConnectionLimiter,
     LineLimit,
+    Pace,
     TokenBucket,
     network_of,
 )
@@ -113,3 +114,18 @@ def test_sources_without_number_have_no_lines_without_number() -> None:
     lines = LineLimit()
     assert sum(lines.take(f"192.0.2.{number}", 0.0) for number in range(5000)) == 1000
     assert lines.take("198.51.100.1", 60.0) == 1
+
+
+def test_a_source_waits_for_its_place_after_a_few_at_once() -> None:
+    pace = Pace(10, 3)
+    assert [pace.wait_s("a", 100.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+    assert pace.wait_s("b", 100.0) == 0
+    assert pace.wait_s("a", 100.1) == pytest.approx(0.2)
+    assert [pace.wait_s("a", 200.0) for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
+
+
+def test_many_sources_leave_nothing_behind_once_their_places_are_free() -> None:
+    pace = Pace(10, 1)
+    for source in range(5000):
+        assert pace.wait_s(str(source), float(source)) == 0
+    assert pace.wait_s("4999", 4999.0) == pytest.approx(0.1)
