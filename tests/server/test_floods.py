@@ -86,6 +86,14 @@ async def test_more_messages_than_allowed_are_answered_then_closed(open_server: 
     assert any(message.get("id") == "flood" for message in viewer.texts)
 
 
+async def test_more_values_than_allowed_are_refused_and_the_connection_goes_on(open_server: RunningServer) -> None:
+    async with controlling(open_server.url) as controller:
+        await controller.send("set_level", {"level": [0] * 20_000})
+        error = await controller.data("reactor.error", code="invalid_message")
+        assert error["message"] == "a message may hold 16384 values"
+        await controller.frame()
+
+
 async def _flood(socket: ClientConnection) -> None:
     """Send 100 acknowledgements in one piece: the library would take longer than the server to read them."""
     with contextlib.suppress(ConnectionClosed):

@@ -12,7 +12,7 @@ from reactor_runtime.server.net.limits import TokenBucket
 SLICE_S = 0.0005
 TURN_S = 0.002
 AT_ONCE_S = 0.1
-POOL_PER_S = 0.2
+POOL_PER_S = 0.1
 LONG_WORK = 5.0
 LONGEST_REST_S = 1.0
 RECEIVED_S_A_BYTE = 0.25e-9  # in the kernel and the loop, before it is measured
