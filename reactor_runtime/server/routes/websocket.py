@@ -304,7 +304,7 @@ class MessageReceiver:
             return
         if len(text) > TEXT_BYTES_A_MESSAGE and _values(text) > MOST_VALUES:
             client.metrics.traffic.received_messages.add("invalid")
-            client.error(ErrorCode.INVALID_MESSAGE, f"a message may hold {MOST_VALUES} values")
+            client.error(ErrorCode.INVALID_JSON, f"a message may hold {MOST_VALUES} values, 64 deep")
             return
         try:
             decoded = text.decode()
