@@ -176,8 +176,8 @@ def test_pure_packages_have_no_clock_and_no_loop(package: str) -> None:
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_has_at_most_350_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 350
+def test_a_file_has_at_most_500_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 500
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
