@@ -30,10 +30,9 @@ class FanoutFixture:
         """Have one more client, that takes what it is given at once."""
         client = Client(Role.VIEWER, "127.0.0.1", self.clock, self.metrics)
         if view is not None:
-            client.view = view
             client.outbox.set_view(view)
         self.taken[client] = []
-        client.outbox.news = lambda: self.take(client)
+        client.outbox.notify_queued(lambda: self.take(client))
         self.fanout.join(client, first=first)
         return client
 

@@ -67,12 +67,10 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(clock, self.metrics)
-        self.view = only or View()
-        self.outbox.set_view(self.view)
+        self.outbox = Outbox(clock, self.metrics, only)
         self.hears = only is None
         self._keeps_first_size = keeps_first_size
-        self.catch_up: Callable[[], None] = lambda: None  # gives it first what everybody has been told before
+        self._catch_up: Callable[[Client], None] | None = None
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
         self.given_up = asyncio.Event()
@@ -84,10 +82,18 @@ class Client:
         """Tell whether a client may be sent a frame, which may have been made before it came, for others."""
         return frame.in_full_size or not self._keeps_first_size
 
+    def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
+        """Call `catch_up` before each message to this client alone, to pass on what was broadcast before it."""
+        self._catch_up = catch_up
+
+    def leave_broadcast(self) -> None:
+        self._catch_up = None
+
     def send_message(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Queue a text message; nothing after `close`."""
         if self.hears:
-            self.catch_up()
+            if self._catch_up is not None:
+                self._catch_up(self)
             self.put_text(encode_text(kind, data, message_id))
 
     def put_text(self, text: str) -> None:

@@ -6,7 +6,6 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.client import Client
@@ -71,7 +70,7 @@ class Fanout:
         """Have a member from the next item on."""
         if member not in self._places:
             self._places[member] = self._end
-            member.catch_up = partial(self.catch_up, member)
+            member.join_broadcast(self.catch_up)
         if first:
             self._first = member
 
@@ -79,7 +78,7 @@ class Fanout:
         """Give a member what came before it leaves, such as the news that it is over, and forget it."""
         self.catch_up(member)
         if self._places.pop(member, None) is not None:
-            member.catch_up = _nothing
+            member.leave_broadcast()
             self._forget()
         if self._first is member:
             self._first = None
@@ -154,19 +153,8 @@ def _give(member: Client, item: Item | _Replaced | None) -> None:
             if member not in item.but:
                 member.put_text(item.text)
         case _Replaced():
-            _skip(member, item.track)
+            member.outbox.skip_frame(item.track, CROWD)
         case None:
             return
         case for_each:
             for_each(member)
-
-
-def _skip(member: Client, track: str) -> None:
-    if member.view.shows(track) and not member.outbox.finished:
-        member.outbox.counters.offered += 1
-        member.outbox.counters.skipped += 1
-        member.metrics.skipped.add(CROWD)
-
-
-def _nothing() -> None:
-    """There is nothing to catch up with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from reactor_runtime.clock import Clock
@@ -74,31 +74,28 @@ class SoundQueue:
 class Outbox:
     """Hold what one client is still to be sent, bounded; its sender takes from it as fast as the socket does.
 
-    `news` is called, on the loop's thread, when there may be something to take that wasn't there before.
-
     Messages: at most 1,000 and 4 MiB, then no more is taken. Sound: at most one second a track, then the oldest goes.
     Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
     unless those wait for an acknowledgement: a message never does.
     """
 
-    def __init__(self, clock: Clock, metrics: Metrics | None = None) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics | None = None, view: View | None = None) -> None:
         self._metrics = metrics or Metrics()
         self.counters = Counters()
-        self.news: Callable[[], object] = lambda: None
         self.finished = False
+        self.view = view or View()
+        self.sounds = SoundQueue()
+        self.track_senders: dict[str, TrackSender] = {}
+        self._on_queued: Callable[[], object] = _nothing
         self._clock = clock
         self._orders = itertools.count(1)
         self._messages: deque[tuple[int, str, int]] = deque()
         self._message_bytes = 0
-        self._sounds = SoundQueue()
         self._slots: dict[str, tuple[int, EncodedFrame]] = {}
-        self._track_senders: dict[str, TrackSender] = {}
-        self._view = View()
 
-    @property
-    def track_senders(self) -> Mapping[str, TrackSender]:
-        """By track, of those that a frame was offered of."""
-        return self._track_senders
+    def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
+        """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
+        self._on_queued = on_queued or _nothing
 
     def put_message(self, text: str) -> bool:
         """Queue a text message; False when there is no room: then it isn't queued.
@@ -110,7 +107,7 @@ class Outbox:
             return False
         self._message_bytes += size
         self._messages.append((next(self._orders), text, size))
-        self.news()
+        self._on_queued()
         return True
 
     def offer(self, frame: EncodedFrame) -> None:
@@ -118,49 +115,58 @@ class Outbox:
         if self._unwanted(frame.track):
             return
         self.counters.offered += 1
-        if frame.track not in self._track_senders:
-            self._track_senders[frame.track] = TrackSender()
+        if frame.track not in self.track_senders:
+            self.track_senders[frame.track] = TrackSender()
         if frame.track in self._slots:
             self.counters.skipped += 1
-            self._metrics.skipped.add(self._track_senders[frame.track].skipped(self._clock.now()))
+            self._metrics.skipped.add(self.track_senders[frame.track].skipped(self._clock.now()))
         self._slots[frame.track] = (next(self._orders), frame)
-        self.news()
+        self._on_queued()
+
+    def skip_frame(self, track: str, reason: str) -> None:
+        """Count a frame that is not offered for another reason than the client's view."""
+        if not self._unwanted(track):
+            self.counters.offered += 1
+            self.counters.skipped += 1
+            self._metrics.skipped.add(reason)
 
     def put_sound(self, sound: EncodedSound) -> None:
         """Queue a piece of sound; more than a second of its track pushes the oldest out."""
         if self._unwanted(sound.track):
             return
-        self._sounds.put(next(self._orders), sound)
-        self.news()
-
-    def drop_sound(self) -> None:
-        """Drop the sound that waits: the model has flushed it."""
-        self._sounds.drop()
+        self.sounds.put(next(self._orders), sound)
+        self._on_queued()
 
     def acknowledge(self, track: str, seq: int) -> None:
         """Take the client's word that it has shown all frames of `track` up to `seq`."""
-        if track in self._track_senders:
-            self._track_senders[track].acknowledged(seq, self._clock.now())
-            self.news()
+        if track in self.track_senders:
+            self.track_senders[track].acknowledged(seq, self._clock.now())
+            self._on_queued()
 
     def set_view(self, view: View) -> None:
         """Send from here on what the client asks for; what it doesn't want any more is dropped."""
-        self._view = view
+        self.view = view
         for track in [track for track in self._slots if self._unwanted(track)]:
             del self._slots[track]
-        self._sounds.drop(self._unwanted)
-        self.news()
+        self.sounds.drop(self._unwanted)
+        self._on_queued()
 
     def finish(self) -> None:
         """Take nothing in any more; the messages that are left are still to be sent."""
         self.finished = True
         self.drop_media()
-        self.news()
+        self._on_queued()
 
     def drop_media(self) -> None:
         """Drop the frames and the sound that wait: they belong to a session that is over."""
         self._slots.clear()
-        self._sounds.drop()
+        self.sounds.drop()
+
+    def leave_session(self) -> None:
+        """Drop the media that waits, and expect no acknowledgement of what was sent."""
+        self.drop_media()
+        for track_sender in self.track_senders.values():
+            track_sender.begin_session()
 
     def take(self) -> tuple[str | bytes | None, float | None]:
         """Take out the oldest of what may be sent; if nothing may be, say when to look again without any news."""
@@ -168,7 +174,7 @@ class Outbox:
         track, retry_at = self._sendable_track(now)
         frame_order = self._slots[track][0] if track is not None else None
         waiting = self._messages[0][0] if self._messages else None
-        orders = [order for order in (waiting, self._sounds.head, frame_order) if order is not None]
+        orders = [order for order in (waiting, self.sounds.head, frame_order) if order is not None]
         if not orders:
             return None, retry_at
         oldest = min(orders)
@@ -178,12 +184,12 @@ class Outbox:
             _, text, size = self._messages.popleft()
             self._message_bytes -= size
             return text, None
-        return self._sounds.take(), None
+        return self.sounds.take(), None
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
         for track, (order, _) in self._slots.items():
-            at = self._track_senders[track].opens_at(now)
+            at = self.track_senders[track].opens_at(now)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
             elif best is None or order < self._slots[best][0]:
@@ -192,12 +198,15 @@ class Outbox:
 
     def _take_frame(self, track: str, now: float) -> bytes:
         _, frame = self._slots.pop(track)
-        rung, data = self._track_senders[track].send(frame, now, self._view.max_fps)
+        rung, data = self.track_senders[track].send(frame, now, self.view.max_fps)
         self.counters.sent += 1
         self._metrics.frames.sent[track, rung] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
         return data
 
     def _unwanted(self, track: str) -> bool:
-        tracks = self._view.tracks
-        return self.finished or self._view.paused or (tracks is not None and track not in tracks)
+        return self.finished or not self.view.shows(track)
+
+
+def _nothing() -> None:
+    """Do nothing while no sender runs."""

@@ -79,7 +79,7 @@ class SendWindow:
         if self.acknowledging and now >= self.reopens_at():
             self._last_progress = now
 
-    def begin_anew(self) -> None:
+    def begin_session(self) -> None:
         """Wait for nothing that was sent: the client sees another session from here on, whose numbers may be any."""
         self._in_flight.clear()
         self._rounds = _Rounds()

@@ -10,44 +10,48 @@ from reactor_runtime.server.delivery.outbox import Outbox
 
 
 class Socket(Protocol):
-    """A socket that says whether it takes something now, and calls `resumed` when it does again."""
-
-    resumed: Callable[[], object]
+    """A connection that takes items while it is `ready`."""
 
     @property
     def ready(self) -> bool: ...
 
     def post(self, item: str | bytes) -> None: ...
 
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the socket becomes ready again; None ends that."""
+
 
 class SocketSender:
     """Post what the outbox holds whenever the socket is ready; belongs to the server's loop.
 
-    `sent` is told of each item how many seconds it took until the socket was ready for the next.
+    Calls `on_item_sent` with each item and the seconds until the socket was ready for the next one.
     """
 
     def __init__(
-        self, outbox: Outbox, socket: Socket, clock: Clock, sent: Callable[[str | bytes, float], object]
+        self, outbox: Outbox, socket: Socket, clock: Clock, on_item_sent: Callable[[str | bytes, float], object]
     ) -> None:
         self._outbox = outbox
         self._socket = socket
         self._clock = clock
-        self._sent = sent
+        self._on_item_sent = on_item_sent
         self._alarm = Alarm(clock)
         self._retry_at: float | None = None
         self._posted: tuple[str | bytes, float] | None = None
 
     async def run(self) -> None:
         """Send until the outbox is finished and what was left in it is sent."""
-        self._outbox.news = self._socket.resumed = self._look
+        self._outbox.notify_queued(self._send_ready)
+        self._socket.notify_writable(self._send_ready)
         try:
             while not self._pump():
                 await self._alarm.wait(self._retry_at)
         finally:
-            self._outbox.news = self._socket.resumed = _nothing  # they refer to this, as this to them
+            # the callbacks and this object refer to each other
+            self._outbox.notify_queued(None)
+            self._socket.notify_writable(None)
 
-    def _look(self) -> None:
-        """Take news; `run` must know only of those that it waits for."""
+    def _send_ready(self) -> None:
+        """Send what may be sent now; wake `run` only where it ends, or waits for another time."""
         if self._pump() or self._retry_at is not None:
             self._alarm.ring()
 
@@ -57,7 +61,7 @@ class SocketSender:
         while self._socket.ready:
             if self._posted is not None:
                 posted, at = self._posted
-                self._sent(posted, self._clock.now() - at)
+                self._on_item_sent(posted, self._clock.now() - at)
                 self._posted = None
             item, self._retry_at = self._outbox.take()
             if item is None:
@@ -65,7 +69,3 @@ class SocketSender:
             self._posted = item, self._clock.now()
             self._socket.post(item)
         return False
-
-
-def _nothing() -> None:
-    """Take no news any more."""

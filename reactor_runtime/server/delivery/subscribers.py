@@ -40,7 +40,7 @@ class Subscribers:
     def set_view(self, client: Client, view: View) -> None:
         """Send the client from here on what it asks for, and at once the picture on screen of what it went without."""
         self._members.catch_up(client)
-        before, client.view = client.view, view
+        before = client.outbox.view
         client.outbox.set_view(view)
         for frame in self._screen:
             if client in self._members and view.shows(frame.track) and not before.shows(frame.track):
@@ -51,7 +51,9 @@ class Subscribers:
 
     def rungs(self, track: str) -> list[int]:
         """List the rungs of the ladder that someone is on, the best first; the top one where nobody is there."""
-        track_senders = (each.outbox.track_senders.get(track) for each in self._members if each.view.shows(track))
+        track_senders = (
+            each.outbox.track_senders.get(track) for each in self._members if each.outbox.view.shows(track)
+        )
         return sorted({0 if track_sender is None else track_sender.ladder.rung for track_sender in track_senders}) or [
             0
         ]
@@ -79,7 +81,7 @@ class Subscribers:
         """Drop the sound that waits for clients: the model has flushed it."""
         self._members.drop(EncodedSound)
         for client in self._members:
-            client.outbox.drop_sound()
+            client.outbox.sounds.drop()
 
     def send_message(self, kind: str, data: Mapping[str, Any], *, but: Collection[Client] = ()) -> None:
         """Tell all but a few; those in line, say, wait for news of a session of their own."""
@@ -104,5 +106,5 @@ class Subscribers:
             if self._screen.get(whole.track) is whole and client in self._members and client.takes(whole):
                 client.outbox.offer(whole.as_held())
 
-        if frame.pixels is not None and client.view.shows(frame.track):
+        if frame.pixels is not None and client.outbox.view.shows(frame.track):
             self._screen.grow(frame.track).add_done_callback(offer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reactor_runtime.server.delivery.send_window import SendWindow
 from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.server.encoding.ladder import RUNGS, Ladder
+from reactor_runtime.server.encoding.ladder import Ladder, relative_size
 
 
 class TrackSender:
@@ -21,10 +21,10 @@ class TrackSender:
             return self._not_before
         return max(self._not_before, self.window.reopens_at())
 
-    def begin_anew(self) -> None:
-        """Wait for nothing that was sent: the client sees another session from here on."""
-        self.window.begin_anew()
-        self.ladder.in_flight.clear()  # the rung stays: it is the same network
+    def begin_session(self) -> None:
+        """Expect no acknowledgement of what was sent before: the client sees another session from here on."""
+        self.window.begin_session()
+        self.ladder.begin_session()
 
     def skipped(self, now: float) -> str:
         """Learn that a frame was replaced before it could be sent; returns what it had waited for."""
@@ -52,4 +52,4 @@ class TrackSender:
         before = self.ladder.rung
         self.ladder.acknowledged(seq, now)
         if self.ladder.rung != before:
-            self.window.resize(RUNGS[self.ladder.rung].share / RUNGS[before].share)
+            self.window.resize(relative_size(self.ladder.rung, before))

@@ -56,6 +56,11 @@ TOP, BOTTOM = 0, len(RUNGS) - 1
 WHOLE = 2  # the last one of full size
 
 
+def relative_size(rung: int, other: int) -> float:
+    """Estimate the bytes of a frame on a rung, as a share of its bytes on another."""
+    return RUNGS[rung].share / RUNGS[other].share
+
+
 class Why(StrEnum):
     """Why a client is on its rung."""
 
@@ -126,6 +131,10 @@ class Ladder:
         self._no_use = (-math.inf, 0.0)  # until when a fall is none, unless fewer frames are shown than this
         self._no_use_s = NO_USE_S
 
+    def begin_session(self) -> None:
+        """Expect no acknowledgement of what was sent before; the rung stays, as the network does."""
+        self.in_flight.clear()
+
     def skipped(self, now: float) -> None:
         """Learn that a frame was replaced before it could be sent."""
         self._arrivals.skipped(now)
@@ -191,7 +200,7 @@ class Ladder:
         )
 
     def _was_no_use(self, fall: _Fall, measure: Measure) -> bool:
-        expected_fps = min(measure.offered_fps, fall.shown_fps * self._relative(fall.rung))
+        expected_fps = min(measure.offered_fps, fall.shown_fps * relative_size(fall.rung, self.rung))
         return measure.shown_fps < fall.shown_fps + HELPED * (expected_fps - fall.shown_fps)
 
     def _take_back(self, fall: _Fall, now: float) -> None:
@@ -208,7 +217,7 @@ class Ladder:
             return
         self._fall = self._fall or _Fall(self.rung, measure.shown_fps)
         came = measure.fps / measure.offered_fps
-        fitting = (r for r in range(self.rung + 1, lowest) if self._relative(r) <= SPARE * came)
+        fitting = (r for r in range(self.rung + 1, lowest) if relative_size(r, self.rung) <= SPARE * came)
         rung = next(fitting, lowest)
         if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience.seconds:
             self._patience.failed(self.rung)
@@ -246,11 +255,7 @@ class Ladder:
         return (size - smaller_size) / (round_trip_s - shorter_s) if round_trip_s > shorter_s else math.inf
 
     def _needed(self, measure: Measure, rung: int) -> float:
-        return measure.offered_fps * measure.size_bytes * self._relative(rung)
-
-    def _relative(self, rung: int) -> float:
-        """Estimate the bytes of a rung, of those of the one there is."""
-        return RUNGS[rung].share / RUNGS[self.rung].share
+        return measure.offered_fps * measure.size_bytes * relative_size(rung, self.rung)
 
     def _ample(self, measure: Measure, rung: int) -> bool:
         return measure.speed >= AMPLE * self._needed(measure, rung)

@@ -31,7 +31,7 @@ class StreamingHttp(HttpProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, {**app_state, STATE: weakref.ref(self)}, _loop)
-        self.resumed: Callable[[], object] = lambda: None
+        self._on_writable: Callable[[], object] | None = None
         self._deaf = False
         self._stalled: asyncio.TimerHandle | None = None
 
@@ -56,7 +56,12 @@ class StreamingHttp(HttpProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._unset_stalled()
-        self.resumed()
+        if self._on_writable is not None:
+            self._on_writable()
+
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the connection takes something again; None ends that."""
+        self._on_writable = on_writable
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unset_stalled()
@@ -82,13 +87,9 @@ class FrameStream:
         self._parts = parts
         self._protocol.hear_no_more()
 
-    @property
-    def resumed(self) -> Callable[[], object]:
-        return self._protocol.resumed
-
-    @resumed.setter
-    def resumed(self, resumed: Callable[[], object]) -> None:
-        self._protocol.resumed = resumed
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the connection takes something again; None ends that."""
+        self._protocol.notify_writable(on_writable)
 
     @property
     def ready(self) -> bool:

@@ -69,10 +69,6 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no pictures and no sou
 EXTENSION = "reactor.socket"  # in the scope, where the application finds the protocol that serves it
 
 
-def _nothing() -> None:
-    """Nobody waits for it."""
-
-
 class SocketProtocol(LimitedSocket):
     """Uvicorn's WebSocket with little room for what is not sent yet, and a close code of ours when pongs stay away."""
 
@@ -84,7 +80,7 @@ class SocketProtocol(LimitedSocket):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.resumed: Callable[[], object] = _nothing
+        self._on_writable: Callable[[], object] | None = None
         self._client: MessageReceiver | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -100,6 +96,10 @@ class SocketProtocol(LimitedSocket):
     def ready(self) -> bool:
         """Tell whether what is posted goes to the kernel at once."""
         return self.writable.is_set()
+
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the socket becomes ready again; None ends that."""
+        self._on_writable = on_writable
 
     @property
     def said_goodbye(self) -> bool:
@@ -138,7 +138,8 @@ class SocketProtocol(LimitedSocket):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self.resumed()
+        if self._on_writable is not None:
+            self._on_writable()
 
     def keepalive_timeout(self) -> None:
         if not self.close_sent and not self.transport.is_closing():

@@ -30,9 +30,7 @@ class ViewerAssignment:
         for slot in self._slots:
             if slot is not but and client in slot.subscribers:
                 slot.subscribers.leave(client)
-                client.outbox.drop_media()
-                for track_sender in client.outbox.track_senders.values():
-                    track_sender.begin_anew()
+                client.outbox.leave_session()
 
     def settle(self) -> None:
         """Bring those who see no session to one that is on, and new viewers at least to where one will be."""

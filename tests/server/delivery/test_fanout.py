@@ -25,7 +25,7 @@ def test_who_is_first_has_a_frame_before_all_others(assignment: FanoutFixture) -
     limiter = [assignment.start_session() for _ in range(10)]
     first = assignment.start_session(first=True)
     came_at: list[float] = []
-    first.outbox.news = lambda: came_at.append(assignment.clock.now())
+    first.outbox.notify_queued(lambda: came_at.append(assignment.clock.now()))
     began = assignment.clock.now()
     assignment.show()
     assert came_at == [began]
@@ -197,7 +197,7 @@ def test_what_is_dropped_is_given_to_nobody_any_more(assignment: FanoutFixture) 
 
 def test_who_is_given_too_much_to_read_is_given_up_and_the_others_go_on(assignment: FanoutFixture) -> None:
     silent, other = assignment.start_session(), assignment.start_session()
-    silent.outbox.news = lambda: None
+    silent.outbox.notify_queued(None)
     for number in range(1001):
         assignment.say(str(number))
         assignment.finish()

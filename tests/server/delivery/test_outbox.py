@@ -150,7 +150,7 @@ async def test_sound_is_kept_while_frames_are_skipped(outbox: Outbox, clock: Fak
 async def test_hushed_sound_is_not_sent_and_the_next_is(outbox: Outbox) -> None:
     outbox.put_sound(sound(1))
     outbox.offer(frame(1))
-    outbox.drop_sound()
+    outbox.sounds.drop()
     for number in range(2, 12):
         outbox.put_sound(sound(number))
     assert await drain(outbox) == [b"video 1", *(b"sound %d" % number for number in range(2, 12))]

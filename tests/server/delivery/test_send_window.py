@@ -168,7 +168,7 @@ def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one()
     for seq in range(500, 506):
         window.sent(seq, 1.0 + seq / 1000, 1 / 30)
     window.acknowledged(502, 1.7)
-    window.begin_anew()
+    window.begin_session()
     for seq in range(window.frames):
         window.sent(seq, 1.75, 1 / 30)
     window.acknowledged(505, 1.76)

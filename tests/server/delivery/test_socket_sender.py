@@ -16,7 +16,7 @@ class Slot:
     """A socket that takes one thing, then nothing until what it took is on its way."""
 
     def __init__(self) -> None:
-        self.resumed: Callable[[], object] = lambda: None
+        self._on_writable: Callable[[], object] | None = None
         self.ready = True
         self.posted: list[str | bytes] = []
 
@@ -25,9 +25,13 @@ class Slot:
         self.posted.append(item)
         self.ready = False
 
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        self._on_writable = on_writable
+
     def drain(self) -> None:
         self.ready = True
-        self.resumed()
+        if self._on_writable is not None:
+            self._on_writable()
 
 
 class Post:

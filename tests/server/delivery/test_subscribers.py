@@ -94,7 +94,7 @@ async def test_who_looks_again_before_its_turn_has_come_sees_a_frame_once() -> N
     limiter = [assignment.start_session() for _ in range(9)]
     subscribers.show(frame(1))
     last = limiter[-1]
-    last.outbox.news = lambda: None
+    last.outbox.notify_queued(None)
     subscribers.set_view(last, View(paused=True))
     subscribers.set_view(last, View())
     assignment.finish()

@@ -107,7 +107,7 @@ def test_a_peer_that_takes_something_in_time_is_not(protocol: StreamingHttp, tim
 
 def test_a_stream_is_ready_when_the_connection_takes_something(protocol: StreamingHttp) -> None:
     socket, resumed = stream(protocol), []
-    socket.resumed = lambda: resumed.append(socket.ready)
+    socket.notify_writable(lambda: resumed.append(socket.ready))
     ready = [socket.ready]
     protocol.pause_writing()
     ready.append(socket.ready)
