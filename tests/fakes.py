@@ -96,13 +96,13 @@ def written(writer: RingWriter, key: int, arrays: list[NDArray[Any]]) -> list[in
 
 
 class HandEncoder(Encoder):
-    """Runs each job when it is told to, in any order; `run_all` runs those that wait."""
+    """Run each job when the test calls `run`, in any order; `run_all` runs all that wait."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], nudged: HintedBundle | None = None) -> None:  # noqa: ARG002
+    def submit(self, job: Job[R], done: Callable[[Future[R]], object], hinted: HintedBundle | None = None) -> None:  # noqa: ARG002
         def run() -> None:
             outcome: Future[R] = Future()
             try:
@@ -113,8 +113,8 @@ class HandEncoder(Encoder):
 
         self.jobs[next(self._numbers)] = run
 
-    def anticipate(self, engine_run: int, top: bool) -> None:
-        """Nothing is encoded before it is told to."""
+    def set_ahead(self, engine_run: int, wanted: bool) -> None:
+        """Do nothing: no band is encoded ahead."""
 
     def run(self, number: int) -> None:
         self.jobs.pop(number)()

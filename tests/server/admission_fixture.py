@@ -104,7 +104,7 @@ async def drain(outbox: Outbox) -> list[str | bytes]:
     """Take everything that may be sent to a client now."""
     await settle()
     taken: list[str | bytes] = []
-    while (item := outbox.take()[0]) is not None:
+    while (item := outbox.take_next()[0]) is not None:
         taken.append(item)
     return taken
 

@@ -37,19 +37,19 @@ class FanoutFixture:
         return client
 
     def take(self, client: Client) -> None:
-        while (item := client.outbox.take()[0]) is not None:
+        while (item := client.outbox.take_next()[0]) is not None:
             self.clock.spend(COST_S)
             self.taken[client].append(item if isinstance(item, str) else item.decode(errors="replace"))
 
     def show(self, track: str = "left") -> None:
         seq = next(self.seqs)
-        self.fanout.put(EncodedFrame(track, seq, b"%d" % seq, 0.1))
+        self.fanout.publish(EncodedFrame(track, seq, b"%d" % seq, 0.1))
 
     def play(self) -> None:
-        self.fanout.put(EncodedSound("audio", b"sound", 0.02))
+        self.fanout.publish(EncodedSound("audio", b"sound", 0.02))
 
     def say(self, text: str, *but: Client) -> None:
-        self.fanout.put(Broadcast(text, but))
+        self.fanout.publish(Broadcast(text, but))
 
     def turn(self) -> None:
         """Let the loop turn once."""

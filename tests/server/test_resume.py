@@ -36,7 +36,7 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(services: 
     session = services.begin(level=1)
     secret = await secret_of(controller)
     services.say(ipc.StateChanged(session, {"level": 2}))
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     services.admission.detach(controller, lost=True)
     services.clock.move_to(services.clock.now() + 4.9)
     back = services.come(resume=secret)

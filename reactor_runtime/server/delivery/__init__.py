@@ -1,1 +1,1 @@
-"""Frames, sound and messages from a session to each of its clients."""
+"""Delivery of bundles: playout at their due times, broadcast, and sending to each client."""

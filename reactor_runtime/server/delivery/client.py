@@ -1,4 +1,7 @@
-"""One client: who it is, what is on its way to it, and whether it is being closed."""
+"""One client: its role, its outbox, and how its connection is to be closed.
+
+The socket itself is left to the routes, what the client sends to the sessions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ MOST_REASON_BYTES = 123
 
 
 class Role(StrEnum):
-    """What a client may do: control the model, or watch."""
+    """The roles of a client: it controls the model, or watches."""
 
     CONTROLLER = "controller"
     VIEWER = "viewer"
@@ -33,19 +36,20 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How the socket is to be closed once everything queued is sent."""
+    """The code and reason to close the socket with, after everything queued is sent."""
 
     code: CloseCode
     reason: str
 
 
 class Client:
-    """A client's side of the server; the socket's tasks empty the outbox and end after `closing`.
+    """One connection to the server and the queue of what it is to be sent.
 
-    With `watches` it sees the sessions of others while it waits for its own; what comes is else of its own alone.
-    `given_up` is set when the client reads too little to be told that it is over, `gone` when its socket is served no
-    more. A client with `only` is shown that for good, and told nothing: it understands frames alone. One that
-    `keeps_first_size`, as recorders do, gets none that was made smaller for others.
+    With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
+    no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
+    frame that was scaled down.
+    `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no longer
+    served.
     """
 
     def __init__(
@@ -57,19 +61,20 @@ class Client:
         *,
         watches: bool = False,
         only: View | None = None,
-        keeps_first_size: bool = False,
+        full_size_only: bool = False,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = f"c-{secrets.token_hex(4)}"
-        self.ids = {"client": self.id}  # fields of every log line that concerns it
+        # fields of every log line about this client
+        self.ids = {"client": self.id}
         self.role = role
         self.address = address
         self.clock = clock
         self.watches = watches
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.metrics, only)
-        self.hears = only is None
-        self._keeps_first_size = keeps_first_size
+        self._takes_messages = only is None
+        self._full_size_only = full_size_only
         self._catch_up: Callable[[Client], None] | None = None
         self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
@@ -78,27 +83,27 @@ class Client:
         self.send_times: deque[float] = deque(maxlen=64)
         self._rates = _Rates(clock.now())
 
-    def takes(self, frame: EncodedFrame) -> bool:
-        """Tell whether a client may be sent a frame, which may have been made before it came, for others."""
-        return frame.in_full_size or not self._keeps_first_size
+    def accepts(self, frame: EncodedFrame) -> bool:
+        """Return whether the client may be sent this frame, which may be smaller than the model made it."""
+        return frame.is_full_size or not self._full_size_only
 
     def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
-        """Call `catch_up` before each message to this client alone, to pass on what was broadcast before it."""
+        """Call `catch_up` before each message to this client alone, so that earlier broadcasts are queued first."""
         self._catch_up = catch_up
 
     def leave_broadcast(self) -> None:
         self._catch_up = None
 
     def send_message(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
-        """Queue a text message; nothing after `close`."""
-        if self.hears:
+        """Encode and queue a text message; do nothing after `close`."""
+        if self._takes_messages:
             if self._catch_up is not None:
                 self._catch_up(self)
-            self.put_text(encode_text(kind, data, message_id))
+            self.send_text(encode_text(kind, data, message_id))
 
-    def put_text(self, text: str) -> None:
-        """Queue a text message as it goes over the wire; a client that leaves 1,000 or 4 MiB unread is given up."""
-        if self.hears and self.closing is None and not self.outbox.put_message(text):
+    def send_text(self, text: str) -> None:
+        """Queue an encoded text message; give up a client that leaves 1,000 messages or 4 MiB unread."""
+        if self._takes_messages and self.closing is None and not self.outbox.queue_message(text):
             self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
             self.given_up.set()
 
@@ -121,20 +126,20 @@ class Client:
         self.send_message("reactor.error", data, message_id)
 
     def close(self, code: CloseCode, reason: str) -> None:
-        """Close the socket after what is queued; the first reason stands."""
+        """Close the socket after what is queued; a second call changes nothing."""
         if self.closing is None:
             self.closing = Closing(code, _shortened(reason))
             self.outbox.finish()
 
-    def sent(self, item: str | bytes, send_s: float) -> None:
-        """Take note of what the socket took, and how long until it was ready for more."""
+    def on_item_sent(self, item: str | bytes, send_s: float) -> None:
+        """Count an item that the socket took, and the seconds until the socket was ready for the next one."""
         self.send_times.append(send_s)
         self.metrics.sent(item, send_s)
         if self.metrics.trace is not None:
             self.metrics.trace.sent(self.id, item, self.clock.now() - send_s, send_s)
 
     def statistics(self, now: float) -> dict[str, Any]:
-        """Give this client's part of `reactor.stats`; rates are those since the last call."""
+        """Return this client's part of `reactor.stats`, with rates since the last call."""
         counters = self.outbox.counters
         track_senders = self.outbox.track_senders
         windows = {track: track_sender.window for track, track_sender in track_senders.items()}
@@ -160,7 +165,7 @@ class Client:
 
 
 def _shortened(reason: str) -> str:
-    """Cut a reason to what fits into a close frame (RFC 6455, 5.5)."""
+    """Shorten a reason to the size of a close frame (RFC 6455, 5.5)."""
     data = reason.encode(errors="replace")
     return reason if len(data) <= MOST_REASON_BYTES else data[: MOST_REASON_BYTES - 3].decode(errors="ignore") + "…"
 

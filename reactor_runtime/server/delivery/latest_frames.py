@@ -1,4 +1,4 @@
-"""The picture on screen of each track, and in the size the model made it in, for those who need that."""
+"""The newest frame of each track, kept for clients that join, in full size where a client needs that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.server.encoding.encoder import Encoder
-from reactor_runtime.server.encoding.jobs import enlarged
+from reactor_runtime.server.encoding.jobs import with_full_size
 
 logger = logging.getLogger(__name__)
 
@@ -17,51 +17,51 @@ logger = logging.getLogger(__name__)
 class LatestFrames:
     """Hold the newest frame of each track.
 
-    Where everybody sees a smaller one, the full size is encoded when somebody asks for it, on the encoder's threads;
-    without an encoder at once.
+    Where all clients are sent a smaller one, the full size is encoded on request: on the encoder's threads, or at once
+    without an encoder.
     """
 
     def __init__(self, encoder: Encoder | None = None) -> None:
         self._encoder = encoder
-        self._held: dict[str, EncodedFrame] = {}
-        self._growing: dict[str, asyncio.Future[EncodedFrame]] = {}
+        self._frames: dict[str, EncodedFrame] = {}
+        self._encoding: dict[str, asyncio.Future[EncodedFrame]] = {}
 
     def __iter__(self) -> Iterator[EncodedFrame]:
-        return iter(tuple(self._held.values()))
+        return iter(tuple(self._frames.values()))
 
     def get(self, track: str) -> EncodedFrame | None:
-        return self._held.get(track)
+        return self._frames.get(track)
 
-    def show(self, frame: EncodedFrame) -> None:
-        """Replace what is on the track's screen, and forget who waits for that."""
-        self._held[frame.track] = frame
-        self._growing.pop(frame.track, None)
+    def put_frame(self, frame: EncodedFrame) -> None:
+        """Replace the track's frame; requests for the full size of the old one no longer count."""
+        self._frames[frame.track] = frame
+        self._encoding.pop(frame.track, None)
 
     def clear(self) -> None:
-        self._held.clear()
-        self._growing.clear()
+        self._frames.clear()
+        self._encoding.clear()
 
-    def grow(self, track: str) -> asyncio.Future[EncodedFrame]:
-        """Have the frame on screen in full size; if it can't be had, the one there is. One job serves all who ask."""
-        growing = self._growing.get(track)
-        if growing is None:
-            growing = self._growing[track] = asyncio.get_running_loop().create_future()
-            self._encode(self._held[track], growing)
-        return growing
+    def encode_full_size(self, track: str) -> asyncio.Future[EncodedFrame]:
+        """Return the track's frame with its full size, or as it is if that fails; one job serves all requests."""
+        encoding = self._encoding.get(track)
+        if encoding is None:
+            encoding = self._encoding[track] = asyncio.get_running_loop().create_future()
+            self._start_encoding(self._frames[track], encoding)
+        return encoding
 
-    def _encode(self, frame: EncodedFrame, growing: asyncio.Future[EncodedFrame]) -> None:
-        def done(outcome: Future[EncodedFrame]) -> None:
+    def _start_encoding(self, frame: EncodedFrame, encoding: asyncio.Future[EncodedFrame]) -> None:
+        def on_encoded(outcome: Future[EncodedFrame]) -> None:
             error = outcome.exception()
             if error is not None:
-                logger.error("the picture on screen could not be encoded in full size", exc_info=error)
-            whole = frame if error is not None else outcome.result()
-            if self._held.get(frame.track) is frame:
-                self._held[frame.track] = whole
-            growing.set_result(whole)
+                logger.error("the latest frame could not be encoded in full size", exc_info=error)
+            full = frame if error is not None else outcome.result()
+            if self._frames.get(frame.track) is frame:
+                self._frames[frame.track] = full
+            encoding.set_result(full)
 
         if self._encoder is not None:
-            self._encoder.submit(lambda _: enlarged(frame), done)
+            self._encoder.submit(lambda _: with_full_size(frame), on_encoded)
             return
         at_once: Future[EncodedFrame] = Future()
-        at_once.set_result(enlarged(frame))
-        done(at_once)
+        at_once.set_result(with_full_size(frame))
+        on_encoded(at_once)

@@ -1,4 +1,4 @@
-"""What is on its way to one client: messages in order, sound in order, and of each video track the newest frame."""
+"""The queue of one client: messages and sound in order, and the newest frame of each video track."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from reactor_runtime.wire.messages import View
 MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
-ROUNDING_S = 1e-6  # durations don't add up exactly
+# sums of durations are inexact
+ROUNDING_S = 1e-6
 
 
 @dataclass(slots=True)
 class Counters:
-    """Frames offered to a client, sent to it, and skipped because it did not keep up."""
+    """Frames offered to a client, sent to it, and skipped because the client or its network was slow."""
 
     offered: int = 0
     sent: int = 0
@@ -30,7 +31,7 @@ class Counters:
 
 
 class SoundQueue:
-    """Keep the sound that waits, in order; of each track at most one second, then the oldest goes."""
+    """Keep waiting sound in order; above one second a track, drop the oldest of that track."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, EncodedSound]] = deque()
@@ -40,12 +41,12 @@ class SoundQueue:
         return bool(self._waiting)
 
     @property
-    def head(self) -> int | None:
-        """The order of the oldest."""
+    def oldest_order(self) -> int | None:
+        """The order number of the oldest piece."""
         return self._waiting[0][0] if self._waiting else None
 
-    def put(self, order: int, sound: EncodedSound) -> None:
-        """Add a piece; one that is longer than a second waits alone."""
+    def put_sound(self, order: int, sound: EncodedSound) -> None:
+        """Add a piece; keep a piece longer than a second as the only one of its track."""
         track = sound.track
         self._waiting.append((order, sound))
         self._seconds[track] = self._seconds.get(track, 0.0) + sound.duration_s
@@ -56,27 +57,27 @@ class SoundQueue:
             self._waiting.remove(oldest)
             self._seconds[track] -= oldest[1].duration_s
 
-    def take(self) -> bytes:
-        """Take the oldest out."""
+    def take_sound(self) -> bytes:
+        """Remove and return the oldest piece."""
         _, sound = self._waiting.popleft()
         self._seconds[sound.track] -= sound.duration_s
         return sound.data
 
-    def drop(self, unwanted: Callable[[str], bool] = lambda _: True) -> None:
-        """Drop what waits of the tracks that are unwanted."""
+    def drop_tracks(self, unwanted: Callable[[str], bool] = lambda _: True) -> None:
+        """Drop the sound of the tracks that are `unwanted`; without an argument, of all."""
         kept = [item for item in self._waiting if not unwanted(item[1].track)]
         self._waiting.clear()
         self._seconds.clear()
         for order, sound in kept:
-            self.put(order, sound)
+            self.put_sound(order, sound)
 
 
 class Outbox:
-    """Hold what one client is still to be sent, bounded; its sender takes from it as fast as the socket does.
+    """Hold what one client is still to be sent; its sender takes from it as fast as the socket allows.
 
-    Messages: at most 1,000 and 4 MiB, then no more is taken. Sound: at most one second a track, then the oldest goes.
-    Video: one frame a track, a newer one replaces it. A message is sent after the frames that were offered before it,
-    unless those wait for an acknowledgement: a message never does.
+    Messages: at most 1,000 and 4 MiB, further ones are refused. Sound: at most one second a track, then the oldest is
+    dropped. Video: one frame a track, replaced by a newer one. Items are sent in the order of queueing, except frames
+    that wait for an acknowledgement or for the rate of the view: messages and sound do not wait for those.
     """
 
     def __init__(self, clock: Clock, metrics: Metrics | None = None, view: View | None = None) -> None:
@@ -97,10 +98,10 @@ class Outbox:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
         self._on_queued = on_queued or _nothing
 
-    def put_message(self, text: str) -> bool:
-        """Queue a text message; False when there is no room: then it isn't queued.
+    def queue_message(self, text: str) -> bool:
+        """Queue a text message; return False, and do not queue it, when the queue is full.
 
-        There is room for any one message: a welcome may be large, and nothing has to be read before it.
+        An empty queue takes a message of any size: a welcome may be large.
         """
         size = len(text) if text.isascii() else len(text.encode(errors="replace"))
         if (self._messages and self._message_bytes + size > MOST_MESSAGE_BYTES) or len(self._messages) >= MOST_MESSAGES:
@@ -110,8 +111,8 @@ class Outbox:
         self._on_queued()
         return True
 
-    def offer(self, frame: EncodedFrame) -> None:
-        """Make this the track's newest frame, unless the client doesn't want it."""
+    def offer_frame(self, frame: EncodedFrame) -> None:
+        """Queue a frame in place of an older one of its track, unless the view leaves the track out."""
         if self._unwanted(frame.track):
             return
         self.counters.offered += 1
@@ -119,48 +120,48 @@ class Outbox:
             self.track_senders[frame.track] = TrackSender()
         if frame.track in self._slots:
             self.counters.skipped += 1
-            self._metrics.skipped.add(self.track_senders[frame.track].skipped(self._clock.now()))
+            self._metrics.skipped.add(self.track_senders[frame.track].frame_skipped(self._clock.now()))
         self._slots[frame.track] = (next(self._orders), frame)
         self._on_queued()
 
     def skip_frame(self, track: str, reason: str) -> None:
-        """Count a frame that is not offered for another reason than the client's view."""
+        """Count a frame of a track in the view that is skipped for `reason` instead of being offered."""
         if not self._unwanted(track):
             self.counters.offered += 1
             self.counters.skipped += 1
             self._metrics.skipped.add(reason)
 
-    def put_sound(self, sound: EncodedSound) -> None:
-        """Queue a piece of sound; more than a second of its track pushes the oldest out."""
+    def queue_sound(self, sound: EncodedSound) -> None:
+        """Queue a piece of sound, unless the view leaves its track out."""
         if self._unwanted(sound.track):
             return
-        self.sounds.put(next(self._orders), sound)
+        self.sounds.put_sound(next(self._orders), sound)
         self._on_queued()
 
     def acknowledge(self, track: str, seq: int) -> None:
-        """Take the client's word that it has shown all frames of `track` up to `seq`."""
+        """Count all frames of `track` up to `seq` as shown by the client."""
         if track in self.track_senders:
-            self.track_senders[track].acknowledged(seq, self._clock.now())
+            self.track_senders[track].frames_acknowledged(seq, self._clock.now())
             self._on_queued()
 
     def set_view(self, view: View) -> None:
-        """Send from here on what the client asks for; what it doesn't want any more is dropped."""
+        """Change what the client is sent, and drop what waits of other tracks."""
         self.view = view
         for track in [track for track in self._slots if self._unwanted(track)]:
             del self._slots[track]
-        self.sounds.drop(self._unwanted)
+        self.sounds.drop_tracks(self._unwanted)
         self._on_queued()
 
     def finish(self) -> None:
-        """Take nothing in any more; the messages that are left are still to be sent."""
+        """Drop the media and refuse new items; messages that wait are still sent."""
         self.finished = True
         self.drop_media()
         self._on_queued()
 
     def drop_media(self) -> None:
-        """Drop the frames and the sound that wait: they belong to a session that is over."""
+        """Drop the frames and the sound that wait."""
         self._slots.clear()
-        self.sounds.drop()
+        self.sounds.drop_tracks()
 
     def leave_session(self) -> None:
         """Drop the media that waits, and expect no acknowledgement of what was sent."""
@@ -168,28 +169,28 @@ class Outbox:
         for track_sender in self.track_senders.values():
             track_sender.begin_session()
 
-    def take(self) -> tuple[str | bytes | None, float | None]:
-        """Take out the oldest of what may be sent; if nothing may be, say when to look again without any news."""
+    def take_next(self) -> tuple[str | bytes | None, float | None]:
+        """Remove and return the oldest item that may be sent; if there is none, return None and when to retry."""
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
         frame_order = self._slots[track][0] if track is not None else None
-        waiting = self._messages[0][0] if self._messages else None
-        orders = [order for order in (waiting, self.sounds.head, frame_order) if order is not None]
+        message_order = self._messages[0][0] if self._messages else None
+        orders = [order for order in (message_order, self.sounds.oldest_order, frame_order) if order is not None]
         if not orders:
             return None, retry_at
         oldest = min(orders)
         if track is not None and oldest == frame_order:
             return self._take_frame(track, now), None
-        if self._messages and self._messages[0][0] == oldest:
+        if message_order == oldest:
             _, text, size = self._messages.popleft()
             self._message_bytes -= size
             return text, None
-        return self.sounds.take(), None
+        return self.sounds.take_sound(), None
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
         for track, (order, _) in self._slots.items():
-            at = self.track_senders[track].opens_at(now)
+            at = self.track_senders[track].next_send_at(now)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
             elif best is None or order < self._slots[best][0]:
@@ -198,7 +199,7 @@ class Outbox:
 
     def _take_frame(self, track: str, now: float) -> bytes:
         _, frame = self._slots.pop(track)
-        rung, data = self.track_senders[track].send(frame, now, self.view.max_fps)
+        rung, data = self.track_senders[track].send_frame(frame, now, self.view.max_fps)
         self.counters.sent += 1
         self._metrics.frames.sent[track, rung] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1

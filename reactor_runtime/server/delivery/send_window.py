@@ -1,4 +1,7 @@
-"""How many frames a client may be sent ahead of what it has acknowledged."""
+"""The number of frames that may be in flight to one client.
+
+Pure: the time is an argument, and the track sender reports what was sent and acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ HELD_UP = 2.0
 
 
 class SendWindow:
-    """Bound the frames in flight to a client that acknowledges, so that its picture is late by its round trip only.
+    """Limit the frames in flight to a client that acknowledges, so that frames are late by the round trip only.
 
     Follows round trip and delivery rate as BBR does (draft-cardwell-iccrg-bbr-congestion-control): frames in flight =
-    the most frames delivered per second in recent rounds, times the shortest round trip. To see whether the path takes
-    more, one more is sent in one round of eight, and twice as many after a round that brought a quarter more frames a
-    second than those before. While the client gets every frame, one frame is allowed for jitter on top of what the
-    round trip holds. After one that took twice as long as the shortest and the time between two frames, the next goes
-    out alone: the path has become slow, and what is on its way can't be called back.
+    the highest delivery rate of recent rounds, times the shortest round trip. To test whether the path carries more,
+    one round of eight has one frame more, and a round after one that delivered a quarter more than those before has
+    twice as many. While the client gets every frame, one more is allowed for jitter. After a frame that took twice the
+    shortest round trip plus one interval, the next is sent alone: the path has become slow, and frames in flight
+    cannot be recalled.
 
-    Open for a client that has never acknowledged. When nothing is acknowledged for 2 s one more frame is let through,
-    so that a lost acknowledgement can't end the stream.
+    Open for a client that has never acknowledged. After 2 s without an acknowledgement one more frame is allowed, so
+    that a lost acknowledgement cannot end the stream.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class SendWindow:
 
     @property
     def frames(self) -> int:
-        """How many frames may be in flight now."""
+        """The number of frames that may be in flight now."""
         shortest = self._shortest[0][1] if self._shortest else 0.0
         if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
             return 1
@@ -52,47 +55,49 @@ class SendWindow:
         return path_holds + (1 if self._rounds.count % ROUNDS == 0 else 0)
 
     def resize(self, larger: float) -> None:
-        """Expect frames so many times as large from here on, and measure anew how many arrive."""
+        """Expect frames `larger` times as large from here on, and measure the delivery rate again."""
         self._limited = self._skipped = False
         self._rounds = _Rounds(min(self._rounds.best_rate / larger, 1 / self._interval_s))
 
     def is_open(self, now: float) -> bool:
-        """Tell whether one more frame may be sent."""
+        """Return whether one more frame may be sent."""
         if not self.acknowledging or len(self._in_flight) < self.frames:
             return True
         return now >= self.reopens_at()
 
     def reopens_at(self) -> float:
-        """Say when a closed window lets one frame through without an acknowledgement."""
+        """Return when a closed window allows one frame without an acknowledgement."""
         return self._last_progress + STALLED_S
 
-    def sent(self, seq: int, now: float, interval_s: float) -> None:
-        """Count a frame as sent; `interval_s` is how far apart the model's frames are."""
-        if seq <= self._newest_seq:  # numbers begin anew: another session, of which nothing is acknowledged yet
+    def frame_sent(self, seq: int, now: float, interval_s: float) -> None:
+        """Count a frame as sent; `interval_s` is the time between two frames of the model."""
+        if seq <= self._newest_seq:
+            # the numbers of another session, of which no frame is acknowledged yet
             self._in_flight.clear()
             self._rounds = _Rounds()
         self._newest_seq = seq
         self._interval_s = interval_s
         self._in_flight.append((seq, now))
         if not self.acknowledging and len(self._in_flight) > 256:
-            self._in_flight.popleft()  # a client that never acknowledges: only its first acknowledgement could use them
+            # kept for a first acknowledgement only
+            self._in_flight.popleft()
         if self.acknowledging and now >= self.reopens_at():
             self._last_progress = now
 
     def begin_session(self) -> None:
-        """Wait for nothing that was sent: the client sees another session from here on, whose numbers may be any."""
+        """Expect no acknowledgement of what was sent before: another session follows, with frame numbers of its own."""
         self._in_flight.clear()
         self._rounds = _Rounds()
         self._newest_seq = -1
 
-    def skipped(self) -> None:
-        """Learn that a frame was replaced while the window was closed: the path, not the model, is the limit."""
+    def frame_skipped(self) -> None:
+        """Count a frame that was replaced while the window was closed: the path, not the model, is the limit."""
         self._limited = self._skipped = True
 
-    def acknowledged(self, seq: int, now: float) -> None:
-        """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing.
+    def frames_acknowledged(self, seq: int, now: float) -> None:
+        """Count all frames up to `seq` as shown; do nothing if `seq` is not in flight.
 
-        Nor does a late one of another session's frame: its number is as a rule none that is on its way.
+        An acknowledgement of another session's frame is ignored too: its number is rarely one that is in flight.
         """
         if not self._in_flight or not self._in_flight[0][0] <= seq <= self._in_flight[-1][0]:
             return
@@ -104,12 +109,12 @@ class SendWindow:
             count += 1
         self._last_progress = now
         self.round_trip_s = now - sent_at
-        self._note_round_trip(now)
+        self._add_round_trip(now)
         newest_sent = self._in_flight[-1][0] if self._in_flight else seq
-        if self._rounds.add(seq, count, newest_sent, now):
+        if self._rounds.add_frames(seq, count, newest_sent, now):
             self._limited, self._skipped = self._skipped, False
 
-    def _note_round_trip(self, now: float) -> None:
+    def _add_round_trip(self, now: float) -> None:
         while self._shortest and self._shortest[-1][1] >= self.round_trip_s:
             self._shortest.pop()
         self._shortest.append((now, self.round_trip_s))
@@ -118,7 +123,7 @@ class SendWindow:
 
 
 class _Rounds:
-    """Measure how many frames a second arrive; a round ends with a frame that was sent after it began."""
+    """Measure the delivery rate in rounds; a round ends with a frame that was sent after it began."""
 
     def __init__(self, expected: float = 0.0) -> None:
         self.count = 0
@@ -130,11 +135,11 @@ class _Rounds:
 
     @property
     def best_rate(self) -> float:
-        """The most frames a second in one of the recent rounds."""
+        """The highest delivery rate of the recent rounds, in frames a second."""
         return max(self._rates, default=0.0)
 
-    def add(self, seq: int, frames: int, newest_sent: int, now: float) -> bool:
-        """Count acknowledged frames; True when a cycle of rounds is complete."""
+    def add_frames(self, seq: int, frames: int, newest_sent: int, now: float) -> bool:
+        """Count acknowledged frames; return True when a cycle of rounds is complete."""
         self._frames += frames
         if seq <= self._ends_with:
             return False

@@ -1,4 +1,4 @@
-"""From a client's outbox to its socket: at once where the socket takes it, without a turn of the loop between."""
+"""Sends what a client's outbox holds as fast as its socket takes it, in the same turn of the loop where possible."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SocketSender:
         self._posted: tuple[str | bytes, float] | None = None
 
     async def run(self) -> None:
-        """Send until the outbox is finished and what was left in it is sent."""
+        """Send until the outbox is finished and its last message is sent."""
         self._outbox.notify_queued(self._send_ready)
         self._socket.notify_writable(self._send_ready)
         try:
-            while not self._pump():
+            while not self._post_ready():
                 await self._alarm.wait(self._retry_at)
         finally:
             # the callbacks and this object refer to each other
@@ -51,19 +51,19 @@ class SocketSender:
             self._socket.notify_writable(None)
 
     def _send_ready(self) -> None:
-        """Send what may be sent now; wake `run` only where it ends, or waits for another time."""
-        if self._pump() or self._retry_at is not None:
+        """Post what may be sent now; wake `run` only to end, or to wait for another time."""
+        if self._post_ready() or self._retry_at is not None:
             self._alarm.ring()
 
-    def _pump(self) -> bool:
-        """Post what may be posted now; True when nothing will ever follow."""
+    def _post_ready(self) -> bool:
+        """Post what may be sent now; return True when nothing more will follow."""
         self._retry_at = None
         while self._socket.ready:
             if self._posted is not None:
                 posted, at = self._posted
                 self._on_item_sent(posted, self._clock.now() - at)
                 self._posted = None
-            item, self._retry_at = self._outbox.take()
+            item, self._retry_at = self._outbox.take_next()
             if item is None:
                 return self._outbox.finished
             self._posted = item, self._clock.now()

@@ -1,4 +1,4 @@
-"""Everyone who sees the running session: its controller and the viewers, and the picture on their screens."""
+"""The clients that receive a session's tracks: its controller and its viewers, and the latest frames for both."""
 
 from __future__ import annotations
 
@@ -16,95 +16,95 @@ from reactor_runtime.wire.messages import View
 
 
 class Subscribers:
-    """Pass what is shown and said to every client; one that doesn't keep up skips frames and delays nobody."""
+    """Pass frames, sound and messages to every client; a slow client skips frames and delays no other."""
 
-    def __init__(self, fanout: Fanout | None = None, screen: LatestFrames | None = None) -> None:
-        self._members = Fanout() if fanout is None else fanout
-        self._screen = LatestFrames() if screen is None else screen
+    def __init__(self, fanout: Fanout | None = None, latest_frames: LatestFrames | None = None) -> None:
+        self._fanout = Fanout() if fanout is None else fanout
+        self._latest_frames = LatestFrames() if latest_frames is None else latest_frames
 
     def __iter__(self) -> Iterator[Client]:
-        return iter(self._members)
+        return iter(self._fanout)
 
     def __contains__(self, client: Client) -> bool:
-        return client in self._members
+        return client in self._fanout
 
     def join(self, client: Client, *, controls: bool = False, held: bool = True) -> None:
-        """See everything from here on, before all others who `controls`, and with `held` at once what is on screen."""
-        self._members.join(client, first=controls)
-        for frame in self._screen if held else ():
-            if client.takes(frame):
-                client.outbox.offer(frame.as_held())
+        """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
+        self._fanout.join(client, first=controls)
+        for frame in self._latest_frames if held else ():
+            if client.accepts(frame):
+                client.outbox.offer_frame(frame.as_held())
             else:
-                self._give_whole(frame, client)
+                self._offer_full_size(frame, client)
 
     def set_view(self, client: Client, view: View) -> None:
-        """Send the client from here on what it asks for, and at once the picture on screen of what it went without."""
-        self._members.catch_up(client)
+        """Change what a client is sent, and offer it at once the latest frames that its old view left out."""
+        self._fanout.catch_up(client)
         before = client.outbox.view
         client.outbox.set_view(view)
-        for frame in self._screen:
-            if client in self._members and view.shows(frame.track) and not before.shows(frame.track):
-                client.outbox.offer(frame.as_held())
+        for frame in self._latest_frames:
+            if client in self._fanout and view.shows(frame.track) and not before.shows(frame.track):
+                client.outbox.offer_frame(frame.as_held())
 
     def leave(self, client: Client) -> None:
-        self._members.leave(client)
+        """Pass a client what was published before, and remove it."""
+        self._fanout.leave(client)
 
-    def rungs(self, track: str) -> list[int]:
-        """List the rungs of the ladder that someone is on, the best first; the top one where nobody is there."""
-        track_senders = (
-            each.outbox.track_senders.get(track) for each in self._members if each.outbox.view.shows(track)
-        )
-        return sorted({0 if track_sender is None else track_sender.ladder.rung for track_sender in track_senders}) or [
-            0
-        ]
+    def rungs_in_use(self, track: str) -> list[int]:
+        """Return the rungs that clients of a track are on, the best first; the top rung if it has no client."""
+        outboxes = [each.outbox for each in self._fanout if each.outbox.view.shows(track)]
+        track_senders = [outbox.track_senders.get(track) for outbox in outboxes]
+        rungs = {0 if track_sender is None else track_sender.ladder.rung for track_sender in track_senders}
+        return sorted(rungs) or [0]
 
-    def show(self, frame: EncodedFrame) -> None:
-        self._screen.show(frame)
-        # pixels stay here: a slot of each slow client would keep those of another frame
-        self._members.put(frame if frame.pixels is None else replace(frame, pixels=None))
-        if not frame.in_full_size:
-            for client in self._members:
-                if not client.takes(frame):
-                    self._give_whole(frame, client)
+    def show_frame(self, frame: EncodedFrame) -> None:
+        """Keep a frame as the latest of its track and offer it to all clients."""
+        self._latest_frames.put_frame(frame)
+        # without its pixels: the outbox of each slow client would keep those of another frame
+        self._fanout.publish(frame if frame.pixels is None else replace(frame, pixels=None))
+        if not frame.is_full_size:
+            for client in self._fanout:
+                if not client.accepts(frame):
+                    self._offer_full_size(frame, client)
 
-    async def on_screen(self, track: str) -> EncodedFrame | None:
-        """Give the picture on screen in full size, as it is sent to a newcomer."""
-        frame = self._screen.get(track)
+    async def latest_frame(self, track: str) -> EncodedFrame | None:
+        """Return the latest frame of a track in full size, as it is sent to a client that joins."""
+        frame = self._latest_frames.get(track)
         if frame is not None and frame.pixels is not None:
-            frame = await asyncio.shield(self._screen.grow(track))
+            frame = await asyncio.shield(self._latest_frames.encode_full_size(track))
         return None if frame is None else frame.as_held()
 
-    def play(self, sound: EncodedSound) -> None:
-        self._members.put(sound)
+    def play_sound(self, sound: EncodedSound) -> None:
+        self._fanout.publish(sound)
 
     def drop_sound(self) -> None:
         """Drop the sound that waits for clients: the model has flushed it."""
-        self._members.drop(EncodedSound)
-        for client in self._members:
-            client.outbox.sounds.drop()
+        self._fanout.drop_items(EncodedSound)
+        for client in self._fanout:
+            client.outbox.sounds.drop_tracks()
 
     def send_message(self, kind: str, data: Mapping[str, Any], *, but: Collection[Client] = ()) -> None:
-        """Tell all but a few; those in line, say, wait for news of a session of their own."""
-        self._members.put(Broadcast(encode_text(kind, data), frozenset(but)))
+        """Send a message to all clients except those in `but`, such as those that wait for a session of their own."""
+        self._fanout.publish(Broadcast(encode_text(kind, data), frozenset(but)))
 
     def for_each(self, each: Callable[[Client], None]) -> None:
-        """Call something for everyone, in the order of what is shown and said."""
-        self._members.put(each)
+        """Call `each` with every client, after the frames and messages published before."""
+        self._fanout.publish(each)
 
-    def clear_screen(self) -> None:
-        """Forget the pictures of the session before, those on their way too: the next client must not see them."""
-        self._screen.clear()
-        self._members.drop(EncodedFrame, EncodedSound)
-        for client in self._members:
+    def clear_frames(self) -> None:
+        """Drop the frames and sound of the session before, so that no client of the next one sees them."""
+        self._latest_frames.clear()
+        self._fanout.drop_items(EncodedFrame, EncodedSound)
+        for client in self._fanout:
             client.outbox.drop_media()
 
-    def _give_whole(self, frame: EncodedFrame, client: Client) -> None:
-        """Offer the frame on screen to who doesn't take it as it is, once it is there in full size."""
+    def _offer_full_size(self, frame: EncodedFrame, client: Client) -> None:
+        """Encode the latest frame in full size for a client that accepts no other, and offer it then."""
 
-        def offer(growing: asyncio.Future[EncodedFrame]) -> None:
-            whole = growing.result()
-            if self._screen.get(whole.track) is whole and client in self._members and client.takes(whole):
-                client.outbox.offer(whole.as_held())
+        def offer(encoding: asyncio.Future[EncodedFrame]) -> None:
+            full = encoding.result()
+            if self._latest_frames.get(full.track) is full and client in self._fanout and client.accepts(full):
+                client.outbox.offer_frame(full.as_held())
 
         if frame.pixels is not None and client.outbox.view.shows(frame.track):
-            self._screen.grow(frame.track).add_done_callback(offer)
+            self._latest_frames.encode_full_size(frame.track).add_done_callback(offer)

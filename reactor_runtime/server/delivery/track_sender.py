@@ -1,4 +1,4 @@
-"""One video track's way to one client: how many frames ahead, how good, and how often."""
+"""One video track on its way to one client: its send window, its quality and its rate."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from reactor_runtime.server.encoding.ladder import Ladder, relative_size
 
 
 class TrackSender:
-    """Say when the next frame may be sent and on which rung; told what was sent, skipped and acknowledged."""
+    """Decide when the next frame may be sent and on which rung, from what was sent, skipped and acknowledged."""
 
     def __init__(self) -> None:
         self.window = SendWindow()
         self.ladder = Ladder()
         self._not_before = 0.0
 
-    def opens_at(self, now: float) -> float:
-        """Say when a frame may be sent without any news; not after `now` if it may be already."""
+    def next_send_at(self, now: float) -> float:
+        """Return when a frame may be sent if nothing else happens; at most `now` if it may be sent already."""
         if self.window.is_open(now):
             return self._not_before
         return max(self._not_before, self.window.reopens_at())
@@ -26,30 +26,31 @@ class TrackSender:
         self.window.begin_session()
         self.ladder.begin_session()
 
-    def skipped(self, now: float) -> str:
-        """Learn that a frame was replaced before it could be sent; returns what it had waited for."""
+    def frame_skipped(self, now: float) -> str:
+        """Count a frame that was replaced before it was sent, and return what it had waited for."""
         if now < self._not_before:
-            return "rate"  # that is all the client wants: it says nothing of the network
+            # the client asked for this rate: it tells nothing about the network
+            return "rate"
         why = "socket" if self.window.is_open(now) else "window"
-        self.window.skipped()
-        self.ladder.skipped(now)
+        self.window.frame_skipped()
+        self.ladder.frame_skipped(now)
         return why
 
-    def send(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, bytes]:
-        """Choose the file to be sent, at once, and count it as sent; returns its rung too."""
-        rung, data = frame.nearest(self.ladder.rung)
-        self.window.sent(frame.seq, now, frame.interval_s)
-        self.ladder.sent(frame.seq, rung, len(data), now)
+    def send_frame(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, bytes]:
+        """Choose the file to send, count it as sent, and return its rung and the file."""
+        rung, data = frame.file_on(self.ladder.rung)
+        self.window.frame_sent(frame.seq, now, frame.interval_s)
+        self.ladder.frame_sent(frame.seq, rung, len(data), now)
         if max_fps is not None:
-            # on a grid of its own, or a frame that is a hair early would halve the rate
+            # on a grid of its own, or a frame that is slightly early would halve the rate
             grid = self._not_before + 1 / max_fps
             self._not_before = grid if grid > now else now + 1 / max_fps
         return rung, data
 
-    def acknowledged(self, seq: int, now: float) -> None:
-        """Take the client's word that it has shown all frames up to `seq`."""
-        self.window.acknowledged(seq, now)
+    def frames_acknowledged(self, seq: int, now: float) -> None:
+        """Count all frames up to `seq` as shown by the client."""
+        self.window.frames_acknowledged(seq, now)
         before = self.ladder.rung
-        self.ladder.acknowledged(seq, now)
+        self.ladder.frames_acknowledged(seq, now)
         if self.ladder.rung != before:
             self.window.resize(relative_size(self.ladder.rung, before))

@@ -1,4 +1,7 @@
-"""What acknowledgements tell of the way to a client: how many frames come, how fast, how many had to be skipped."""
+"""Measurement of the network path to one client from its acknowledgements: rate, round trip and skipped frames.
+
+Pure: the time is an argument. The ladder decides what follows from it.
+"""
 
 from __future__ import annotations
 
@@ -9,76 +12,83 @@ from typing import NamedTuple
 
 FEWEST = 2
 SHOWN_S = 3.0
-MOST_SKIPPED = 1000  # a client that has stopped acknowledging skips without end
+# a bound for clients that stopped acknowledging
+MOST_SKIPPED = 1000
 
 
 class Measure(NamedTuple):
-    """What the last second, or longer, was like."""
+    """The recent state of the path: of the last second, or longer where acknowledgements are rare."""
 
     acknowledgements: int
     span_s: float
-    shown_fps: float  # acknowledgements: a client that shows some of what it gets acknowledges several frames at once
+    # of acknowledgements: a client that does not show every frame acknowledges several at once
+    shown_fps: float
     fps: float
     offered_fps: float
     size_bytes: float
-    round_trip_s: float  # in the median
-    gap_s: float  # between two frames, in the median: a single stall doesn't make it long
-    speed: float  # bytes a second of the quickest frame of the last 3 s, from sending to acknowledgement
+    # the median
+    round_trip_s: float
+    # the median between two frames, so that a single stall does not count
+    gap_s: float
+    # of the fastest frame of the last 3 s, from sending to acknowledgement
+    bytes_per_s: float
 
     @property
     def skips(self) -> float:
-        """Share of the frames that were skipped."""
+        """The share of the frames that were skipped."""
         return 1 - self.fps / self.offered_fps
 
 
 class _Arrived(NamedTuple):
     at: float
     frames: int
-    size_bytes: int  # of all of them
+    size_bytes: int
     round_trip_s: float
 
 
 class Arrivals:
-    """Keep the acknowledgements of the last `look_back_s`, at least two, and the frames skipped meanwhile."""
+    """Keep the acknowledgements of the last `look_back_s`, at least two, and the frames skipped since the oldest."""
 
     def __init__(self) -> None:
         self._arrived: deque[_Arrived] = deque()
         self._skipped: deque[float] = deque(maxlen=MOST_SKIPPED)
-        self._quickest: deque[tuple[float, float]] = deque()
+        self._fastest: deque[tuple[float, float]] = deque()
 
     @property
     def skips(self) -> int:
-        """How many frames were skipped in the time looked back on."""
+        """The number of frames skipped since the oldest acknowledgement kept."""
         return len(self._skipped)
 
-    def skipped(self, now: float) -> None:
+    def frame_skipped(self, now: float) -> None:
         """Count a frame that was replaced before it could be sent."""
         self._skipped.append(now)
 
-    def passed(self, size_bytes: int, round_trip_s: float, now: float) -> None:
-        """Note how quickly one frame came through."""
-        speed = size_bytes / max(round_trip_s, 1e-4)
-        while self._quickest and self._quickest[-1][1] <= speed:
-            self._quickest.pop()
-        self._quickest.append((now, speed))
-        while now - self._quickest[0][0] > SHOWN_S:
-            self._quickest.popleft()
+    def frame_arrived(self, size_bytes: int, round_trip_s: float, now: float) -> None:
+        """Record the size and the round trip of one frame."""
+        bytes_per_s = size_bytes / max(round_trip_s, 1e-4)
+        while self._fastest and self._fastest[-1][1] <= bytes_per_s:
+            self._fastest.pop()
+        self._fastest.append((now, bytes_per_s))
+        while now - self._fastest[0][0] > SHOWN_S:
+            self._fastest.popleft()
 
-    def add(self, frames: int, size_bytes: int, round_trip_s: float, now: float, look_back_s: float) -> None:
-        """Count frames acknowledged together, of so many bytes in all."""
+    def add_acknowledgement(
+        self, frames: int, size_bytes: int, round_trip_s: float, now: float, look_back_s: float
+    ) -> None:
+        """Count frames acknowledged together, of `size_bytes` in all."""
         self._arrived.append(_Arrived(now, frames, size_bytes, round_trip_s))
         while len(self._arrived) > FEWEST and now - self._arrived[1].at > look_back_s:
             self._arrived.popleft()
         while self._skipped and self._skipped[0] < self._arrived[0].at:
             self._skipped.popleft()
 
-    def forget(self) -> None:
-        """Begin anew: what was counted was of another size."""
+    def reset(self) -> None:
+        """Drop all measurements, as after a change of the frame size."""
         self._arrived.clear()
         self._skipped.clear()
 
     def measure(self, latest: int | None = None) -> Measure | None:
-        """Sum up, if need be only the `latest` few acknowledgements; None for too little."""
+        """Summarise all acknowledgements kept, or the `latest` few; return None if there are too few."""
         arrived = list(self._arrived)[-latest if latest else None :]
         span_s = arrived[-1].at - arrived[0].at if arrived else 0.0
         if len(arrived) < (latest or FEWEST) or span_s <= 0:
@@ -96,5 +106,5 @@ class Arrivals:
             size_bytes=sum(each.size_bytes for each in later) / frames,
             round_trip_s=statistics.median(each.round_trip_s for each in later),
             gap_s=gaps[(len(gaps) - 1) // 2],
-            speed=self._quickest[0][1] if self._quickest else 0.0,
+            bytes_per_s=self._fastest[0][1] if self._fastest else 0.0,
         )

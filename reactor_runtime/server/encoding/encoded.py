@@ -1,4 +1,4 @@
-"""What encoding gives: files with our header in them, as they go over the wire."""
+"""The results of encoding: files with their media header, ready for the socket."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from reactor_runtime.wire.media_header import FrameFlag, attach, detach
 
 @dataclass(frozen=True, slots=True)
 class EncodedFrame:
-    """A JPEG with its header, ready for the socket; `worse` has the same picture on other rungs of the ladder.
+    """A frame as a file with its header: `data` on its best rung, `worse` on the other rungs in use.
 
-    `rung` is that of `data`, the best there is. Where that is a smaller picture, `pixels` has it in full size.
+    If the best rung is scaled down, `pixels` has the frame in full size.
     """
 
     track: str
@@ -29,36 +29,40 @@ class EncodedFrame:
     pixels: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
 
     @property
-    def in_full_size(self) -> bool:
-        """Tell whether the best file has the size that the model made it in."""
+    def is_full_size(self) -> bool:
+        """Whether the best file has the size that the model made the frame in."""
         return RUNGS[self.rung].scale == 1
 
     @property
     def by_rung(self) -> dict[int, bytes]:
-        """All the files."""
+        """The files of all rungs."""
         return {self.rung: self.data, **self.worse}
 
-    def nearest(self, rung: int) -> tuple[int, bytes]:
-        """Give the file of a rung, or of the next worse one there is, or of the worst; and which it is."""
+    def file_on(self, rung: int) -> tuple[int, bytes]:
+        """Return the file of a rung, or else of the next worse one, or else of the worst, with its rung."""
         if not self.worse or rung <= self.rung:
             return self.rung, self.data
         found = min((r for r in self.worse if r >= rung), default=max(self.worse))
         return found, self.worse[found]
 
     def as_held(self) -> EncodedFrame:
-        """Give the same frame as it is sent to a client that came after it was shown."""
-        return replace(self, data=_held(self.data), worse={rung: _held(data) for rung, data in self.worse.items()})
+        """Return the frame with the flag for clients that joined after it was shown."""
+        return replace(
+            self,
+            data=_with_held_flag(self.data),
+            worse={rung: _with_held_flag(data) for rung, data in self.worse.items()},
+        )
 
 
-def _held(data: bytes) -> bytes:
+def _with_held_flag(data: bytes) -> bytes:
     header, file = detach(data)
-    assert header is not None, "every frame of ours carries its header"
+    assert header is not None, "an encoded frame carries its header"
     return attach(replace(header, flags=header.flags | FrameFlag.HELD), file)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedSound:
-    """A WAV with its header, ready for the socket."""
+    """A piece of sound as a WAV file with its header."""
 
     track: str
     data: bytes
@@ -66,7 +70,7 @@ class EncodedSound:
 
 
 class Work(NamedTuple):
-    """When a thread of the encoder's was at it."""
+    """The time that one encoder thread spent."""
 
     began: float
     ended: float
@@ -75,7 +79,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What a job gave, and the work it took: more than one thread's, where bands were encoded ahead."""
+    """The result of a job and the work of its threads: several threads where bands were encoded ahead."""
 
     frames: tuple[EncodedFrame, ...]
     sounds: tuple[EncodedSound, ...]

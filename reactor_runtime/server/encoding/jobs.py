@@ -1,6 +1,6 @@
-"""What there is to encode of a moment, shared out among threads: each rung in use once, however many clients are on it.
+"""The encoding jobs of a bundle: each rung in use is encoded once, however many clients are on it.
 
-The jobs run on the encoder's threads, and read the moment's pixels and samples where the engine put them.
+Jobs run on the encoder's threads and read pixels and samples in place from the engine's shared memory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.bands import bands, join
 from reactor_runtime.media.scale import halved
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, Work
-from reactor_runtime.server.encoding.encoder import Ahead
+from reactor_runtime.server.encoding.encoder import BandsAhead
 from reactor_runtime.server.encoding.ladder import RUNGS, TOP
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 
 
 class Job(NamedTuple):
-    """What one thread encodes of a moment: pictures, each on one rung or several, and sounds.
+    """The part of a bundle that one thread encodes: frames, each on one rung or several, and sounds.
 
-    The job that has the `best` rung of each picture keeps the pixels of those that nobody sees in full size.
+    The job with the `best` rung of each frame keeps the pixels of frames that no client is sent in full size.
     """
 
     pictures: Sequence[tuple[BundleFrame, Sequence[int]]]
@@ -39,12 +39,12 @@ class Job(NamedTuple):
 
     @property
     def is_top(self) -> bool:
-        """Tell that its pictures are all on the top rung: what an engine's nudge has encoded is of use."""
+        """Whether all frames are on the top rung, so that bands encoded ahead can be used."""
         return all(rungs[0] == TOP for _, rungs in self.pictures)
 
 
-def jobs_of(bundle: Bundle, rungs_of: Callable[[str], Sequence[int]]) -> list[Job]:
-    """Share out what there is to encode: the best rung of all tracks, each further quality, and all that is smaller."""
+def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], Sequence[int]]) -> list[Job]:
+    """Split a bundle into jobs: the best rung of all tracks, each other full-size rung, and all scaled rungs."""
     best: list[tuple[BundleFrame, Sequence[int]]] = []
     others: dict[int, list[tuple[BundleFrame, Sequence[int]]]] = {}
     for picture in bundle.pictures:
@@ -59,38 +59,46 @@ def jobs_of(bundle: Bundle, rungs_of: Callable[[str], Sequence[int]]) -> list[Jo
     return [Job(best, bundle.sounds, best=True), *(Job(pictures, ()) for pictures in others.values())]
 
 
-def encode(
-    bundle: Bundle, ring: RingReader, started_at: float, first: Collection[str], job: Job, ahead: Ahead | None = None
+def run_job(
+    bundle: Bundle,
+    ring: RingReader,
+    started_at: float,
+    after_flush: Collection[str],
+    job: Job,
+    ahead: BandsAhead | None = None,
 ) -> Encoded:
-    """Do a job for a moment, some tracks of it the `first` after a flush; runs on an encoder thread.
+    """Encode a job's part of a bundle; runs on an encoder thread.
 
-    `ahead` holds the bands of the moment's pictures on the top rung, where they are encoded already.
+    Frames of the tracks in `after_flush` get the flag for that. `ahead` holds the bundle's bands on the top rung if
+    they are encoded already.
     """
     began = time.monotonic()
-    early = _joined(bundle.pictures, ahead) if ahead is not None and job.is_top else {}
+    joined = _join_bands(bundle.pictures, ahead) if ahead is not None and job.is_top else {}
 
     def header(part: BundleFrame | BundleSound, at: float) -> MediaHeader:
-        flag = FrameFlag.AFTER_FLUSH if part.track in first else FrameFlag(0)
+        flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
         pts_us = max(0, round((at - started_at) * 1e6))
         return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag)
 
     def frame(picture: BundleFrame, rungs: Sequence[int]) -> EncodedFrame:
         pixels = ring.picture(picture.offset, picture.height, picture.width)
-        known = early.get(picture.track)
-        frame = _encode_picture(pixels, rungs, header(picture, bundle.due), bundle.interval_s, known)
-        if frame.in_full_size or not job.best:
+        known = joined.get(picture.track)
+        frame = _encode_frame(pixels, rungs, header(picture, bundle.due), bundle.interval_s, known)
+        if frame.is_full_size or not job.best:
             return frame
-        return replace(frame, pixels=pixels.copy())  # the ring has its memory back when the frame is shown
+        # a copy: the engine reuses the memory once the frame is shown
+        return replace(frame, pixels=pixels.copy())
 
     frames = tuple(frame(picture, rungs) for picture, rungs in job.pictures)
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
-    if early and ahead is not None:  # what was left to do is nothing next to that
+    # joining bands takes no time compared with encoding them
+    if joined and ahead is not None:
         return Encoded(frames, sounds, tuple(band.work for band in ahead))
     return Encoded(frames, sounds, (Work(began, time.monotonic(), threading.get_native_id()),))
 
 
-def _joined(pictures: Sequence[BundleFrame], ahead: Ahead) -> dict[str, bytes]:
-    """Give each track's file, or none where the engine could not nudge for all bands."""
+def _join_bands(pictures: Sequence[BundleFrame], ahead: BandsAhead) -> dict[str, bytes]:
+    """Return the file of each track, or no file if the engine could not send all hints."""
     counts = [len(bands(picture.height, picture.width)) for picture in pictures]
     if sum(counts) != len(ahead):
         return {}
@@ -101,41 +109,41 @@ def _joined(pictures: Sequence[BundleFrame], ahead: Ahead) -> dict[str, bytes]:
     }
 
 
-def frames_of(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
-    """Give each track's frame with all its rungs, whichever jobs they come from."""
+def merge_frames(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
+    """Return the frame of each track with its rungs from all jobs."""
     by_track: dict[str, list[EncodedFrame]] = {}
     for frame in (frame for part in encoded for frame in part.frames):
         by_track.setdefault(frame.track, []).append(frame)
     for frames in by_track.values():
-        yield reduce(_together, frames)
+        yield reduce(_merged, frames)
 
 
-def enlarged(frame: EncodedFrame) -> EncodedFrame:
-    """Give a frame whose pixels were kept in full size too."""
-    assert frame.pixels is not None, "a frame that nobody saw in full size keeps its pixels"
+def with_full_size(frame: EncodedFrame) -> EncodedFrame:
+    """Return a frame whose pixels were kept with its file in full size added."""
+    assert frame.pixels is not None, "a frame that was sent to no client in full size keeps its pixels"
     header, _ = detach(frame.data)
-    assert header is not None, "every frame of ours carries its header"
+    assert header is not None, "an encoded frame carries its header"
     data = attach(header, jpeg.encode(frame.pixels, quality=RUNGS[TOP].quality))
     return replace(frame, data=data, rung=TOP, worse=frame.by_rung, pixels=None)
 
 
-def _together(one: EncodedFrame, other: EncodedFrame) -> EncodedFrame:
+def _merged(one: EncodedFrame, other: EncodedFrame) -> EncodedFrame:
     best, worse = sorted((one, other), key=lambda frame: frame.rung)
     return replace(best, worse={**best.worse, **worse.by_rung})
 
 
-def _encode_picture(
+def _encode_frame(
     pixels: NDArray[np.uint8],
     rungs: Sequence[int],
     header: MediaHeader,
     interval_s: float,
-    early: bytes | None,
+    top: bytes | None,
 ) -> EncodedFrame:
     files, scale = {}, 1.0
     for rung in rungs:
         while scale > RUNGS[rung].scale:
             pixels, scale = halved(pixels), scale / 2
-        known = early if rung == TOP else None
+        known = top if rung == TOP else None
         files[rung] = attach(header, jpeg.encode(pixels, quality=RUNGS[rung].quality) if known is None else known)
     best = rungs[0]
     return EncodedFrame(header.track, header.seq, files.pop(best), interval_s, best, files)

@@ -1,6 +1,6 @@
-"""How good a client's pictures are: rungs of quality and scale, and which one its network takes.
+"""The ladder of qualities and scales, and the choice of a client's rung from what its network delivers.
 
-Pure: told what was sent, skipped and acknowledged, and when. The playout encodes, the outbox sends.
+Pure: the time is an argument, and the track sender reports what was sent, skipped and acknowledged.
 """
 
 from __future__ import annotations
@@ -12,37 +12,56 @@ from typing import NamedTuple
 
 from reactor_runtime.server.encoding.arrivals import SHOWN_S, Arrivals, Measure
 
-JUDGED_S = 1.0  # of acknowledgements a judgement looks at
-ENOUGH = (2, 3, 9)  # acknowledgements: where frames come at less than a quarter of their rate, than half, and as a rule
-LONG_S = 0.8  # or acknowledgements of so long
-SETTLED = 3  # round trips after a change: so long the window takes to follow
-SKIPS = 0.1  # share of frames that may be skipped
-AT_ONCE, MUCH_SLOWER = 3, 2.0  # acknowledgements so far apart are no stall: after one the second comes quickly
-SLOWER = 1.1  # than the model, so that a single stall isn't taken for a slow network
-SPARE = 0.85  # of what the network was seen to carry
-AMPLE = 2.0  # times what the stream needs: a network that carries this is not what holds frames back
-SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0  # before a climb: with ample room, as a rule, where it failed often
-DOUBTED_S = 16.0  # before a climb that the round trips speak against, or that has failed once
-TRIAL_S = 10.0  # after which a climb has not failed, whatever comes then; and as long as it had been waited for
-CHANGED = 0.3  # a climb brings no fewer frames than this: then it isn't the climb that failed
-QUICKER = 0.8  # of a round trip: the network has become better
-HELPED = 0.25  # of the frames that a fall should bring
-LESS = 0.75  # of the frames there were when a fall was no use: now it may be
-NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0  # before the next fall when one has been no use
-EVERY_S, UNHEARD_EVERY_S = 0.015, 0.25  # how often to judge at most: it costs more, the more has come meanwhile
-UNHEARD_S, UNHEARD_SKIPS = 3.0, 0.5  # what it takes to fall where nothing is acknowledged
+# of acknowledgements that a decision looks at
+DECISION_S = 1.0
+# acknowledgements before a decision: below a quarter of the frame rate, below half of it, and otherwise
+ENOUGH = (2, 3, 9)
+# or acknowledgements over this time
+ENOUGH_S = 0.8
+# round trips after a change that are left out: the send window takes this long to follow
+SETTLED = 3
+# share of frames that may be skipped
+SKIPS = 0.1
+# acknowledgements this slow in a row are no stall: after a stall the second follows quickly
+AT_ONCE, MUCH_SLOWER = 3, 2.0
+# times the model's interval, so that a single stall does not count as a slow network
+SLOWER = 1.1
+# share of the measured capacity that a rung may use
+SPARE = 0.85
+# times the rate of the stream: a network that carries this does not hold frames back
+AMPLE = 2.0
+# before a climb: with ample capacity, by default, after many failed climbs
+SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0
+# before a climb that the round trips speak against, or that has failed once
+DOUBTED_S = 16.0
+# a climb cannot fail later than this time, plus the patience before it
+TRIAL_S = 10.0
+# share of frames that arrive after a failed climb; with fewer the network itself has changed
+CHANGED = 0.3
+# of a round trip: below it the network has become better
+FASTER = 0.8
+# of the frames that a fall should gain; with fewer the fall was of no use
+HELPED = 0.25
+# of the frames shown when a fall was of no use: below it another fall is tried
+LESS = 0.75
+# before the next fall after one of no use
+NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0
+# shortest time between decisions, with and without acknowledgements: a decision costs more than a frame
+EVERY_S, SILENT_EVERY_S = 0.015, 0.25
+# what makes a client fall that acknowledges nothing
+SILENT_S, SILENT_SKIPS = 3.0, 0.5
 
 
 class Rung(NamedTuple):
-    """A JPEG quality, the scale of the picture, and its bytes of those of the top rung, about."""
+    """A JPEG quality, a scale, and the approximate share of the top rung's bytes."""
 
     quality: int
     scale: float
     share: float
 
 
-# From one to the next about half the bytes for a grainy 720p picture, 0.6 for a smooth one. Below quality 50 half the
-# width and height looks better for the same bytes, and takes less time to encode with the scaling in it.
+# Each rung takes about half the bytes of the one before for a grainy 720p frame, 0.6 for a smooth one. Below quality 50
+# half the width and height looks better for the same bytes and takes less time to encode, scaling included.
 RUNGS = (
     Rung(85, 1.0, 1.0),
     Rung(70, 1.0, 0.58),
@@ -53,7 +72,8 @@ RUNGS = (
     Rung(60, 0.25, 0.03),
 )
 TOP, BOTTOM = 0, len(RUNGS) - 1
-WHOLE = 2  # the last one of full size
+# the lowest rung of full size
+LOWEST_FULL_SIZE = 2
 
 
 def relative_size(rung: int, other: int) -> float:
@@ -62,11 +82,15 @@ def relative_size(rung: int, other: int) -> float:
 
 
 class Why(StrEnum):
-    """Why a client is on its rung."""
+    """The reason for a client's rung.
 
-    FULL = "full"  # there is no better one
-    NETWORK = "network"  # more would not come through, or has to be tried first
-    CLIENT = "client"  # frames are skipped, and smaller ones were no use: it shows no more
+    FULL: it is the best. NETWORK: the network does not carry more, or a climb has not been tried yet. CLIENT: frames
+    are skipped and smaller ones did not help, so the client itself shows no more.
+    """
+
+    FULL = "full"
+    NETWORK = "network"
+    CLIENT = "client"
 
 
 class _Sent(NamedTuple):
@@ -77,176 +101,181 @@ class _Sent(NamedTuple):
 
 
 class _Fall(NamedTuple):
-    rung: int  # where it began
+    from_rung: int
     shown_fps: float
 
 
 class _Patience:
-    """How long to wait before a climb: longer where one has failed, hardly where there is ample room."""
+    """The wait before a climb: longer where one has failed, short where the network has ample capacity."""
 
     def __init__(self) -> None:
         self.seconds = PATIENCE_S
-        self._failed = 0
+        self._failed_rung = 0
         self._fell_at = -math.inf
 
     def reset(self) -> None:
         self.seconds = PATIENCE_S
 
-    def failed(self, rung: int) -> None:
-        """Learn that a climb to this rung has failed."""
+    def climb_failed(self, rung: int) -> None:
+        """Wait longer before the next climb to this rung."""
         self.seconds = min(LONGEST_S, max(DOUBTED_S, 2 * self.seconds))
-        self._failed = rung
+        self._failed_rung = rung
 
-    def fell(self, now: float) -> None:
-        """Learn of a fall: what came quickly before says nothing any more."""
+    def rung_fell(self, now: float) -> None:
+        """Ignore for a while what the network carried before the fall."""
         self._fell_at = now
 
-    def before(self, rung: int, now: float, *, ample: bool) -> float:
+    def before_climb(self, rung: int, now: float, *, ample: bool) -> float:
         if ample and now - self._fell_at > SHOWN_S:
             return SOON_S
-        return self.seconds if rung <= self._failed else PATIENCE_S
+        return self.seconds if rung <= self._failed_rung else PATIENCE_S
 
 
 class Ladder:
     """Choose one client's rung of one track.
 
-    Falls when frames are skipped steadily, at once to the rung that fits what the network was seen to carry. Climbs one
-    rung when none was skipped for a while, much longer to one where a climb has failed. A fall that brings no more
-    frames is taken back: the network is not what holds them up. One that carries a frame in a fraction of the time
-    there is for it, as loopback and LAN do, is not blamed. A client that never acknowledges falls only when more than
-    half its frames were skipped for 3 s, and keeps the full size: it may be any program, recording.
+    Falls when frames are skipped steadily, at once to the rung that fits the measured capacity. Climbs one rung after a
+    while without skipped frames, and waits longer for a rung to which a climb has failed. Takes back a fall that gains
+    no frames, because the network is not the limit then. Does not fall on a network that carries a frame in a fraction
+    of its interval, as loopback and LAN do. For a client that never acknowledges, falls only when more than half the
+    frames were skipped for 3 s, and keeps the full size, because that client may be a recorder.
     """
 
     def __init__(self) -> None:
         self.rung = 0
         self.why = Why.FULL
-        self._heard = False
+        self._acknowledging = False
         self.in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
-        self._typical: dict[int, tuple[float, float]] = {}  # by rung: bytes of a frame, and its round trip at best
-        self._changed_at = self._judged_at = -math.inf
+        # by rung: the size of a frame in bytes and its shortest round trip
+        self._typical: dict[int, tuple[float, float]] = {}
+        self._changed_at = self._decided_at = -math.inf
         self._climbed_from: int | None = None
         self._patience = _Patience()
         self._fall: _Fall | None = None
-        self._no_use = (-math.inf, 0.0)  # until when a fall is none, unless fewer frames are shown than this
+        # no fall before this time, unless fewer frames a second than this are shown
+        self._no_use = (-math.inf, 0.0)
         self._no_use_s = NO_USE_S
 
     def begin_session(self) -> None:
         """Expect no acknowledgement of what was sent before; the rung stays, as the network does."""
         self.in_flight.clear()
 
-    def skipped(self, now: float) -> None:
-        """Learn that a frame was replaced before it could be sent."""
-        self._arrivals.skipped(now)
+    def frame_skipped(self, now: float) -> None:
+        """Count a frame that was replaced before it was sent."""
+        self._arrivals.frame_skipped(now)
 
-    def sent(self, seq: int, rung: int, size_bytes: int, now: float) -> None:
-        """Count a frame as sent, on the rung it was had on."""
-        if self.in_flight and seq <= self.in_flight[-1].seq:  # another session
+    def frame_sent(self, seq: int, rung: int, size_bytes: int, now: float) -> None:
+        """Count a frame as sent, with the rung and size of its file."""
+        # the numbers of another session
+        if self.in_flight and seq <= self.in_flight[-1].seq:
             self.in_flight.clear()
         self.in_flight.append(_Sent(seq, rung, size_bytes, now))
-        if not self._heard and rung == self.rung:
-            self._arrivals.add(1, size_bytes, 0.0, now, UNHEARD_S)
-            self._judge(now)
+        if not self._acknowledging and rung == self.rung:
+            self._arrivals.add_acknowledgement(1, size_bytes, 0.0, now, SILENT_S)
+            self._decide(now)
 
-    def acknowledged(self, seq: int, now: float) -> None:
-        """Take an acknowledgement of all frames up to `seq`; an old or invented one changes nothing."""
+    def frames_acknowledged(self, seq: int, now: float) -> None:
+        """Count all frames up to `seq` as shown; do nothing if `seq` is not in flight."""
         if not self.in_flight or not self.in_flight[0].seq <= seq <= self.in_flight[-1].seq:
             return
-        if not self._heard:
-            self._heard = True
-            self._arrivals.forget()
+        if not self._acknowledging:
+            self._acknowledging = True
+            self._arrivals.reset()
         frames = size_bytes = 0
         while self.in_flight and self.in_flight[0].seq <= seq:
             sent = self.in_flight.popleft()
             frames, size_bytes = frames + 1, size_bytes + sent.size_bytes
         round_trip_s = now - sent.at
-        self._arrivals.passed(sent.size_bytes, round_trip_s, now)
+        self._arrivals.frame_arrived(sent.size_bytes, round_trip_s, now)
         if sent.rung == self.rung and now - self._changed_at > SETTLED * round_trip_s:
-            self._arrivals.add(frames, size_bytes, round_trip_s, now, JUDGED_S)
-            self._judge(now)
+            self._arrivals.add_acknowledgement(frames, size_bytes, round_trip_s, now, DECISION_S)
+            self._decide(now)
 
-    def _judge(self, now: float) -> None:
+    def _decide(self, now: float) -> None:
         if self.why is Why.FULL and self._fall is None and not self._arrivals.skips:
-            return  # as good as it gets; measuring at every acknowledgement would cost more than all else about it
-        if now - self._judged_at < (EVERY_S if self._heard else UNHEARD_EVERY_S):
+            # the best rung and no skips: a measurement at every acknowledgement would be the largest cost of a frame
             return
-        self._judged_at = now
+        if now - self._decided_at < (EVERY_S if self._acknowledging else SILENT_EVERY_S):
+            return
+        self._decided_at = now
         measure = self._arrivals.measure()
         if measure is None:
             return
-        enough = measure.acknowledgements >= ENOUGH[-1] or measure.span_s >= LONG_S
+        enough = measure.acknowledgements >= ENOUGH[-1] or measure.span_s >= ENOUGH_S
         if self._fall is not None and enough:
             fall, self._fall = self._fall, None
             if self._was_no_use(fall, measure):
                 self._take_back(fall, now)
                 return
             self._no_use_s = NO_USE_S
-        latest = self._arrivals.measure(AT_ONCE) if self._heard else None
+        latest = self._arrivals.measure(AT_ONCE) if self._acknowledging else None
         if latest is not None and latest.gap_s * latest.offered_fps > MUCH_SLOWER:
-            self._too_much(self._arrivals.measure(2) or latest, now)  # the last gap is the purest
+            # the last gap alone holds nothing from before the network became slow
+            self._fall_if_useful(self._arrivals.measure(2) or latest, now)
         elif self._is_too_much(measure, enough):
-            self._too_much(measure, now)
+            self._fall_if_useful(measure, now)
         elif enough and measure.skips <= SKIPS / 2:
-            self._perhaps_climb(measure, now)
+            self._climb_if_due(measure, now)
 
     def _is_too_much(self, measure: Measure, enough: bool) -> bool:
         if measure.skips <= SKIPS or measure.gap_s * measure.offered_fps <= SLOWER:
             return False
-        if not self._heard:
-            return measure.skips > UNHEARD_SKIPS and measure.span_s >= UNHEARD_S * 0.9
-        came = measure.fps / measure.offered_fps
+        if not self._acknowledging:
+            return measure.skips > SILENT_SKIPS and measure.span_s >= SILENT_S * 0.9
+        delivered = measure.fps / measure.offered_fps
         return enough or measure.acknowledgements >= (
-            ENOUGH[0] if came < 0.25 else ENOUGH[1] if came < 0.5 else ENOUGH[2]
+            ENOUGH[0] if delivered < 0.25 else ENOUGH[1] if delivered < 0.5 else ENOUGH[2]
         )
 
     def _was_no_use(self, fall: _Fall, measure: Measure) -> bool:
-        expected_fps = min(measure.offered_fps, fall.shown_fps * relative_size(fall.rung, self.rung))
+        expected_fps = min(measure.offered_fps, fall.shown_fps * relative_size(fall.from_rung, self.rung))
         return measure.shown_fps < fall.shown_fps + HELPED * (expected_fps - fall.shown_fps)
 
     def _take_back(self, fall: _Fall, now: float) -> None:
         self._no_use = (now + self._no_use_s, fall.shown_fps * LESS)
         self._no_use_s = min(LONGEST_NO_USE_S, 2 * self._no_use_s)
-        self._change(fall.rung, Why.CLIENT, now)
+        self._change(fall.from_rung, Why.CLIENT, now)
 
-    def _too_much(self, measure: Measure, now: float) -> None:
+    def _fall_if_useful(self, measure: Measure, now: float) -> None:
         until, unless_fps = self._no_use
         if now < until and measure.shown_fps > unless_fps:
             return
-        lowest = BOTTOM if self._heard else WHOLE
+        lowest = BOTTOM if self._acknowledging else LOWEST_FULL_SIZE
         if self.rung >= lowest or self._ample(measure, self.rung):
             return
         self._fall = self._fall or _Fall(self.rung, measure.shown_fps)
-        came = measure.fps / measure.offered_fps
-        fitting = (r for r in range(self.rung + 1, lowest) if relative_size(r, self.rung) <= SPARE * came)
+        delivered = measure.fps / measure.offered_fps
+        fitting = (r for r in range(self.rung + 1, lowest) if relative_size(r, self.rung) <= SPARE * delivered)
         rung = next(fitting, lowest)
         if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience.seconds:
-            self._patience.failed(self.rung)
-            rung = self._climbed_from if came > CHANGED else rung
+            self._patience.climb_failed(self.rung)
+            rung = self._climbed_from if delivered > CHANGED else rung
         else:
             self._patience.reset()
             self._typical.clear()
         self._climbed_from = None
-        self._patience.fell(now)
+        self._patience.rung_fell(now)
         self._change(rung, Why.NETWORK, now)
 
-    def _perhaps_climb(self, measure: Measure, now: float) -> None:
+    def _climb_if_due(self, measure: Measure, now: float) -> None:
         if self.rung == 0:
             self.why = Why.FULL
             return
         shortest_s = self._typical.get(self.rung, (0.0, measure.round_trip_s))[1]
-        if measure.round_trip_s < QUICKER * shortest_s:
+        if measure.round_trip_s < FASTER * shortest_s:
             self._patience.reset()
             self._typical.clear()
         self._typical[self.rung] = (measure.size_bytes, min(shortest_s, measure.round_trip_s))
-        patience_s = self._patience.before(self.rung - 1, now, ample=self._ample(measure, self.rung - 1))
-        if self._carried() * SPARE < self._needed(measure, self.rung - 1):
+        patience_s = self._patience.before_climb(self.rung - 1, now, ample=self._ample(measure, self.rung - 1))
+        if self._capacity() * SPARE < self._needed(measure, self.rung - 1):
             patience_s = max(DOUBTED_S, patience_s)
         if now - self._changed_at >= patience_s:
             self._climbed_from = self.rung
             self._change(self.rung - 1, Why.FULL if self.rung == 1 else Why.NETWORK, now)
 
-    def _carried(self) -> float:
-        """Estimate the bytes a second the network carries, by how much longer larger frames took."""
+    def _capacity(self) -> float:
+        """Estimate the network's capacity in bytes a second from the longer round trips of larger frames."""
         size, round_trip_s = self._typical[self.rung]
         smaller = [typical for rung, typical in self._typical.items() if rung > self.rung]
         if not smaller:
@@ -258,8 +287,8 @@ class Ladder:
         return measure.offered_fps * measure.size_bytes * relative_size(rung, self.rung)
 
     def _ample(self, measure: Measure, rung: int) -> bool:
-        return measure.speed >= AMPLE * self._needed(measure, rung)
+        return measure.bytes_per_s >= AMPLE * self._needed(measure, rung)
 
     def _change(self, rung: int, why: Why, now: float) -> None:
         self.rung, self.why, self._changed_at = rung, why, now
-        self._arrivals.forget()
+        self._arrivals.reset()

@@ -33,7 +33,7 @@ def watch_routes(services: Services) -> list[BaseRoute]:
         if missing is not None:
             return missing
         slot = services.admission.slots.showing(session) or services.admission.slots.first
-        frame = await slot.subscribers.on_screen(track)
+        frame = await slot.subscribers.latest_frame(track)
         if frame is None:
             return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
         return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
@@ -75,7 +75,7 @@ class _Streams:
             return head
         address = request.client.host if request.client is not None else "unknown"
         metrics, painted = self._services.admission.rules.metrics, _is_painted(request)
-        viewer = Client(Role.VIEWER, address, self._services.clock, metrics, only=view, keeps_first_size=not painted)
+        viewer = Client(Role.VIEWER, address, self._services.clock, metrics, only=view, full_size_only=not painted)
         self._services.admission.attach(viewer, session=session)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
@@ -91,7 +91,7 @@ class _Streams:
             headers = [(name.lower().encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": parts.opening, "more_body": True})
-            await SocketSender(viewer.outbox, stream, self._services.clock, viewer.sent).run()
+            await SocketSender(viewer.outbox, stream, self._services.clock, viewer.on_item_sent).run()
             await send(END)
             ended = True
 

@@ -349,7 +349,7 @@ class MessageReceiver:
 
 async def _send(websocket: WebSocket, client: Client, services: Services) -> None:
     try:
-        await SocketSender(client.outbox, _protocol(websocket), services.clock, client.sent).run()
+        await SocketSender(client.outbox, _protocol(websocket), services.clock, client.on_item_sent).run()
         closing = client.closing
         assert closing is not None, "an outbox is finished by closing its connection"
         await websocket.close(closing.code, closing.reason)

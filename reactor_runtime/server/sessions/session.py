@@ -134,7 +134,7 @@ class ServedSession:
         """Take what the engine says of this session."""
         match message:
             case ipc.Bundle():
-                self._playout.put(message, ring, self.started_at)
+                self._playout.put_bundle(message, ring, self.started_at)
             case ipc.Flush():
                 self._playout.flush(message.before)
                 self._subscribers.drop_sound()

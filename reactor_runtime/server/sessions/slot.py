@@ -166,7 +166,7 @@ class Slot:
     def engine_said(self, message: ipc.Message, ring: RingReader) -> None:
         session = self.session
         if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
-            self._playout.turn_away(message, ring)
+            self._playout.reject_bundle(message, ring)
         elif session is None or message.session != session.id:  # type: ignore[union-attr]  # all others name theirs
             logger.debug("the engine spoke of a session that is over: %s", type(message).__name__)
         elif isinstance(message, ipc.Started):
@@ -223,7 +223,7 @@ class Slot:
         controller = session.controller
         logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
         self._playout.flush(before=sys.maxsize)  # the black end of the session before may still be on its way
-        self.subscribers.clear_screen()
+        self.subscribers.clear_frames()
         self.send_welcome(controller)
         self._events.session_began(self)
         waiting = self._line.waiting

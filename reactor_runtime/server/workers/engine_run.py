@@ -42,7 +42,7 @@ class EngineRun:
         encoder: Encoder,
         ids: Mapping[str, str],
     ) -> None:
-        self.number = encoder.next_run()
+        self.number = encoder.next_engine_run()
         self.process = start(hints=encoder.engines_end, engine_run=self.number)
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
@@ -50,7 +50,7 @@ class EngineRun:
         self._receive = receive
         self._ring = RingReader(self.process.memory_fd, self.number)
         self._encoder = encoder
-        encoder.expect(self.number, self._ring)
+        encoder.add_engine(self.number, self._ring)
         self._step_timeout_s = step_timeout_s
         self._load_timeout_s = load_timeout_s
         self._clock = clock
@@ -88,7 +88,7 @@ class EngineRun:
         try:
             status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
-            self._encoder.forget(self.number)
+            self._encoder.remove_engine(self.number)
             self._ring.close()  # jobs, and whoever else still knows this life, would keep all of its memory
             self.process.close()
         return self._hung or describe_exit(status)

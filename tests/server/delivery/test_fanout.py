@@ -18,7 +18,7 @@ def test_a_small_crowd_has_everything_at_once(assignment: FanoutFixture) -> None
     limiter = [assignment.start_session() for _ in range(3)]
     assignment.show()
     assert assignment.served(limiter) == [1, 1, 1]
-    assert (assignment.turns, assignment.fanout.kept) == ([], 0)
+    assert (assignment.turns, assignment.fanout.kept_items) == ([], 0)
 
 
 def test_who_is_first_has_a_frame_before_all_others(assignment: FanoutFixture) -> None:
@@ -40,7 +40,7 @@ def test_the_crowd_has_a_slice_of_time_a_turn(assignment: FanoutFixture) -> None
     assert assignment.served(limiter) == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
     assignment.turn()
     assert assignment.served(limiter) == [1] * 10
-    assert (assignment.turns, assignment.fanout.kept) == ([], 0)
+    assert (assignment.turns, assignment.fanout.kept_items) == ([], 0)
 
 
 def test_there_is_one_slice_a_turn_however_much_comes(assignment: FanoutFixture) -> None:
@@ -88,7 +88,7 @@ def test_nobody_skips_more_than_others(limiter: int, turns: list[int]) -> None:
         assert counters.sent + counters.skipped == len(turns)
         assert assignment.taken[client][-1] == str(len(turns) - 1)
     assert len(assignment.taken[first]) == len(turns)
-    assert assignment.fanout.kept == 0
+    assert assignment.fanout.kept_items == 0
 
 
 def test_nothing_but_frames_is_skipped_and_all_comes_in_order(assignment: FanoutFixture) -> None:
@@ -143,7 +143,7 @@ def test_a_few_are_not_told(assignment: FanoutFixture) -> None:
 def test_everyone_is_visited_in_order_with_what_is_shown(assignment: FanoutFixture) -> None:
     limiter = [assignment.start_session() for _ in range(9)]
     assignment.show()
-    assignment.fanout.put(lambda each: each.send_message("visit", {"offered": each.outbox.counters.offered}))
+    assignment.fanout.publish(lambda each: each.send_message("visit", {"offered": each.outbox.counters.offered}))
     assignment.show()
     assignment.finish()
     assert {taken[-2] for taken in assignment.taken.values()} == {'{"type":"visit","data":{"offered":1}}'}
@@ -165,7 +165,7 @@ def test_who_leaves_holds_up_nothing(assignment: FanoutFixture) -> None:
     for client in limiter[4:]:
         assignment.fanout.leave(client)
         assignment.fanout.leave(client)
-    assert assignment.fanout.kept == 0
+    assert assignment.fanout.kept_items == 0
     assignment.finish()
     assignment.show()
     assert assignment.served(limiter) == [2] * 4 + [1] * 5
@@ -186,7 +186,7 @@ def test_what_is_dropped_is_given_to_nobody_any_more(assignment: FanoutFixture) 
     assignment.show()
     assignment.play()
     assignment.say("stays")
-    assignment.fanout.drop(EncodedFrame, EncodedSound)
+    assignment.fanout.drop_items(EncodedFrame, EncodedSound)
     assignment.finish()
     assert assignment.taken[limiter[-1]] == ["stays"]
     assignment.show()
@@ -203,4 +203,4 @@ def test_who_is_given_too_much_to_read_is_given_up_and_the_others_go_on(assignme
         assignment.finish()
     assert silent.given_up.is_set()
     assert len(assignment.taken[other]) == 1001
-    assert assignment.fanout.kept == 0
+    assert assignment.fanout.kept_items == 0

@@ -36,7 +36,7 @@ def outbox(clock: FakeClock) -> Outbox:
 
 async def test_a_newer_frame_replaces_an_unsent_one_and_it_is_counted(outbox: Outbox) -> None:
     for seq in range(5):
-        outbox.offer(frame(seq))
+        outbox.offer_frame(frame(seq))
     assert await drain(outbox) == [b"video 4"]
     counters = outbox.counters
     assert (counters.offered, counters.sent, counters.skipped) == (5, 1, 4)
@@ -45,24 +45,24 @@ async def test_a_newer_frame_replaces_an_unsent_one_and_it_is_counted(outbox: Ou
 
 async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:
     for seq in range(3):
-        outbox.offer(frame(seq, "left"))
-        outbox.offer(frame(seq, "right"))
+        outbox.offer_frame(frame(seq, "left"))
+        outbox.offer_frame(frame(seq, "right"))
     assert await drain(outbox) == [b"left 2", b"right 2"]
 
 
 async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(outbox: Outbox) -> None:
-    outbox.offer(frame(1, "left"))
-    outbox.put_message("one")
-    outbox.put_sound(sound(1))
-    outbox.offer(frame(1, "right"))
-    outbox.put_message("two")
+    outbox.offer_frame(frame(1, "left"))
+    outbox.queue_message("one")
+    outbox.queue_sound(sound(1))
+    outbox.offer_frame(frame(1, "right"))
+    outbox.queue_message("two")
     assert await drain(outbox) == [b"left 1", "one", b"sound 1", b"right 1", "two"]
 
 
 async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
-    outbox.offer(frame(100))
-    outbox.put_message("at once")
+    outbox.offer_frame(frame(100))
+    outbox.queue_message("at once")
     assert await drain(outbox) == ["at once"]
     outbox.acknowledge("video", 2)
     assert await drain(outbox) == [b"video 100"]
@@ -70,116 +70,116 @@ async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Out
 
 async def close_window(outbox: Outbox, clock: FakeClock) -> None:
     """Acknowledge once, then send until no more is allowed."""
-    outbox.offer(frame(0))
+    outbox.offer_frame(frame(0))
     await drain(outbox)
     clock.spend(0.01)
     outbox.acknowledge("video", 0)
     for seq in range(1, 100):
-        outbox.offer(frame(seq))
+        outbox.offer_frame(frame(seq))
         await drain(outbox)
     assert outbox.counters.skipped > 80
 
 
 async def test_a_stalled_window_says_when_it_lets_the_newest_frame_through(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
-    outbox.offer(frame(200))
-    item, retry_at = outbox.take()
+    outbox.offer_frame(frame(200))
+    item, retry_at = outbox.take_next()
     assert item is None
     assert retry_at is not None
     clock.spend(retry_at - clock.now())
-    assert outbox.take()[0] == b"video 200"
+    assert outbox.take_next()[0] == b"video 200"
 
 
 async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None:
-    taken = [outbox.put_message(str(number)) for number in range(MOST_MESSAGES + 1)]
+    taken = [outbox.queue_message(str(number)) for number in range(MOST_MESSAGES + 1)]
     assert taken == [True] * MOST_MESSAGES + [False]
     assert await drain(outbox) == [str(number) for number in range(MOST_MESSAGES)]
 
 
 async def test_messages_are_limited_in_bytes_as_they_are_sent(outbox: Outbox) -> None:
     quarter = "é" * (MOST_MESSAGE_BYTES // 8)
-    assert [outbox.put_message(quarter) for _ in range(5)] == [True] * 4 + [False]
-    assert outbox.take()[0] == quarter
-    assert [outbox.put_message(quarter) for _ in range(2)] == [True, False]
+    assert [outbox.queue_message(quarter) for _ in range(5)] == [True] * 4 + [False]
+    assert outbox.take_next()[0] == quarter
+    assert [outbox.queue_message(quarter) for _ in range(2)] == [True, False]
 
 
 async def test_one_message_has_room_however_large_it_is(outbox: Outbox) -> None:
     large = "x" * (2 * MOST_MESSAGE_BYTES)
-    assert [outbox.put_message(text) for text in (large, "x")] == [True, False]
+    assert [outbox.queue_message(text) for text in (large, "x")] == [True, False]
     assert await drain(outbox) == [large]
-    assert outbox.put_message("x")
+    assert outbox.queue_message("x")
 
 
 async def test_more_than_a_second_of_sound_pushes_the_oldest_out(outbox: Outbox) -> None:
     for number in range(15):
-        outbox.put_sound(sound(number))
+        outbox.queue_sound(sound(number))
     assert MOST_SOUND_S == 1
     assert await drain(outbox) == [b"sound %d" % number for number in range(5, 15)]
 
 
 async def test_each_track_has_a_second_of_sound(outbox: Outbox) -> None:
     for number in range(0, 30, 2):
-        outbox.put_sound(sound(number, track="left"))
-        outbox.put_sound(sound(number + 1, 0.01, "right"))
+        outbox.queue_sound(sound(number, track="left"))
+        outbox.queue_sound(sound(number + 1, 0.01, "right"))
     kept = [*range(10, 30, 2), *range(1, 30, 2)]
     assert await drain(outbox) == [b"sound %d" % number for number in sorted(kept)]
 
 
 async def test_a_piece_longer_than_a_second_waits_alone(outbox: Outbox) -> None:
     for number in range(3):
-        outbox.put_sound(sound(number, 5.0))
-    outbox.put_sound(sound(3, 0.1, "other"))
+        outbox.queue_sound(sound(number, 5.0))
+    outbox.queue_sound(sound(3, 0.1, "other"))
     assert await drain(outbox) == [b"sound 2", b"sound 3"]
 
 
 async def test_what_was_taken_makes_room(outbox: Outbox) -> None:
     for number in range(100):
-        outbox.put_sound(sound(number))
+        outbox.queue_sound(sound(number))
         assert await drain(outbox) == [b"sound %d" % number]
 
 
 async def test_sound_is_kept_while_frames_are_skipped(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
     for number in range(200, 208):
-        outbox.offer(frame(number))
-        outbox.put_sound(sound(number))
+        outbox.offer_frame(frame(number))
+        outbox.queue_sound(sound(number))
     assert await drain(outbox) == [b"sound %d" % number for number in range(200, 208)]
     assert outbox.counters.skipped > 80
 
 
 async def test_hushed_sound_is_not_sent_and_the_next_is(outbox: Outbox) -> None:
-    outbox.put_sound(sound(1))
-    outbox.offer(frame(1))
-    outbox.sounds.drop()
+    outbox.queue_sound(sound(1))
+    outbox.offer_frame(frame(1))
+    outbox.sounds.drop_tracks()
     for number in range(2, 12):
-        outbox.put_sound(sound(number))
+        outbox.queue_sound(sound(number))
     assert await drain(outbox) == [b"video 1", *(b"sound %d" % number for number in range(2, 12))]
 
 
 async def test_sound_of_a_track_that_is_not_wanted_any_more_is_dropped(outbox: Outbox) -> None:
     for number, track in enumerate(("left", "right", "left")):
-        outbox.put_sound(sound(number, track=track))
+        outbox.queue_sound(sound(number, track=track))
     outbox.set_view(View(tracks=("right",)))
     assert await drain(outbox) == [b"sound 1"]
 
 
 async def test_a_paused_client_gets_messages_only_and_what_waited_is_gone(outbox: Outbox) -> None:
-    outbox.offer(frame(1))
+    outbox.offer_frame(frame(1))
     outbox.set_view(View(paused=True))
-    outbox.offer(frame(2))
-    outbox.put_sound(sound(1))
-    outbox.put_message("still here")
+    outbox.offer_frame(frame(2))
+    outbox.queue_sound(sound(1))
+    outbox.queue_message("still here")
     assert await drain(outbox) == ["still here"]
     outbox.set_view(View())
-    outbox.offer(frame(3))
+    outbox.offer_frame(frame(3))
     assert await drain(outbox) == [b"video 3"]
 
 
 async def test_a_client_gets_the_tracks_it_asks_for(outbox: Outbox) -> None:
     outbox.set_view(View(tracks=("left",)))
     for track in ("left", "right"):
-        outbox.offer(frame(1, track))
-    outbox.put_sound(sound(1))
+        outbox.offer_frame(frame(1, track))
+    outbox.queue_sound(sound(1))
     assert await drain(outbox) == [b"left 1"]
 
 
@@ -190,21 +190,21 @@ async def test_a_client_gets_no_more_frames_a_second_than_it_asks_for(
     outbox.set_view(View(max_fps=max_fps))
     received = 0
     for seq in range(30 * 5):
-        outbox.offer(frame(seq))
+        outbox.offer_frame(frame(seq))
         received += len(await drain(outbox))
         clock.spend(1 / 30)
     assert 5 * max_fps * 0.9 <= received <= 5 * max_fps + 1
 
 
 async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbox: Outbox) -> None:
-    outbox.offer(frame(1))
-    outbox.put_sound(sound(1))
-    outbox.put_message("goodbye")
+    outbox.offer_frame(frame(1))
+    outbox.queue_sound(sound(1))
+    outbox.queue_message("goodbye")
     outbox.finish()
-    outbox.offer(frame(2))
+    outbox.offer_frame(frame(2))
     assert await drain(outbox) == ["goodbye"]
     assert outbox.finished
-    assert outbox.take() == (None, None)
+    assert outbox.take_next() == (None, None)
 
 
 async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:
@@ -233,13 +233,13 @@ def laddered(seq: int, *rungs: int) -> EncodedFrame:
 def test_a_client_gets_the_file_of_its_rung_or_the_next_smaller_one(
     wanted: int, there: tuple[int, ...], got: int
 ) -> None:
-    assert laddered(1, *there).nearest(wanted) == (got, b"rung %d" % got)
+    assert laddered(1, *there).file_on(wanted) == (got, b"rung %d" % got)
 
 
 async def test_a_client_that_skips_most_frames_is_sent_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
     taken = []
     for seq in range(90):
-        outbox.offer(laddered(seq, *range(7)))
+        outbox.offer_frame(laddered(seq, *range(7)))
         if seq % 10 == 0:  # a link that takes three frames a second
             outbox.acknowledge("video", seq - 10)
             taken += await drain(outbox)
@@ -277,11 +277,11 @@ def test_order_is_kept_and_nothing_is_sent_twice(actions: list[str]) -> None:
         for number, action in enumerate(actions):
             if action == "message":
                 messages.append(str(number))
-                outbox.put_message(str(number))
+                outbox.queue_message(str(number))
             elif action == "frame":
-                outbox.offer(frame(number))
+                outbox.offer_frame(frame(number))
             elif action == "sound":
-                outbox.put_sound(sound(number))
+                outbox.queue_sound(sound(number))
             else:
                 taken += await drain(outbox)
         taken += await drain(outbox)

@@ -35,23 +35,23 @@ class Theatre:
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
         self.running = asyncio.create_task(self.playout.run())
 
-    def show(self, frame: EncodedFrame) -> None:
+    def show_frame(self, frame: EncodedFrame) -> None:
         header, _ = detach(frame.data)
         assert header is not None
         self.headers.append(header)
         self.frames.append(frame)
         self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
 
-    def rungs(self, track: str) -> list[int]:
+    def rungs_in_use(self, track: str) -> list[int]:
         return self.in_use.get(track, [0])
 
-    def play(self, sound: EncodedSound) -> None:
+    def play_sound(self, sound: EncodedSound) -> None:
         header, _ = detach(sound.data)
         assert header is not None
         self.sound_headers.append(header)
         self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
 
-    def put(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
+    def put_frame(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
         """Queue a frame that is due so many seconds after the start; `broken` ones can't be encoded."""
         (offset,) = written(self.writer, number, [frame(number)])
         picture = BundleFrame("video", number, 1 << 40 if broken else offset, 2, 2)
@@ -68,14 +68,14 @@ class Theatre:
             pictures=(picture,),
             sounds=sounds,
         )
-        self.playout.put(bundle, self.reader, 1000.0)
+        self.playout.put_bundle(bundle, self.reader, 1000.0)
 
     def put_sound(self, number: int, due: float, *, at: float | None = None, interval_s: float = 0.5) -> None:
         """Queue a piece of sound that comes alone; `at` says when it begins, if not when it is due."""
         (offset,) = written(self.writer, number, [np.zeros((1, 6), np.int16)])
         sound = BundleSound("audio", number, offset, 1, 6, 48_000, 1000.0 + (due if at is None else at))
         bundle = Bundle("s", number, 1000.0 + due, interval_s, self.clock.now(), 5, 3, 0.0, (), (sound,))
-        self.playout.put(bundle, self.reader, 1000.0)
+        self.playout.put_bundle(bundle, self.reader, 1000.0)
 
     def say(self, text: str) -> None:
         self.playout.put_message(lambda: self.shown.append((text, round(self.clock.now() - 1000.0, 4))))
@@ -100,7 +100,7 @@ async def theatre() -> AsyncIterator[Theatre]:
 
 async def test_frames_are_shown_when_they_are_due_and_credited_then(theatre: Theatre) -> None:
     for number in range(3):
-        theatre.put(number, 0.1 * number)
+        theatre.put_frame(number, 0.1 * number)
     theatre.encoder.run_all()
     await theatre.clock.advance(0.05)
     assert (theatre.shown, theatre.credited) == ([(0, 0.0)], [0])
@@ -110,7 +110,7 @@ async def test_frames_are_shown_when_they_are_due_and_credited_then(theatre: The
 
 
 async def test_the_header_says_what_the_moment_said(theatre: Theatre) -> None:
-    theatre.put(7, 0.25)
+    theatre.put_frame(7, 0.25)
     theatre.encoder.run_all()
     await theatre.clock.advance(0.3)
     assert theatre.headers == [MediaHeader("video", 7, 250_000, 5, 3, 0)]
@@ -118,7 +118,7 @@ async def test_the_header_says_what_the_moment_said(theatre: Theatre) -> None:
 
 async def test_each_rung_in_use_is_encoded_once_and_shown_when_all_are(theatre: Theatre) -> None:
     theatre.in_use["video"] = [0, 2, 4, 6]
-    theatre.put(0, 0.0)
+    theatre.put_frame(0, 0.0)
     assert len(theatre.encoder.jobs) == 3  # the best, another quality, and what is smaller
     for job in (2, 0):
         theatre.encoder.run(job)
@@ -131,7 +131,7 @@ async def test_each_rung_in_use_is_encoded_once_and_shown_when_all_are(theatre: 
 
 async def test_the_best_rung_is_left_out_when_nobody_is_on_it(theatre: Theatre) -> None:
     theatre.in_use["video"] = [3]
-    theatre.put(0, 0.0, sound=True)
+    theatre.put_frame(0, 0.0, sound=True)
     theatre.encoder.run_all()
     assert theatre.order == [0, "audio"]
     assert (theatre.frames[0].rung, theatre.frames[0].worse) == (3, {})
@@ -139,7 +139,7 @@ async def test_the_best_rung_is_left_out_when_nobody_is_on_it(theatre: Theatre) 
 
 async def test_a_moment_that_one_rung_can_t_be_had_of_is_skipped_once_nothing_reads_it(theatre: Theatre) -> None:
     theatre.in_use["video"] = [0, 1]
-    theatre.put(0, 0.0, broken=True)
+    theatre.put_frame(0, 0.0, broken=True)
     theatre.encoder.run(0)
     assert theatre.credited == []
     theatre.encoder.run(1)
@@ -148,7 +148,7 @@ async def test_a_moment_that_one_rung_can_t_be_had_of_is_skipped_once_nothing_re
 
 async def test_frames_encoded_out_of_order_are_shown_in_order(theatre: Theatre) -> None:
     for number in range(3):
-        theatre.put(number, 0.0)
+        theatre.put_frame(number, 0.0)
     theatre.encoder.run(2)
     theatre.encoder.run(1)
     await theatre.clock.advance(1.0)
@@ -160,7 +160,7 @@ async def test_frames_encoded_out_of_order_are_shown_in_order(theatre: Theatre) 
 
 async def test_what_is_late_catches_up_without_a_burst(theatre: Theatre) -> None:
     for number in range(4):
-        theatre.put(number, 0.1 * number)
+        theatre.put_frame(number, 0.1 * number)
     theatre.clock.spend(1.0)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
@@ -171,9 +171,9 @@ async def test_what_is_late_catches_up_without_a_burst(theatre: Theatre) -> None
 
 async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(theatre: Theatre) -> None:
     theatre.say("first")
-    theatre.put(0, 0.1)
+    theatre.put_frame(0, 0.1)
     theatre.say("second")
-    theatre.put(1, 0.2)
+    theatre.put_frame(1, 0.2)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.order == ["first", 0, "second", 1]
@@ -182,14 +182,14 @@ async def test_a_message_comes_after_the_frames_before_it_and_before_those_after
 
 async def test_a_flush_drops_what_is_older_and_says_so_in_the_next_frame(theatre: Theatre) -> None:
     for number in range(3):
-        theatre.put(number, 0.1 * (number + 1))
+        theatre.put_frame(number, 0.1 * (number + 1))
     theatre.say("said between")
     theatre.encoder.run_all()
     await settle()
     theatre.playout.flush(before=3)
     assert (theatre.order, theatre.credited) == (["said between"], [0, 1, 2])
-    theatre.put(3, 0.1)
-    theatre.put(4, 0.2)
+    theatre.put_frame(3, 0.1)
+    theatre.put_frame(4, 0.2)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.order == ["said between", 3, 4]
@@ -197,8 +197,8 @@ async def test_a_flush_drops_what_is_older_and_says_so_in_the_next_frame(theatre
 
 
 async def test_a_flush_spares_what_is_newer(theatre: Theatre) -> None:
-    theatre.put(0, 0.1)
-    theatre.put(1, 0.2)
+    theatre.put_frame(0, 0.1)
+    theatre.put_frame(1, 0.2)
     theatre.encoder.run_all()
     await settle()
     theatre.playout.flush(before=1)
@@ -207,7 +207,7 @@ async def test_a_flush_spares_what_is_newer(theatre: Theatre) -> None:
 
 
 async def test_the_memory_of_a_dropped_moment_is_given_back_only_when_nobody_reads_it(theatre: Theatre) -> None:
-    theatre.put(0, 0.1)
+    theatre.put_frame(0, 0.1)
     theatre.playout.flush(before=1)
     await settle()
     assert theatre.credits == []
@@ -222,8 +222,8 @@ async def test_the_memory_of_a_dropped_moment_is_given_back_only_when_nobody_rea
 async def test_a_frame_that_cannot_be_encoded_is_skipped_and_credited(
     theatre: Theatre, caplog: pytest.LogCaptureFixture
 ) -> None:
-    theatre.put(0, 0.0, broken=True)
-    theatre.put(1, 0.1)
+    theatre.put_frame(0, 0.0, broken=True)
+    theatre.put_frame(1, 0.1)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert (theatre.order, theatre.credited) == ([1], [0, 1])
@@ -231,17 +231,17 @@ async def test_a_frame_that_cannot_be_encoded_is_skipped_and_credited(
 
 
 async def test_sound_is_played_with_its_frame(theatre: Theatre) -> None:
-    theatre.put(0, 0.1, sound=True)
+    theatre.put_frame(0, 0.1, sound=True)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.shown == [(0, 0.1), ("audio", 0.1)]
 
 
 async def test_clearing_forgets_everything_and_the_next_is_shown(theatre: Theatre) -> None:
-    theatre.put(0, 0.1)
+    theatre.put_frame(0, 0.1)
     theatre.say("never")
     theatre.playout.clear()
-    theatre.put(1, 0.1)
+    theatre.put_frame(1, 0.1)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.order == [1]
@@ -249,7 +249,7 @@ async def test_clearing_forgets_everything_and_the_next_is_shown(theatre: Theatr
 
 
 async def test_a_credit_says_when_the_moment_was_ready(theatre: Theatre) -> None:
-    theatre.put(0, 0.5)
+    theatre.put_frame(0, 0.5)
     await theatre.clock.advance(0.2)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
@@ -269,7 +269,7 @@ async def test_sound_alone_holds_up_no_frame_and_no_frame_sound(theatre: Theatre
     theatre.put_sound(1, 0.5)
     theatre.say("said after the second piece")
     for number in range(2, 5):
-        theatre.put(number, 0.1 * number)
+        theatre.put_frame(number, 0.1 * number)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.shown == [
@@ -278,20 +278,20 @@ async def test_sound_alone_holds_up_no_frame_and_no_frame_sound(theatre: Theatre
 
 
 async def test_a_frame_that_lasts_long_does_not_hold_up_itself(theatre: Theatre) -> None:
-    theatre.put(0, 0.0)
+    theatre.put_frame(0, 0.0)
     theatre.put_sound(1, 0.05, interval_s=5.0)
-    theatre.put(2, 0.1)
+    theatre.put_frame(2, 0.1)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert theatre.shown == [(0, 0.0), ("audio", 0.05), (2, 0.1)]
 
 
 async def test_black_after_a_flush_waits_for_nothing(theatre: Theatre) -> None:
-    theatre.put(0, 0.0)
+    theatre.put_frame(0, 0.0)
     theatre.encoder.run_all()
     await theatre.clock.advance(0.01)
     theatre.playout.flush(before=1)
-    theatre.put(1, 0.01)
+    theatre.put_frame(1, 0.01)
     theatre.encoder.run_all()
     await theatre.clock.advance(0.01)
     assert theatre.shown == [(0, 0.0), (1, 0.01)]
@@ -299,9 +299,9 @@ async def test_black_after_a_flush_waits_for_nothing(theatre: Theatre) -> None:
 
 async def test_the_first_of_each_track_after_a_flush_says_so(theatre: Theatre) -> None:
     theatre.playout.flush(before=0)
-    theatre.put(0, 0.0)
-    theatre.put(1, 0.1, sound=True)
-    theatre.put(2, 0.2, sound=True)
+    theatre.put_frame(0, 0.0)
+    theatre.put_frame(1, 0.1, sound=True)
+    theatre.put_frame(2, 0.2, sound=True)
     theatre.encoder.run_all()
     await theatre.clock.advance(1.0)
     assert [header.flags for header in theatre.headers] == [FrameFlag.AFTER_FLUSH, 0, 0]
@@ -310,7 +310,7 @@ async def test_the_first_of_each_track_after_a_flush_says_so(theatre: Theatre) -
 
 async def test_a_flush_drops_sound_that_comes_alone(theatre: Theatre) -> None:
     theatre.put_sound(0, 0.5)
-    theatre.put(1, 0.1)
+    theatre.put_frame(1, 0.1)
     theatre.encoder.run_all()
     await settle()
     theatre.playout.flush(before=2)
@@ -323,10 +323,10 @@ async def test_a_flush_drops_sound_that_comes_alone(theatre: Theatre) -> None:
 
 async def test_a_moment_that_is_turned_away_takes_what_was_encoded_of_it_along(theatre: Theatre) -> None:
     ahead = Bundle("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (BundleFrame("video", 4, 0, 2, 2),), (), hints=1)
-    theatre.playout.turn_away(ahead, theatre.reader)
+    theatre.playout.reject_bundle(ahead, theatre.reader)
     assert not theatre.credits
     theatre.encoder.run_all()
     assert theatre.credits == [Credit("gone", 4, 0.0)]
-    theatre.playout.turn_away(replace(ahead, number=5, hints=0), theatre.reader)
+    theatre.playout.reject_bundle(replace(ahead, number=5, hints=0), theatre.reader)
     assert theatre.credits[1:] == [Credit("gone", 5, 0.0)]
     assert not theatre.encoder.jobs

@@ -37,14 +37,14 @@ class Path:
             now = 1.0 + tick * MS
             while acks and acks[0][0] <= now:
                 acknowledged = acks.popleft()[1]
-                self.window.acknowledged(acknowledged, now)
+                self.window.frames_acknowledged(acknowledged, now)
             if tick * MS >= produced / self.source_fps:
                 if slot is not None:
-                    self.window.skipped()
+                    self.window.frame_skipped()
                 slot, produced = (produced, now), produced + 1
             if slot is not None and self.window.is_open(now):
                 link_free = max(link_free, now) + (1 / self.link_fps if self.link_fps else 0)
-                self.window.sent(slot[0], now, 1 / self.source_fps)
+                self.window.frame_sent(slot[0], now, 1 / self.source_fps)
                 link.append((link_free + self.delay_s, *slot))
                 slot = None
                 self.most_in_flight = max(self.most_in_flight, len(link))
@@ -68,7 +68,7 @@ def test_a_client_that_never_acknowledges_is_never_held_up() -> None:
     window = SendWindow()
     for seq in range(1000):
         assert window.is_open(float(seq))
-        window.sent(seq, float(seq), 1 / 30)
+        window.frame_sent(seq, float(seq), 1 / 30)
     assert not window.acknowledging
 
 
@@ -99,27 +99,27 @@ def test_a_link_that_carries_half_is_used_whole_without_a_queue_in_it() -> None:
 
 def test_a_stalled_client_is_tried_again_with_one_frame() -> None:
     window = SendWindow()
-    window.sent(0, 1.0, 1 / 30)
-    window.acknowledged(0, 1.01)
+    window.frame_sent(0, 1.0, 1 / 30)
+    window.frames_acknowledged(0, 1.01)
     seq = 1
     while window.is_open(1.02):
-        window.sent(seq, 1.02, 1 / 30)
+        window.frame_sent(seq, 1.02, 1 / 30)
         seq += 1
     assert seq < 10
     reopens_at = window.reopens_at() + 1e-6  # as no clock is exact
     assert reopens_at <= 1.03 + STALLED_S
     assert not window.is_open(reopens_at - 0.01)
     assert window.is_open(reopens_at)
-    window.sent(seq, reopens_at, 1 / 30)
+    window.frame_sent(seq, reopens_at, 1 / 30)
     assert not window.is_open(reopens_at + 0.01)
 
 
 def test_one_acknowledgement_after_a_stall_opens_the_window_again() -> None:
     window = SendWindow()
     for seq in range(4):
-        window.sent(seq, 1.0, 1 / 30)
-    window.acknowledged(0, 1.1)
-    window.acknowledged(3, 10.0)
+        window.frame_sent(seq, 1.0, 1 / 30)
+    window.frames_acknowledged(0, 1.1)
+    window.frames_acknowledged(3, 10.0)
     assert window.is_open(10.0)
 
 
@@ -127,9 +127,9 @@ def test_one_acknowledgement_after_a_stall_opens_the_window_again() -> None:
 def test_invented_acknowledgements_do_no_harm(seqs: list[int]) -> None:
     window = SendWindow()
     for now, seq in enumerate(seqs):
-        window.acknowledged(seq, float(now))
+        window.frames_acknowledged(seq, float(now))
         if window.is_open(float(now)):
-            window.sent(now, float(now), 1 / 30)
+            window.frame_sent(now, float(now), 1 / 30)
     assert window.frames >= 1
 
 
@@ -152,13 +152,13 @@ def test_pictures_never_stop_and_never_go_backwards(
 
 def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last_was_not() -> None:
     window = SendWindow()
-    window.sent(238, 1.0, 1 / 30)
-    window.acknowledged(238, 1.01)
-    window.sent(239, 1.02, 1 / 30)
-    window.sent(0, 1.05, 1 / 30)
-    window.acknowledged(0, 1.06)
+    window.frame_sent(238, 1.0, 1 / 30)
+    window.frames_acknowledged(238, 1.01)
+    window.frame_sent(239, 1.02, 1 / 30)
+    window.frame_sent(0, 1.05, 1 / 30)
+    window.frames_acknowledged(0, 1.06)
     assert window.is_open(1.07)
-    window.sent(1, 1.08, 1 / 30)
+    window.frame_sent(1, 1.08, 1 / 30)
     assert window.is_open(1.09)
 
 
@@ -166,14 +166,14 @@ def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one()
     """A round trip that short would keep the window too small for ten seconds, and the ladder would fall for it."""
     window = SendWindow()
     for seq in range(500, 506):
-        window.sent(seq, 1.0 + seq / 1000, 1 / 30)
-    window.acknowledged(502, 1.7)
+        window.frame_sent(seq, 1.0 + seq / 1000, 1 / 30)
+    window.frames_acknowledged(502, 1.7)
     window.begin_session()
     for seq in range(window.frames):
-        window.sent(seq, 1.75, 1 / 30)
-    window.acknowledged(505, 1.76)
+        window.frame_sent(seq, 1.75, 1 / 30)
+    window.frames_acknowledged(505, 1.76)
     assert not window.is_open(1.76)
-    window.acknowledged(0, 1.95)
+    window.frames_acknowledged(0, 1.95)
     assert window.round_trip_s == pytest.approx(0.2)
 
 
@@ -183,7 +183,7 @@ def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger
     path.run(10)
     before = path.window.frames
     path.window.resize(larger)
-    path.window.skipped()
+    path.window.frame_skipped()
     assert (path.window.frames > before) == (larger < 1)
     assert path.window.frames <= most
 
@@ -191,16 +191,16 @@ def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger
 def test_after_a_frame_that_took_much_longer_the_next_goes_out_alone() -> None:
     window = SendWindow()
     for seq in range(10):
-        window.sent(seq, seq / 30, 1 / 30)
-        window.acknowledged(seq, seq / 30 + 0.02)
+        window.frame_sent(seq, seq / 30, 1 / 30)
+        window.frames_acknowledged(seq, seq / 30 + 0.02)
     assert window.frames == 2
     for seq in (10, 11):
-        window.sent(seq, 1.0, 1 / 30)
-    window.acknowledged(10, 1.3)
+        window.frame_sent(seq, 1.0, 1 / 30)
+    window.frames_acknowledged(10, 1.3)
     assert not window.is_open(1.3)
-    window.acknowledged(11, 1.31)
+    window.frames_acknowledged(11, 1.31)
     assert window.is_open(1.31)
-    window.sent(12, 1.31, 1 / 30)
+    window.frame_sent(12, 1.31, 1 / 30)
     assert not window.is_open(1.32)
-    window.acknowledged(12, 1.33)
+    window.frames_acknowledged(12, 1.33)
     assert window.frames == 2

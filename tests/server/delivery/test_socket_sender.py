@@ -62,13 +62,13 @@ def frame(seq: int) -> EncodedFrame:
 
 
 async def test_what_is_put_into_the_outbox_is_on_the_socket_before_the_loop_turns(post: Post) -> None:
-    post.outbox.offer(frame(1))
+    post.outbox.offer_frame(frame(1))
     assert post.socket.posted == [b"1"]
 
 
 async def test_what_was_put_before_the_sender_ran_is_sent(post: Post) -> None:
     other = Post()
-    other.outbox.put_message("early")
+    other.outbox.queue_message("early")
     await settle()
     assert other.socket.posted == ["early"]
     other.running.cancel()
@@ -78,14 +78,14 @@ async def test_what_was_put_before_the_sender_ran_is_sent(post: Post) -> None:
 
 async def test_a_socket_that_is_not_ready_gets_the_newest_frame_when_it_is(post: Post) -> None:
     for seq in range(4):
-        post.outbox.offer(frame(seq))
+        post.outbox.offer_frame(frame(seq))
     assert post.socket.posted == [b"0"]
     post.socket.drain()
     assert post.socket.posted == [b"0", b"3"]
 
 
 async def test_the_time_an_item_took_is_kept(post: Post) -> None:
-    post.outbox.put_message("slow")
+    post.outbox.queue_message("slow")
     post.clock.spend(0.25)
     post.socket.drain()
     ((item, send_s),) = post.sent
@@ -95,7 +95,7 @@ async def test_the_time_an_item_took_is_kept(post: Post) -> None:
 async def test_what_waits_for_its_time_is_sent_then(post: Post) -> None:
     post.outbox.set_view(View(max_fps=10.0))
     for seq in (1, 2):
-        post.outbox.offer(frame(seq))
+        post.outbox.offer_frame(frame(seq))
         post.socket.drain()
     assert post.socket.posted == [b"1"]
     await post.clock.advance(0.15)
@@ -104,7 +104,7 @@ async def test_what_waits_for_its_time_is_sent_then(post: Post) -> None:
 
 async def test_it_ends_when_what_is_left_of_a_finished_outbox_is_sent(post: Post) -> None:
     for text in ("one", "two"):
-        post.outbox.put_message(text)
+        post.outbox.queue_message(text)
     post.outbox.finish()
     await settle()
     assert not post.running.done()

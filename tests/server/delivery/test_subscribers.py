@@ -36,22 +36,22 @@ async def seen(client: Client) -> list[tuple[str, int, bool]]:
 async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
     subscribers = Subscribers()
     for each in (frame(1), frame(2), frame(5, "right")):
-        subscribers.show(each)
+        subscribers.show_frame(each)
     client = viewer(subscribers)
     assert await seen(client) == [("left", 2, True), ("right", 5, True)]
-    subscribers.show(frame(3))
+    subscribers.show_frame(frame(3))
     assert await seen(client) == [("left", 3, False)]
 
 
 async def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
     subscribers = Subscribers()
-    assert await subscribers.on_screen("left") is None
-    subscribers.show(frame(1))
-    subscribers.show(frame(2))
-    assert await subscribers.on_screen("left") == frame(2).as_held()
-    assert await subscribers.on_screen("right") is None
-    subscribers.clear_screen()
-    assert await subscribers.on_screen("left") is None
+    assert await subscribers.latest_frame("left") is None
+    subscribers.show_frame(frame(1))
+    subscribers.show_frame(frame(2))
+    assert await subscribers.latest_frame("left") == frame(2).as_held()
+    assert await subscribers.latest_frame("right") is None
+    subscribers.clear_frames()
+    assert await subscribers.latest_frame("left") is None
 
 
 async def test_who_has_left_sees_and_hears_nothing() -> None:
@@ -59,7 +59,7 @@ async def test_who_has_left_sees_and_hears_nothing() -> None:
     client = viewer(subscribers)
     subscribers.leave(client)
     subscribers.leave(client)
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     subscribers.send_message("progress", {})
     assert client not in subscribers
     assert await told(client) == []
@@ -70,10 +70,10 @@ async def test_who_has_left_sees_and_hears_nothing() -> None:
 async def test_who_looks_again_sees_what_it_missed_at_once(away: View) -> None:
     subscribers = Subscribers()
     client = viewer(subscribers)
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     await seen(client)
     subscribers.set_view(client, away)
-    subscribers.show(frame(2))
+    subscribers.show_frame(frame(2))
     assert await seen(client) == []
     subscribers.set_view(client, View())
     assert await seen(client) == [("left", 2, True)]
@@ -82,7 +82,7 @@ async def test_who_looks_again_sees_what_it_missed_at_once(away: View) -> None:
 async def test_who_only_asks_for_another_rate_is_sent_nothing_twice() -> None:
     subscribers = Subscribers()
     client = viewer(subscribers)
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     await seen(client)
     subscribers.set_view(client, View(max_fps=15))
     assert await seen(client) == []
@@ -92,7 +92,7 @@ async def test_who_looks_again_before_its_turn_has_come_sees_a_frame_once() -> N
     assignment = FanoutFixture()
     subscribers = Subscribers(assignment.fanout)
     limiter = [assignment.start_session() for _ in range(9)]
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     last = limiter[-1]
     last.outbox.notify_queued(None)
     subscribers.set_view(last, View(paused=True))
@@ -106,7 +106,7 @@ async def test_who_joins_before_the_crowd_has_had_its_turns_sees_a_frame_once() 
     subscribers = Subscribers(assignment.fanout)
     for _ in range(9):
         assignment.start_session()
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     newcomer = viewer(subscribers)
     assignment.finish()
     assert await seen(newcomer) == [("left", 1, True)]
@@ -116,16 +116,16 @@ async def test_a_cleared_screen_is_cleared_for_those_whose_turn_has_not_come() -
     assignment = FanoutFixture()
     subscribers = Subscribers(assignment.fanout)
     limiter = [assignment.start_session() for _ in range(9)]
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     subscribers.send_message("progress", {})
-    subscribers.clear_screen()
+    subscribers.clear_frames()
     assignment.finish()
     assert assignment.taken[limiter[-1]] == ['{"type":"progress","data":{}}']
 
 
 async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
     subscribers = Subscribers()
-    subscribers.show(frame(1))
+    subscribers.show_frame(frame(1))
     waiting = Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
     subscribers.set_view(waiting, View(paused=True))
     subscribers.set_view(waiting, View())
@@ -140,7 +140,7 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
         subscribers.send_message("progress", {"step": number})
     client.send_message("reactor.stats", {})
     for each in (frame(1), frame(5, "right")):
-        subscribers.show(each)
+        subscribers.show_frame(each)
     assert await seen(client) == [("right", 5, False)]
     assert client.closing is None
     assert await told(client) == []
@@ -153,7 +153,7 @@ def small(seq: int) -> EncodedFrame:
 
 def recorder(subscribers: Subscribers) -> Client:
     only = View(tracks=("left",))
-    client = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, keeps_first_size=True)
+    client = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, full_size_only=True)
     subscribers.join(client)
     return client
 
@@ -161,17 +161,17 @@ def recorder(subscribers: Subscribers) -> Client:
 @pytest.mark.parametrize("rung", [0, 2])
 async def test_a_recorder_is_sent_what_there_is_in_full_size_as_it_is(rung: int) -> None:
     subscribers = Subscribers()
-    subscribers.show(replace(frame(1), rung=rung))
+    subscribers.show_frame(replace(frame(1), rung=rung))
     client = recorder(subscribers)
     assert await seen(client) == [("left", 1, True)]
-    subscribers.show(replace(frame(2), rung=rung))
+    subscribers.show_frame(replace(frame(2), rung=rung))
     assert await seen(client) == [("left", 2, False)]
 
 
 async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once_as_it_is() -> None:
     encoder = HandEncoder()
-    subscribers = Subscribers(screen=LatestFrames(encoder))
-    subscribers.show(small(1))
+    subscribers = Subscribers(latest_frames=LatestFrames(encoder))
+    subscribers.show_frame(small(1))
     browser = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("left",)))
     subscribers.join(browser)
     assert await seen(browser) == [("left", 1, True)]
@@ -181,7 +181,7 @@ async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once
     encoder.run_all()
     for client in (first, second, recorder(subscribers)):
         await settle()
-        file = client.outbox.take()[0]
+        file = client.outbox.take_next()[0]
         assert isinstance(file, bytes)
         header, picture = detach(file)
         assert header is not None
@@ -193,10 +193,10 @@ async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once
 
 async def test_a_recorder_gets_the_last_small_frame_that_was_on_its_way_when_it_came() -> None:
     encoder = HandEncoder()
-    subscribers = Subscribers(screen=LatestFrames(encoder))
-    subscribers.show(small(1))
+    subscribers = Subscribers(latest_frames=LatestFrames(encoder))
+    subscribers.show_frame(small(1))
     client = recorder(subscribers)
-    subscribers.show(small(2))
+    subscribers.show_frame(small(2))
     encoder.run_all()
     assert await seen(client) == [("left", 2, True)]
 
@@ -204,24 +204,24 @@ async def test_a_recorder_gets_the_last_small_frame_that_was_on_its_way_when_it_
 @pytest.mark.parametrize("what", ["clear", "leave", "newer"])
 async def test_a_frame_in_full_size_that_is_out_of_date_goes_to_nobody(what: str) -> None:
     encoder = HandEncoder()
-    subscribers = Subscribers(screen=LatestFrames(encoder))
-    subscribers.show(small(1))
+    subscribers = Subscribers(latest_frames=LatestFrames(encoder))
+    subscribers.show_frame(small(1))
     client = recorder(subscribers)
     match what:
         case "clear":
-            subscribers.clear_screen()
+            subscribers.clear_frames()
         case "leave":
             subscribers.leave(client)
         case "newer":
-            subscribers.show(frame(2))
+            subscribers.show_frame(frame(2))
     encoder.run_all()
     assert await seen(client) == ([("left", 2, False)] if what == "newer" else [])
 
 
 async def test_the_picture_on_screen_is_given_in_full_size() -> None:
     subscribers = Subscribers()
-    subscribers.show(small(1))
-    whole = await subscribers.on_screen("left")
+    subscribers.show_frame(small(1))
+    whole = await subscribers.latest_frame("left")
     assert whole is not None
     assert jpeg.decode(detach(whole.data)[1]).shape == (32, 48, 3)
     assert sorted(whole.by_rung) == [0, 6]
@@ -229,12 +229,12 @@ async def test_the_picture_on_screen_is_given_in_full_size() -> None:
 
 async def test_a_picture_that_cannot_be_enlarged_is_given_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     encoder = HandEncoder()
-    subscribers = Subscribers(screen=LatestFrames(encoder))
-    subscribers.show(replace(small(1), pixels=np.zeros((0, 0, 3), np.uint8)))
+    subscribers = Subscribers(latest_frames=LatestFrames(encoder))
+    subscribers.show_frame(replace(small(1), pixels=np.zeros((0, 0, 3), np.uint8)))
     client = recorder(subscribers)
     encoder.run_all()
     assert await seen(client) == []
-    given = await subscribers.on_screen("left")
+    given = await subscribers.latest_frame("left")
     assert given is not None
     assert given.rung == 6
     assert "could not be encoded in full size" in caplog.text
@@ -242,17 +242,17 @@ async def test_a_picture_that_cannot_be_enlarged_is_given_as_it_is(caplog: pytes
 
 async def test_the_rungs_in_use_are_those_of_who_watches() -> None:
     subscribers = Subscribers()
-    assert subscribers.rungs("left") == [0]
+    assert subscribers.rungs_in_use("left") == [0]
     first, second = viewer(subscribers), viewer(subscribers)
-    subscribers.show(frame(1))
-    assert subscribers.rungs("left") == [0]
+    subscribers.show_frame(frame(1))
+    assert subscribers.rungs_in_use("left") == [0]
     second.outbox.track_senders["left"].ladder.rung = 4
-    assert subscribers.rungs("left") == [0, 4]
-    assert subscribers.rungs("right") == [0]
+    assert subscribers.rungs_in_use("left") == [0, 4]
+    assert subscribers.rungs_in_use("right") == [0]
     subscribers.leave(first)
-    assert subscribers.rungs("left") == [4]
+    assert subscribers.rungs_in_use("left") == [4]
     subscribers.set_view(second, View(tracks=("right",)))
-    assert subscribers.rungs("left") == [0]
+    assert subscribers.rungs_in_use("left") == [0]
     second.outbox.track_senders["left"].ladder.rung = 3
     subscribers.set_view(second, View(paused=True))
-    assert subscribers.rungs("left") == [0]
+    assert subscribers.rungs_in_use("left") == [0]

@@ -8,15 +8,15 @@ from reactor_runtime.server.encoding.arrivals import MOST_SKIPPED, Arrivals
 def test_one_acknowledgement_tells_nothing() -> None:
     arrivals = Arrivals()
     assert arrivals.measure() is None
-    arrivals.add(1, 1000, 0.01, 5.0, 1.0)
+    arrivals.add_acknowledgement(1, 1000, 0.01, 5.0, 1.0)
     assert arrivals.measure() is None
 
 
 def test_it_sums_up_what_came_and_what_was_skipped() -> None:
     arrivals = Arrivals()
     for number in range(6):
-        arrivals.add(2, 3000, 0.05, number * 0.1, 1.0)
-    arrivals.skipped(0.25)
+        arrivals.add_acknowledgement(2, 3000, 0.05, number * 0.1, 1.0)
+    arrivals.frame_skipped(0.25)
     measure = arrivals.measure()
     assert measure is not None
     assert (measure.acknowledgements, measure.size_bytes) == (6, 1500)
@@ -29,7 +29,7 @@ def test_it_sums_up_what_came_and_what_was_skipped() -> None:
 def test_a_single_stall_leaves_the_gap_short() -> None:
     arrivals = Arrivals()
     for at in (0.0, 0.03, 0.06, 0.5, 0.51, 0.54):
-        arrivals.add(1, 1000, 0.01, at, 1.0)
+        arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
     measure = arrivals.measure()
     assert measure is not None
     assert measure.gap_s == pytest.approx(0.03)
@@ -38,8 +38,8 @@ def test_a_single_stall_leaves_the_gap_short() -> None:
 def test_what_is_old_is_forgotten_and_two_are_kept_however_old() -> None:
     arrivals = Arrivals()
     for at in (0.0, 0.1, 0.2, 5.0, 9.0):
-        arrivals.skipped(at)
-        arrivals.add(1, 1000, 0.01, at, 1.0)
+        arrivals.frame_skipped(at)
+        arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
     measure = arrivals.measure()
     assert measure is not None
     assert (measure.acknowledgements, measure.span_s) == (2, 4.0)
@@ -49,21 +49,21 @@ def test_what_is_old_is_forgotten_and_two_are_kept_however_old() -> None:
 def test_the_quickest_frame_counts_for_three_seconds() -> None:
     arrivals = Arrivals()
     for at in (0.0, 1.0, 2.9, 3.1, 4.5):
-        arrivals.passed(1000, 0.01 if at == 1.0 else 0.1, at)
-        arrivals.add(1, 1000, 0.1, at, 1.0)
+        arrivals.frame_arrived(1000, 0.01 if at == 1.0 else 0.1, at)
+        arrivals.add_acknowledgement(1, 1000, 0.1, at, 1.0)
         measure = arrivals.measure()
         if measure is not None:
-            assert measure.speed == pytest.approx(100_000 if 1 <= at <= 4 else 10_000)
+            assert measure.bytes_per_s == pytest.approx(100_000 if 1 <= at <= 4 else 10_000)
 
 
 def test_the_latest_alone_tell_of_a_network_that_has_just_become_slow() -> None:
     arrivals = Arrivals()
     for number in range(20):
-        arrivals.add(1, 1000, 0.01, number / 20, 1.0)
+        arrivals.add_acknowledgement(1, 1000, 0.01, number / 20, 1.0)
     for at in (1.05, 1.1, 1.15, 1.25, 1.3, 1.35):
-        arrivals.skipped(at)
+        arrivals.frame_skipped(at)
     for at in (1.2, 1.4):
-        arrivals.add(1, 1000, 0.2, at, 1.0)
+        arrivals.add_acknowledgement(1, 1000, 0.2, at, 1.0)
     whole, latest = arrivals.measure(), arrivals.measure(3)
     assert whole is not None
     assert latest is not None
@@ -75,5 +75,5 @@ def test_the_latest_alone_tell_of_a_network_that_has_just_become_slow() -> None:
 def test_what_a_client_that_stopped_acknowledging_skips_is_bounded() -> None:
     arrivals = Arrivals()
     for number in range(2 * MOST_SKIPPED):
-        arrivals.skipped(number / 60)
+        arrivals.frame_skipped(number / 60)
     assert arrivals.skips == MOST_SKIPPED

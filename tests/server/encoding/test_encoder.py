@@ -15,7 +15,7 @@ import pytest
 from reactor_runtime.ipc.encode_hint import EncodeHinter, HintedBand
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
-from reactor_runtime.server.encoding.encoder import Ahead, Encoder, HintedBundle
+from reactor_runtime.server.encoding.encoder import BandsAhead, Encoder, HintedBundle
 from tests.fakes import written
 from tests.timeouts import TIMEOUT_S
 
@@ -25,10 +25,10 @@ class Engine:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
-        self.engine_run = encoder.next_run()
+        self.engine_run = encoder.next_engine_run()
         self._memory = create_memory()
         self.writer = RingWriter(self._memory)
-        encoder.expect(self.engine_run, RingReader(self._memory, self.engine_run))
+        encoder.add_engine(self.engine_run, RingReader(self._memory, self.engine_run))
         self.hinter = EncodeHinter(encoder.engines_end, self.engine_run)
 
     def place(self, bundle: int, value: int) -> HintedBand:
@@ -40,7 +40,7 @@ class Engine:
         return HintedBundle((self.engine_run, bundle), count)
 
     def close(self) -> None:
-        self.encoder.forget(self.engine_run)
+        self.encoder.remove_engine(self.engine_run)
         os.close(self._memory)
 
 
@@ -59,13 +59,15 @@ def engine(encoder: Encoder) -> Iterator[Engine]:
     engine.close()
 
 
-async def submitted(encoder: Encoder, job: Callable[[Ahead | None], Any], hinted: HintedBundle | None = None) -> Any:
+async def submitted(
+    encoder: Encoder, job: Callable[[BandsAhead | None], Any], hinted: HintedBundle | None = None
+) -> Any:
     arrived: asyncio.Future[Future[Any]] = asyncio.get_running_loop().create_future()
     encoder.submit(job, arrived.set_result, hinted)
     return (await asyncio.wait_for(arrived, TIMEOUT_S)).result()
 
 
-def outcome(encoder: Encoder, job: Callable[[Ahead | None], Any], hinted: HintedBundle | None = None) -> Any:
+def outcome(encoder: Encoder, job: Callable[[BandsAhead | None], Any], hinted: HintedBundle | None = None) -> Any:
     return asyncio.run(submitted(encoder, job, hinted))
 
 
@@ -75,15 +77,15 @@ def fill(sock: socket.socket) -> None:
             sock.send(b"", socket.MSG_DONTWAIT)
 
 
-def same(value: int, _: Ahead | None) -> int:
+def same(value: int, _: BandsAhead | None) -> int:
     return value
 
 
-def given(ahead: Ahead | None) -> Ahead | None:
+def given(ahead: BandsAhead | None) -> BandsAhead | None:
     return ahead
 
 
-def shades(ahead: Ahead) -> list[int]:
+def shades(ahead: BandsAhead) -> list[int]:
     return [int(jpeg.decode(band.file)[8, 12, 0]) for band in ahead]
 
 
@@ -92,7 +94,7 @@ def test_jobs_run_on_a_thread_and_end_on_the_loop(encoder: Encoder) -> None:
 
 
 def test_what_a_job_raises_is_its_outcome(encoder: Encoder) -> None:
-    def job(_: Ahead | None) -> None:
+    def job(_: BandsAhead | None) -> None:
         raise ValueError("no picture")
 
     with pytest.raises(ValueError, match="no picture"):
@@ -142,7 +144,7 @@ def test_a_picture_that_can_t_be_read_is_left_to_its_job(encoder: Encoder, engin
 
 def test_an_engine_that_has_ended_is_not_listened_to(encoder: Encoder, engine: Engine) -> None:
     place = engine.place(1, 90)
-    encoder.forget(engine.engine_run)
+    encoder.remove_engine(engine.engine_run)
     engine.hinter.hint(1, 0, place)
     assert outcome(encoder, given, engine.hinted(1)) is None
 
@@ -157,7 +159,7 @@ def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder,
             await submitted(encoder, given)
         found = await asyncio.gather(*(submitted(encoder, given, engine.hinted(bundle)) for bundle in range(many)))
         assert [shades(ahead) for ahead in found] == [[90]] * many
-        assert not encoder.unasked
+        assert not encoder.unclaimed
 
     asyncio.run(scene())
 
@@ -168,12 +170,12 @@ def test_what_was_encoded_for_an_engine_goes_with_it(encoder: Encoder, engine: E
         for bundle in range(10):
             assert engine.hinter.hint(bundle, 0, place)
             await submitted(encoder, given)
-        encoder.forget(engine.engine_run)
-        assert not encoder.unasked
+        encoder.remove_engine(engine.engine_run)
+        assert not encoder.unclaimed
         engine.hinter.hint(10, 0, place)
         for _ in encoder.threads:
             await submitted(encoder, given)
-        assert not encoder.unasked
+        assert not encoder.unclaimed
 
     asyncio.run(scene())
 
@@ -184,7 +186,7 @@ def test_a_full_queue_of_nudges_loses_no_job(encoder: Encoder) -> None:
         loop = asyncio.get_running_loop()
         began = [asyncio.Event() for _ in encoder.threads]
 
-        def busy(event: asyncio.Event, _: Ahead | None) -> None:
+        def busy(event: asyncio.Event, _: BandsAhead | None) -> None:
             loop.call_soon_threadsafe(event.set)
             asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(TIMEOUT_S)
 

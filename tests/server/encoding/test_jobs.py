@@ -12,8 +12,8 @@ from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.bands import bands
 from reactor_runtime.server.encoding.encoded import Work
-from reactor_runtime.server.encoding.encoder import Band
-from reactor_runtime.server.encoding.jobs import encode, enlarged, frames_of, jobs_of
+from reactor_runtime.server.encoding.encoder import EncodedBand
+from reactor_runtime.server.encoding.jobs import merge_frames, plan_jobs, run_job, with_full_size
 from reactor_runtime.server.encoding.ladder import RUNGS
 from reactor_runtime.wire.media_header import detach
 from tests.fakes import written
@@ -33,9 +33,9 @@ def test_a_rung_is_a_quality_and_a_scale() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
     (offset,) = written(RingWriter(memory), 0, [pixels])
     whole = bundle(BundleFrame("video", 0, offset, 400, 800))
-    jobs = jobs_of(whole, lambda _: range(len(RUNGS)))
+    jobs = plan_jobs(whole, lambda _: range(len(RUNGS)))
     assert [rungs for job in jobs for _, rungs in job.pictures] == [(0,), (1,), (2,), [3, 4, 5, 6]]
-    (frame,) = frames_of([encode(whole, RingReader(memory), 0.0, (), job) for job in jobs])
+    (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs])
     files = [frame.by_rung[rung] for rung in range(len(RUNGS))]
     assert [jpeg.read_header(file).width for file in files] == [800, 800, 800, 400, 400, 400, 200]
     lengths = [len(file) for file in files]
@@ -49,11 +49,13 @@ def test_pixels_are_kept_where_nobody_sees_them_in_full_size(rungs: list[int], k
     pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
     (offset,) = written(writer, 0, [pixels])
     whole = bundle(BundleFrame("video", 0, offset, 400, 800))
-    (frame,) = frames_of([encode(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, lambda _: rungs)])
+    (frame,) = merge_frames(
+        [run_job(whole, RingReader(memory), 0.0, (), job) for job in plan_jobs(whole, lambda _: rungs)]
+    )
     writer.copy(offset, np.zeros_like(pixels))  # the engine's next frame
     assert (frame.pixels is not None) == kept
     if kept:
-        large = enlarged(frame)
+        large = with_full_size(frame)
         assert sorted(large.by_rung) == [0, *rungs]
         assert detach(large.data)[0] == detach(frame.data)[0]
         assert np.array_equal(jpeg.decode(large.data), jpeg.decode(jpeg.encode(pixels)))
@@ -61,41 +63,41 @@ def test_pixels_are_kept_where_nobody_sees_them_in_full_size(rungs: list[int], k
 
 def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
-    (job,) = jobs_of(LARGE, lambda _: [0])
+    (job,) = plan_jobs(LARGE, lambda _: [0])
     early = tuple(
-        Band(jpeg.encode(pixels[rows], quality=RUNGS[0].quality), Work(1.0, 2.0 + number, 7 + number))
+        EncodedBand(jpeg.encode(pixels[rows], quality=RUNGS[0].quality), Work(1.0, 2.0 + number, 7 + number))
         for number, rows in enumerate(bands(720, 1280))
     )
-    encoded = encode(LARGE, RingReader(-1), 0.0, (), job, early)
+    encoded = run_job(LARGE, RingReader(-1), 0.0, (), job, early)
     assert (encoded.began, encoded.ended) == (1.0, 1.0 + len(early))
     assert [work.thread for work in encoded.work] == [7 + number for number in range(len(early))]
     assert np.array_equal(jpeg.decode(encoded.frames[0].data), jpeg.decode(jpeg.encode(pixels)))
 
 
 def test_what_was_encoded_ahead_is_no_work_of_a_job_that_has_no_use_for_it() -> None:
-    (job,) = jobs_of(LARGE, lambda _: [1])
+    (job,) = plan_jobs(LARGE, lambda _: [1])
     black = jpeg.encode(np.zeros((16, 1280, 3), np.uint8))
-    encoded = encode(
-        LARGE, RingReader(-1), 0.0, (), job, tuple(Band(black, Work(1.0, 2.0, 7)) for _ in bands(720, 1280))
+    encoded = run_job(
+        LARGE, RingReader(-1), 0.0, (), job, tuple(EncodedBand(black, Work(1.0, 2.0, 7)) for _ in bands(720, 1280))
     )
     assert encoded.began > 2.0
     assert encoded.frames[0].rung == 1
 
 
 def test_with_a_band_missing_the_job_encodes_all_itself() -> None:
-    (job,) = jobs_of(LARGE, lambda _: [0])
-    grey = Band(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
-    encoded = encode(LARGE, RingReader(-1), 0.0, (), job, (grey,))
+    (job,) = plan_jobs(LARGE, lambda _: [0])
+    grey = EncodedBand(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
+    encoded = run_job(LARGE, RingReader(-1), 0.0, (), job, (grey,))
     assert not jpeg.decode(encoded.frames[0].data).any()
 
 
 def test_a_picture_that_all_see_at_its_best_is_one_job() -> None:
-    (job,) = jobs_of(bundle(LEFT, RIGHT), lambda _: [0])
+    (job,) = plan_jobs(bundle(LEFT, RIGHT), lambda _: [0])
     assert job.pictures == [(LEFT, (0,)), (RIGHT, (0,))]
 
 
 def test_tracks_are_on_rungs_of_their_own() -> None:
-    jobs = jobs_of(bundle(LEFT, RIGHT), lambda track: {"left": [0, 2], "right": [1, 2, 6]}[track])
+    jobs = plan_jobs(bundle(LEFT, RIGHT), lambda track: {"left": [0, 2], "right": [1, 2, 6]}[track])
     assert [job.pictures for job in jobs] == [
         [(LEFT, (0,)), (RIGHT, (1,))],
         [(LEFT, (2,)), (RIGHT, (2,))],
@@ -107,7 +109,7 @@ def test_tracks_are_on_rungs_of_their_own() -> None:
 def test_the_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
     memory = RingReader(create_memory())
     both = bundle(LEFT, RIGHT)
-    jobs = jobs_of(both, lambda track: {"left": [0, 2], "right": [1, 4, 6]}[track])
-    encoded = [encode(both, memory, 0.0, (), jobs[number]) for number in order]
-    frames = {frame.track: (frame.seq, frame.rung, sorted(frame.worse)) for frame in frames_of(encoded)}
+    jobs = plan_jobs(both, lambda track: {"left": [0, 2], "right": [1, 4, 6]}[track])
+    encoded = [run_job(both, memory, 0.0, (), jobs[number]) for number in order]
+    frames = {frame.track: (frame.seq, frame.rung, sorted(frame.worse)) for frame in merge_frames(encoded)}
     assert frames == {"left": (3, 0, [2]), "right": (4, 1, [4, 6])}

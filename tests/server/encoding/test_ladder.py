@@ -65,8 +65,10 @@ class Network:
         if self.seconds >= len(self._made) / FPS:
             seq = len(self._made)
             self._made[seq] = self.seconds
-            self.outbox.offer(EncodedFrame("video", seq, self._files[0], 1 / FPS, 0, dict(enumerate(self._files))))
-        while sum(bits for _, bits in self._kept) <= KERNEL_BITS and (file := self.outbox.take()[0]) is not None:
+            self.outbox.offer_frame(
+                EncodedFrame("video", seq, self._files[0], 1 / FPS, 0, dict(enumerate(self._files)))
+            )
+        while sum(bits for _, bits in self._kept) <= KERNEL_BITS and (file := self.outbox.take_next()[0]) is not None:
             self._kept.append((len(self._made) - 1, 8.0 * len(file)))  # the newest is what waits
         self._carry(self.mbit(self.seconds) * 1e6 * MS)
         self._paint()
@@ -235,20 +237,20 @@ def test_nothing_a_client_says_leads_off_the_ladder(steps: list[tuple[str, int]]
     for now, (step, number) in enumerate(steps):
         match step:
             case "sent":
-                ladder.sent(now, ladder.rung, number % 1000 + 1, now / 10)
+                ladder.frame_sent(now, ladder.rung, number % 1000 + 1, now / 10)
             case "skipped":
-                ladder.skipped(now / 10)
+                ladder.frame_skipped(now / 10)
             case _:
-                ladder.acknowledged(number, now / 10)
+                ladder.frames_acknowledged(number, now / 10)
         assert 0 <= ladder.rung <= BOTTOM
 
 
 def test_frames_never_sent_cannot_be_acknowledged() -> None:
     ladder = Ladder()
-    ladder.sent(0, ladder.rung, 1000, 1.0)
-    ladder.acknowledged(500, 1.0)
+    ladder.frame_sent(0, ladder.rung, 1000, 1.0)
+    ladder.frames_acknowledged(500, 1.0)
     assert [sent.seq for sent in ladder.in_flight] == [0]
-    ladder.acknowledged(0, 1.1)
+    ladder.frames_acknowledged(0, 1.1)
     assert not ladder.in_flight
 
 

@@ -86,7 +86,7 @@ async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(services: Ad
 async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFixture) -> None:
     services.come()
     services.begin(level=3)
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     viewer = services.come(Role.VIEWER)
     assert (await told(viewer))[0][1]["state"] == {"level": 3}
     assert viewer.outbox.counters.offered == 1
@@ -95,7 +95,7 @@ async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFi
 async def test_the_picture_of_a_session_is_not_shown_in_the_next(services: AdmissionFixture) -> None:
     first = services.come()
     services.begin()
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     services.admission.detach(first)
     services.end()
     second = services.come()
@@ -108,7 +108,7 @@ async def test_a_viewer_is_welcomed_to_a_session_when_it_has_begun_and_without_p
 ) -> None:
     first = services.come()
     services.begin()
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     services.admission.detach(first)
     services.end()
     between = services.come(Role.VIEWER)
@@ -340,9 +340,9 @@ async def test_a_client_that_leaves_a_thousand_messages_unread_is_given_up(servi
 async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     services.begin()
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     await told(controller), await told(viewer)
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     services.clock.spend(1.0)
     services.slot.tell_statistics(services.clock.now())
     (_, statistics) = (await told(controller))[-1]

@@ -102,7 +102,7 @@ async def test_events_and_answers_stay_in_their_session(services: AdmissionFixtu
 async def test_pictures_of_a_session_reach_those_who_see_it(services: AdmissionFixture) -> None:
     first, second, viewer = services.come(), services.come(), services.come(Role.VIEWER)
     services.begin(1), services.begin(2)
-    services.slots[1].subscribers.show(FRAME)
+    services.slots[1].subscribers.show_frame(FRAME)
     assert [each.outbox.counters.offered for each in (first, second, viewer)] == [0, 1, 0]
 
 
@@ -121,7 +121,7 @@ async def test_a_viewer_whose_session_ends_is_welcomed_to_another(services: Admi
     first, _ = services.come(), services.come()
     mine, other = services.begin(1), services.begin(2, level=2)
     viewer = services.come(Role.VIEWER, session=mine)
-    services.slots[1].subscribers.show(FRAME)
+    services.slots[1].subscribers.show_frame(FRAME)
     await told(viewer)
     services.admission.detach(first)
     services.end()
@@ -138,14 +138,14 @@ async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_onc
     mine, _ = services.begin(1), services.begin(2)
     viewer = services.come(Role.VIEWER, session=mine)
     for seq in range(4):
-        services.subscribers.show(replace(FRAME, seq=seq))
+        services.subscribers.show_frame(replace(FRAME, seq=seq))
         await drained(viewer.outbox)
         if seq == 0:
             viewer.outbox.acknowledge("video", seq)
     assert viewer.outbox.counters.sent == 3  # what its window lets through
     services.admission.detach(first)
     services.end()
-    services.slots[1].subscribers.show(replace(FRAME, seq=5000))
+    services.slots[1].subscribers.show_frame(replace(FRAME, seq=5000))
     await drained(viewer.outbox)
     assert viewer.outbox.counters.sent == 4
 
@@ -185,7 +185,7 @@ async def test_what_a_client_wants_to_be_sent_holds_in_each_session_it_is_shown(
     services.admission.assignment.set_view(viewer, View(paused=True))
     services.admission.detach(first)
     services.end()
-    services.slots[1].subscribers.show(FRAME)
+    services.slots[1].subscribers.show_frame(FRAME)
     assert viewer.outbox.counters.offered == 0
 
 
@@ -197,7 +197,7 @@ async def test_who_watches_in_line_sees_nothing_more_of_it_in_its_own_turn(servi
     services.admission.detach(second)
     services.end(number=2)
     assert waiting not in services.subscribers
-    services.subscribers.show(FRAME)
+    services.subscribers.show_frame(FRAME)
     services.begin(2)
     messages = await told(waiting)
     assert [data["role"] for kind, data in messages if kind == "reactor.welcome"] == ["viewer", "controller"]

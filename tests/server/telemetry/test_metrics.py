@@ -137,8 +137,8 @@ def test_what_is_encoded_and_sent_is_counted_by_rung() -> None:
     assert metrics.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
     assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
     outbox = Outbox(FakeClock(), metrics)
-    outbox.offer(frame)
-    outbox.take()
+    outbox.offer_frame(frame)
+    outbox.take_next()
     assert metrics.frames.sent == {("video", 0): 1}
 
 
@@ -157,9 +157,9 @@ def test_a_frame_is_skipped_for_a_reason(reason: str) -> None:
     if reason == "rate":
         outbox.set_view(View(max_fps=1.0))
     for seq in range(20):
-        outbox.offer(EncodedFrame("video", seq, b"", 0.1))
+        outbox.offer_frame(EncodedFrame("video", seq, b"", 0.1))
         if reason != "socket":
-            outbox.take()
+            outbox.take_next()
         if reason == "window" and seq == 0:
             outbox.acknowledge("video", 0)
     assert {name for name, count in metrics.skipped.counts.items() if count} == {reason}
