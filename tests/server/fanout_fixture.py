@@ -1,4 +1,4 @@
-"""A fan-out whose turns of the loop are the test's, with clients that take what they are given at once."""
+"""A fan-out whose turns of the loop the test runs, with clients that take each item at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COST_S = SLICE_S / 4
 
 
 class FanoutFixture:
-    """A fan-out and its clients; to give one of them something takes a quarter of a slice."""
+    """A fan-out and its clients; each item that a client takes costs a quarter of a slice."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -26,40 +26,40 @@ class FanoutFixture:
         self.taken: dict[Client, list[str]] = {}
         self.seqs = itertools.count()
 
-    def start_session(self, *, first: bool = False, view: View | None = None) -> Client:
-        """Have one more client, that takes what it is given at once."""
+    def add_client(self, *, first: bool = False, view: View | None = None) -> Client:
+        """Add a client that takes each item at once."""
         client = Client(Role.VIEWER, "127.0.0.1", self.clock, self.metrics)
         if view is not None:
             client.outbox.set_view(view)
         self.taken[client] = []
-        client.outbox.notify_queued(lambda: self.take(client))
+        client.outbox.notify_queued(lambda: self.take_all(client))
         self.fanout.join(client, first=first)
         return client
 
-    def take(self, client: Client) -> None:
+    def take_all(self, client: Client) -> None:
         while (item := client.outbox.take_next()[0]) is not None:
             self.clock.spend(COST_S)
             self.taken[client].append(item if isinstance(item, str) else item.decode(errors="replace"))
 
-    def show(self, track: str = "left") -> None:
+    def show_frame(self, track: str = "left") -> None:
         seq = next(self.seqs)
         self.fanout.publish(EncodedFrame(track, seq, b"%d" % seq, 0.1))
 
-    def play(self) -> None:
+    def play_sound(self) -> None:
         self.fanout.publish(EncodedSound("audio", b"sound", 0.02))
 
-    def say(self, text: str, *but: Client) -> None:
+    def broadcast(self, text: str, *but: Client) -> None:
         self.fanout.publish(Broadcast(text, but))
 
-    def turn(self) -> None:
-        """Let the loop turn once."""
+    def run_turn(self) -> None:
+        """Run one turn of the loop."""
         turns, self.turns[:] = list(self.turns), []
         for turn in turns:
             turn()
 
-    def finish(self) -> None:
+    def run_all_turns(self) -> None:
         while self.turns:
-            self.turn()
+            self.run_turn()
 
-    def served(self, limiter: list[Client]) -> list[int]:
-        return [len(self.taken[client]) for client in limiter]
+    def counts(self, clients: list[Client]) -> list[int]:
+        return [len(self.taken[client]) for client in clients]

@@ -10,197 +10,195 @@ from tests.server.fanout_fixture import FanoutFixture
 
 
 @pytest.fixture
-def assignment() -> FanoutFixture:
+def fixture() -> FanoutFixture:
     return FanoutFixture()
 
 
-def test_a_small_crowd_has_everything_at_once(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(3)]
-    assignment.show()
-    assert assignment.served(limiter) == [1, 1, 1]
-    assert (assignment.turns, assignment.fanout.kept_items) == ([], 0)
+def test_few_viewers_get_every_item_at_once(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(3)]
+    fixture.show_frame()
+    assert fixture.counts(viewers) == [1, 1, 1]
+    assert (fixture.turns, fixture.fanout.kept_items) == ([], 0)
 
 
-def test_who_is_first_has_a_frame_before_all_others(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(10)]
-    first = assignment.start_session(first=True)
+def test_the_first_member_gets_a_frame_before_all_others(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(10)]
+    first = fixture.add_client(first=True)
     came_at: list[float] = []
-    first.outbox.notify_queued(lambda: came_at.append(assignment.clock.now()))
-    began = assignment.clock.now()
-    assignment.show()
+    first.outbox.notify_queued(lambda: came_at.append(fixture.clock.now()))
+    began = fixture.clock.now()
+    fixture.show_frame()
     assert came_at == [began]
-    assert sum(assignment.served(limiter)) > 0
+    assert sum(fixture.counts(viewers)) > 0
 
 
-def test_the_crowd_has_a_slice_of_time_a_turn(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(10)]
-    assignment.show()
-    assert assignment.served(limiter) == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
-    assignment.turn()
-    assert assignment.served(limiter) == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
-    assignment.turn()
-    assert assignment.served(limiter) == [1] * 10
-    assert (assignment.turns, assignment.fanout.kept_items) == ([], 0)
+def test_viewers_share_one_slice_of_time_a_turn(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(10)]
+    fixture.show_frame()
+    assert fixture.counts(viewers) == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    fixture.run_turn()
+    assert fixture.counts(viewers) == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
+    fixture.run_turn()
+    assert fixture.counts(viewers) == [1] * 10
+    assert (fixture.turns, fixture.fanout.kept_items) == ([], 0)
 
 
-def test_there_is_one_slice_a_turn_however_much_comes(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(50)]
+def test_many_items_in_one_turn_get_one_slice(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(50)]
     for _ in range(5):
-        assignment.show()
-        assignment.say("text")
-    assert len(assignment.turns) == 1
-    assert sum(assignment.served(limiter)) == 4
+        fixture.show_frame()
+        fixture.broadcast("text")
+    assert len(fixture.turns) == 1
+    assert sum(fixture.counts(viewers)) == 4
 
 
-def test_the_next_frame_of_who_is_first_does_not_wait_for_the_crowd(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(10)]
-    first = assignment.start_session(first=True)
+def test_the_first_member_gets_the_next_frame_before_viewers_have_the_last(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(10)]
+    first = fixture.add_client(first=True)
     for _ in range(3):
-        assignment.show()
-    assert assignment.taken[first] == ["0", "1", "2"]
-    assignment.finish()
-    assert all(taken[-1] == "2" for taken in map(assignment.taken.__getitem__, limiter))
+        fixture.show_frame()
+    assert fixture.taken[first] == ["0", "1", "2"]
+    fixture.run_all_turns()
+    assert all(taken[-1] == "2" for taken in map(fixture.taken.__getitem__, viewers))
 
 
-def test_who_missed_a_frame_is_next(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(10)]
-    assignment.show()
-    assignment.show()
-    assignment.finish()
-    assert [assignment.taken[client] for client in limiter] == [["0", "1"]] * 4 + [["1"]] * 6
-    assert assignment.metrics.skipped.counts["crowd"] == 6
+def test_a_viewer_that_skipped_a_frame_is_served_next(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(10)]
+    fixture.show_frame()
+    fixture.show_frame()
+    fixture.run_all_turns()
+    assert [fixture.taken[client] for client in viewers] == [["0", "1"]] * 4 + [["1"]] * 6
+    assert fixture.metrics.skipped.counts["crowd"] == 6
 
 
-@given(limiter=st.integers(1, 60), turns=st.lists(st.integers(0, 6), min_size=1, max_size=60))
-def test_nobody_skips_more_than_others(limiter: int, turns: list[int]) -> None:
-    assignment = FanoutFixture()
-    first, members = assignment.start_session(first=True), [assignment.start_session() for _ in range(limiter)]
+@given(viewers=st.integers(1, 60), turns=st.lists(st.integers(0, 6), min_size=1, max_size=60))
+def test_all_viewers_skip_equally_often(viewers: int, turns: list[int]) -> None:
+    fixture = FanoutFixture()
+    first, members = fixture.add_client(first=True), [fixture.add_client() for _ in range(viewers)]
     for count in turns:
-        assignment.show()
+        fixture.show_frame()
         for _ in range(count):
-            assignment.turn()
-        served = assignment.served(members)
+            fixture.run_turn()
+        served = fixture.counts(members)
         assert max(served) - min(served) <= 1
-    assignment.finish()
+    fixture.run_all_turns()
     for client in [first, *members]:
         counters = client.outbox.counters
         assert counters.offered == len(turns)
         assert counters.sent + counters.skipped == len(turns)
-        assert assignment.taken[client][-1] == str(len(turns) - 1)
-    assert len(assignment.taken[first]) == len(turns)
-    assert assignment.fanout.kept_items == 0
+        assert fixture.taken[client][-1] == str(len(turns) - 1)
+    assert len(fixture.taken[first]) == len(turns)
+    assert fixture.fanout.kept_items == 0
 
 
-def test_nothing_but_frames_is_skipped_and_all_comes_in_order(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
+def test_only_frames_are_skipped_and_order_is_kept(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
     for number in range(3):
-        assignment.show()
-        assignment.say(f"after {number}")
-        assignment.play()
-    assignment.finish()
+        fixture.show_frame()
+        fixture.broadcast(f"after {number}")
+        fixture.play_sound()
+    fixture.run_all_turns()
     whole = ["0", "after 0", "sound", "1", "after 1", "sound", "2", "after 2", "sound"]
-    for client in limiter:
-        assert [item for item in assignment.taken[client] if item not in "01"] == [
+    for client in viewers:
+        assert [item for item in fixture.taken[client] if item not in "01"] == [
             item for item in whole if item not in "01"
         ]
-        assert assignment.taken[client] == [item for item in whole if item in assignment.taken[client]]
+        assert fixture.taken[client] == [item for item in whole if item in fixture.taken[client]]
 
 
-def test_frames_of_another_track_replace_nothing(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show("left")
-    assignment.show("right")
-    assignment.finish()
-    assert [assignment.taken[client] for client in limiter] == [["0", "1"]] * 9
+def test_a_frame_does_not_replace_one_of_another_track(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame("left")
+    fixture.show_frame("right")
+    fixture.run_all_turns()
+    assert [fixture.taken[client] for client in viewers] == [["0", "1"]] * 9
 
 
-def test_who_does_not_want_a_frame_has_not_missed_it(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session(view=View(paused=True)) for _ in range(2)] + [
-        assignment.start_session() for _ in range(9)
-    ]
-    assignment.show()
-    assignment.show()
-    assignment.finish()
-    assert [client.outbox.counters.offered for client in limiter] == [0, 0] + [2] * 9
+def test_a_frame_outside_the_view_is_not_counted_as_skipped(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client(view=View(paused=True)) for _ in range(2)] + [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    fixture.show_frame()
+    fixture.run_all_turns()
+    assert [client.outbox.counters.offered for client in viewers] == [0, 0] + [2] * 9
 
 
-def test_what_is_said_to_one_alone_comes_after_what_all_were_told(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show()
-    assignment.say("to all")
-    limiter[-1].send_message("alone", {})
-    assert assignment.taken[limiter[-1]] == ["0", "to all", '{"type":"alone","data":{}}']
-    assignment.finish()
-    assert assignment.taken[limiter[-2]] == ["0", "to all"]
+def test_a_message_to_one_client_follows_earlier_broadcasts(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    fixture.broadcast("to all")
+    viewers[-1].send_message("alone", {})
+    assert fixture.taken[viewers[-1]] == ["0", "to all", '{"type":"alone","data":{}}']
+    fixture.run_all_turns()
+    assert fixture.taken[viewers[-2]] == ["0", "to all"]
 
 
-def test_a_few_are_not_told(assignment: FanoutFixture) -> None:
-    told, spared = assignment.start_session(), assignment.start_session()
-    assignment.say("to all others", spared)
-    assert (assignment.taken[told], assignment.taken[spared]) == (["to all others"], [])
+def test_a_broadcast_leaves_out_the_excepted_clients(fixture: FanoutFixture) -> None:
+    included, excepted = fixture.add_client(), fixture.add_client()
+    fixture.broadcast("to all others", excepted)
+    assert (fixture.taken[included], fixture.taken[excepted]) == (["to all others"], [])
 
 
-def test_everyone_is_visited_in_order_with_what_is_shown(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show()
-    assignment.fanout.publish(lambda each: each.send_message("visit", {"offered": each.outbox.counters.offered}))
-    assignment.show()
-    assignment.finish()
-    assert {taken[-2] for taken in assignment.taken.values()} == {'{"type":"visit","data":{"offered":1}}'}
-    assert [assignment.taken[client][-1] for client in limiter] == ["1"] * 9
+def test_a_callback_runs_for_each_member_in_the_order_of_items(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    fixture.fanout.publish(lambda each: each.send_message("counted", {"offered": each.outbox.counters.offered}))
+    fixture.show_frame()
+    fixture.run_all_turns()
+    assert {taken[-2] for taken in fixture.taken.values()} == {'{"type":"counted","data":{"offered":1}}'}
+    assert [fixture.taken[client][-1] for client in viewers] == ["1"] * 9
 
 
-def test_a_newcomer_is_given_nothing_of_what_was_before_it(assignment: FanoutFixture) -> None:
+def test_a_new_member_gets_no_earlier_item(fixture: FanoutFixture) -> None:
     for _ in range(9):
-        assignment.start_session()
-    assignment.show()
-    newcomer = assignment.start_session()
-    assignment.finish()
-    assert assignment.taken[newcomer] == []
+        fixture.add_client()
+    fixture.show_frame()
+    newcomer = fixture.add_client()
+    fixture.run_all_turns()
+    assert fixture.taken[newcomer] == []
 
 
-def test_who_leaves_holds_up_nothing(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show()
-    for client in limiter[4:]:
-        assignment.fanout.leave(client)
-        assignment.fanout.leave(client)
-    assert assignment.fanout.kept_items == 0
-    assignment.finish()
-    assignment.show()
-    assert assignment.served(limiter) == [2] * 4 + [1] * 5
-    limiter[-1].send_message("alone", {})
-    assert len(assignment.taken[limiter[-1]]) == 2
+def test_items_are_released_when_a_member_leaves(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    for client in viewers[4:]:
+        fixture.fanout.leave(client)
+        fixture.fanout.leave(client)
+    assert fixture.fanout.kept_items == 0
+    fixture.run_all_turns()
+    fixture.show_frame()
+    assert fixture.counts(viewers) == [2] * 4 + [1] * 5
+    viewers[-1].send_message("alone", {})
+    assert len(fixture.taken[viewers[-1]]) == 2
 
 
-def test_who_leaves_has_first_what_everybody_was_told_before(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show()
-    assignment.say("it is over")
-    assignment.fanout.leave(limiter[-1])
-    assert assignment.taken[limiter[-1]] == ["0", "it is over"]
+def test_a_member_that_leaves_gets_earlier_broadcasts_first(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    fixture.broadcast("it is over")
+    fixture.fanout.leave(viewers[-1])
+    assert fixture.taken[viewers[-1]] == ["0", "it is over"]
 
 
-def test_what_is_dropped_is_given_to_nobody_any_more(assignment: FanoutFixture) -> None:
-    limiter = [assignment.start_session() for _ in range(9)]
-    assignment.show()
-    assignment.play()
-    assignment.say("stays")
-    assignment.fanout.drop_items(EncodedFrame, EncodedSound)
-    assignment.finish()
-    assert assignment.taken[limiter[-1]] == ["stays"]
-    assignment.show()
-    assignment.finish()
-    assert assignment.taken[limiter[-1]] == ["stays", "1"]
-    assert assignment.metrics.skipped.counts["crowd"] == 0
+def test_dropped_items_reach_no_member(fixture: FanoutFixture) -> None:
+    viewers = [fixture.add_client() for _ in range(9)]
+    fixture.show_frame()
+    fixture.play_sound()
+    fixture.broadcast("stays")
+    fixture.fanout.drop_items(EncodedFrame, EncodedSound)
+    fixture.run_all_turns()
+    assert fixture.taken[viewers[-1]] == ["stays"]
+    fixture.show_frame()
+    fixture.run_all_turns()
+    assert fixture.taken[viewers[-1]] == ["stays", "1"]
+    assert fixture.metrics.skipped.counts["crowd"] == 0
 
 
-def test_who_is_given_too_much_to_read_is_given_up_and_the_others_go_on(assignment: FanoutFixture) -> None:
-    silent, other = assignment.start_session(), assignment.start_session()
+def test_a_client_that_reads_nothing_is_given_up_and_others_continue(fixture: FanoutFixture) -> None:
+    silent, other = fixture.add_client(), fixture.add_client()
     silent.outbox.notify_queued(None)
     for number in range(1001):
-        assignment.say(str(number))
-        assignment.finish()
+        fixture.broadcast(str(number))
+        fixture.run_all_turns()
     assert silent.given_up.is_set()
-    assert len(assignment.taken[other]) == 1001
-    assert assignment.fanout.kept_items == 0
+    assert len(fixture.taken[other]) == 1001
+    assert fixture.fanout.kept_items == 0

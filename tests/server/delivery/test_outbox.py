@@ -34,7 +34,7 @@ def outbox(clock: FakeClock) -> Outbox:
     return Outbox(clock)
 
 
-async def test_a_newer_frame_replaces_an_unsent_one_and_it_is_counted(outbox: Outbox) -> None:
+async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outbox: Outbox) -> None:
     for seq in range(5):
         outbox.offer_frame(frame(seq))
     assert await drain(outbox) == [b"video 4"]
@@ -50,7 +50,7 @@ async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:
     assert await drain(outbox) == [b"left 2", b"right 2"]
 
 
-async def test_a_message_comes_after_the_frames_before_it_and_before_those_after(outbox: Outbox) -> None:
+async def test_items_are_sent_in_the_order_of_queueing(outbox: Outbox) -> None:
     outbox.offer_frame(frame(1, "left"))
     outbox.queue_message("one")
     outbox.queue_sound(sound(1))
@@ -59,7 +59,7 @@ async def test_a_message_comes_after_the_frames_before_it_and_before_those_after
     assert await drain(outbox) == [b"left 1", "one", b"sound 1", b"right 1", "two"]
 
 
-async def test_a_frame_waits_for_the_window_and_a_message_never_does(outbox: Outbox, clock: FakeClock) -> None:
+async def test_a_frame_waits_for_the_window_and_a_message_does_not(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
     outbox.offer_frame(frame(100))
     outbox.queue_message("at once")
@@ -80,7 +80,7 @@ async def close_window(outbox: Outbox, clock: FakeClock) -> None:
     assert outbox.counters.skipped > 80
 
 
-async def test_a_stalled_window_says_when_it_lets_the_newest_frame_through(outbox: Outbox, clock: FakeClock) -> None:
+async def test_a_stalled_window_allows_the_newest_frame_at_the_retry_time(outbox: Outbox, clock: FakeClock) -> None:
     await close_window(outbox, clock)
     outbox.offer_frame(frame(200))
     item, retry_at = outbox.take_next()
@@ -96,21 +96,21 @@ async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None
     assert await drain(outbox) == [str(number) for number in range(MOST_MESSAGES)]
 
 
-async def test_messages_are_limited_in_bytes_as_they_are_sent(outbox: Outbox) -> None:
+async def test_messages_are_limited_in_encoded_bytes(outbox: Outbox) -> None:
     quarter = "é" * (MOST_MESSAGE_BYTES // 8)
     assert [outbox.queue_message(quarter) for _ in range(5)] == [True] * 4 + [False]
     assert outbox.take_next()[0] == quarter
     assert [outbox.queue_message(quarter) for _ in range(2)] == [True, False]
 
 
-async def test_one_message_has_room_however_large_it_is(outbox: Outbox) -> None:
+async def test_an_empty_queue_takes_a_message_of_any_size(outbox: Outbox) -> None:
     large = "x" * (2 * MOST_MESSAGE_BYTES)
     assert [outbox.queue_message(text) for text in (large, "x")] == [True, False]
     assert await drain(outbox) == [large]
     assert outbox.queue_message("x")
 
 
-async def test_more_than_a_second_of_sound_pushes_the_oldest_out(outbox: Outbox) -> None:
+async def test_more_than_a_second_of_sound_drops_the_oldest(outbox: Outbox) -> None:
     for number in range(15):
         outbox.queue_sound(sound(number))
     assert MOST_SOUND_S == 1
@@ -125,14 +125,14 @@ async def test_each_track_has_a_second_of_sound(outbox: Outbox) -> None:
     assert await drain(outbox) == [b"sound %d" % number for number in sorted(kept)]
 
 
-async def test_a_piece_longer_than_a_second_waits_alone(outbox: Outbox) -> None:
+async def test_a_piece_longer_than_a_second_is_the_only_one_of_its_track(outbox: Outbox) -> None:
     for number in range(3):
         outbox.queue_sound(sound(number, 5.0))
     outbox.queue_sound(sound(3, 0.1, "other"))
     assert await drain(outbox) == [b"sound 2", b"sound 3"]
 
 
-async def test_what_was_taken_makes_room(outbox: Outbox) -> None:
+async def test_sound_that_was_sent_makes_room(outbox: Outbox) -> None:
     for number in range(100):
         outbox.queue_sound(sound(number))
         assert await drain(outbox) == [b"sound %d" % number]
@@ -147,7 +147,7 @@ async def test_sound_is_kept_while_frames_are_skipped(outbox: Outbox, clock: Fak
     assert outbox.counters.skipped > 80
 
 
-async def test_hushed_sound_is_not_sent_and_the_next_is(outbox: Outbox) -> None:
+async def test_dropped_sound_is_not_sent_and_later_sound_is(outbox: Outbox) -> None:
     outbox.queue_sound(sound(1))
     outbox.offer_frame(frame(1))
     outbox.sounds.drop_tracks()
@@ -156,14 +156,14 @@ async def test_hushed_sound_is_not_sent_and_the_next_is(outbox: Outbox) -> None:
     assert await drain(outbox) == [b"video 1", *(b"sound %d" % number for number in range(2, 12))]
 
 
-async def test_sound_of_a_track_that_is_not_wanted_any_more_is_dropped(outbox: Outbox) -> None:
+async def test_sound_of_a_track_outside_the_new_view_is_dropped(outbox: Outbox) -> None:
     for number, track in enumerate(("left", "right", "left")):
         outbox.queue_sound(sound(number, track=track))
     outbox.set_view(View(tracks=("right",)))
     assert await drain(outbox) == [b"sound 1"]
 
 
-async def test_a_paused_client_gets_messages_only_and_what_waited_is_gone(outbox: Outbox) -> None:
+async def test_pausing_drops_waiting_media_and_leaves_messages(outbox: Outbox) -> None:
     outbox.offer_frame(frame(1))
     outbox.set_view(View(paused=True))
     outbox.offer_frame(frame(2))
@@ -175,7 +175,7 @@ async def test_a_paused_client_gets_messages_only_and_what_waited_is_gone(outbox
     assert await drain(outbox) == [b"video 3"]
 
 
-async def test_a_client_gets_the_tracks_it_asks_for(outbox: Outbox) -> None:
+async def test_a_client_gets_the_tracks_of_its_view(outbox: Outbox) -> None:
     outbox.set_view(View(tracks=("left",)))
     for track in ("left", "right"):
         outbox.offer_frame(frame(1, track))
@@ -184,9 +184,7 @@ async def test_a_client_gets_the_tracks_it_asks_for(outbox: Outbox) -> None:
 
 
 @pytest.mark.parametrize("max_fps", [10.0, 15.0, 24.0])
-async def test_a_client_gets_no_more_frames_a_second_than_it_asks_for(
-    outbox: Outbox, clock: FakeClock, max_fps: float
-) -> None:
+async def test_a_client_gets_at_most_the_rate_of_its_view(outbox: Outbox, clock: FakeClock, max_fps: float) -> None:
     outbox.set_view(View(max_fps=max_fps))
     received = 0
     for seq in range(30 * 5):
@@ -196,7 +194,7 @@ async def test_a_client_gets_no_more_frames_a_second_than_it_asks_for(
     assert 5 * max_fps * 0.9 <= received <= 5 * max_fps + 1
 
 
-async def test_finishing_sends_the_messages_that_are_left_and_nothing_else(outbox: Outbox) -> None:
+async def test_a_finished_outbox_sends_its_messages_and_nothing_else(outbox: Outbox) -> None:
     outbox.offer_frame(frame(1))
     outbox.queue_sound(sound(1))
     outbox.queue_message("goodbye")
@@ -212,14 +210,14 @@ async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox)
     assert not outbox.track_senders
 
 
-def laddered(seq: int, *rungs: int) -> EncodedFrame:
-    """A frame encoded on these rungs only, each file saying which."""
+def on_rungs(seq: int, *rungs: int) -> EncodedFrame:
+    """Make a frame on these rungs only, whose files name their rung."""
     best, *worse = rungs
     return EncodedFrame("video", seq, b"rung %d" % best, 1 / 30, best, {rung: b"rung %d" % rung for rung in worse})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "there", "got"),
+    ("wanted", "encoded", "sent"),
     [
         (0, (0, 3), 0),
         (3, (0, 3), 3),
@@ -230,17 +228,17 @@ def laddered(seq: int, *rungs: int) -> EncodedFrame:
         (4, (0, 2, 5, 6), 5),
     ],
 )
-def test_a_client_gets_the_file_of_its_rung_or_the_next_smaller_one(
-    wanted: int, there: tuple[int, ...], got: int
+def test_a_client_gets_the_file_of_its_rung_or_of_the_next_worse_one(
+    wanted: int, encoded: tuple[int, ...], sent: int
 ) -> None:
-    assert laddered(1, *there).file_on(wanted) == (got, b"rung %d" % got)
+    assert on_rungs(1, *encoded).file_on(wanted) == (sent, b"rung %d" % sent)
 
 
-async def test_a_client_that_skips_most_frames_is_sent_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
+async def test_a_client_that_skips_most_frames_gets_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
     taken = []
     for seq in range(90):
-        outbox.offer_frame(laddered(seq, *range(7)))
-        if seq % 10 == 0:  # a link that takes three frames a second
+        outbox.offer_frame(on_rungs(seq, *range(7)))
+        if seq % 10 == 0:
             outbox.acknowledge("video", seq - 10)
             taken += await drain(outbox)
         clock.spend(1 / 30)
@@ -250,7 +248,7 @@ async def test_a_client_that_skips_most_frames_is_sent_smaller_ones(outbox: Outb
     assert b"rung %d" % rung in taken
 
 
-def test_a_held_frame_is_held_on_every_rung() -> None:
+def test_the_held_flag_is_set_on_every_rung() -> None:
     file = attach(MediaHeader("video", 7, 1, 2, 3), jpeg.encode(pixels(9)))
     held = EncodedFrame("video", 7, file, 0.1, 0, {4: file}).as_held()
     for data in (held.data, held.worse[4]):
@@ -259,7 +257,7 @@ def test_a_held_frame_is_held_on_every_rung() -> None:
         assert header.flags == FrameFlag.HELD
 
 
-def test_a_held_frame_differs_in_its_flag_alone() -> None:
+def test_a_held_frame_differs_only_in_its_flag() -> None:
     header = MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH)
     file = jpeg.encode(pixels(9))
     held = EncodedFrame("video", 7, attach(header, file), 0.1).as_held()

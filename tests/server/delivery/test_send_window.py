@@ -15,7 +15,7 @@ MS = 0.001
 
 @dataclass
 class Path:
-    """A source, a link with a delay and perhaps a rate, and a client that paints the newest and acknowledges it."""
+    """A source, a link with a delay and an optional rate, and a client that acknowledges the newest painted frame."""
 
     source_fps: float
     delay_s: float = 0.0
@@ -27,7 +27,7 @@ class Path:
     most_in_flight: int = 0
 
     def run(self, seconds: float) -> None:
-        """Step through the time a millisecond at a time."""
+        """Advance time in steps of a millisecond."""
         slot: tuple[int, float] | None = None
         link: deque[tuple[float, int, float]] = deque()
         acks: deque[tuple[float, int]] = deque()
@@ -59,12 +59,12 @@ class Path:
 
 
 def late(ages: list[float]) -> float:
-    """The age that one in a hundred exceeds, once the window has found its size."""
+    """Return the age that one frame in a hundred exceeds, after the window has settled."""
     settled = sorted(ages[len(ages) // 4 :])
     return settled[int(len(settled) * 0.99)]
 
 
-def test_a_client_that_never_acknowledges_is_never_held_up() -> None:
+def test_the_window_is_open_for_a_client_that_never_acknowledges() -> None:
     window = SendWindow()
     for seq in range(1000):
         assert window.is_open(float(seq))
@@ -73,7 +73,7 @@ def test_a_client_that_never_acknowledges_is_never_held_up() -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.05, 0.15])
-def test_a_path_that_keeps_up_gets_every_frame_whatever_its_delay(delay_s: float) -> None:
+def test_a_fast_path_gets_every_frame_at_any_delay(delay_s: float) -> None:
     path = Path(source_fps=30, delay_s=delay_s)
     path.run(12)
     assert len(path.painted) >= 12 * 30 - 12
@@ -81,23 +81,23 @@ def test_a_path_that_keeps_up_gets_every_frame_whatever_its_delay(delay_s: float
 
 
 @pytest.mark.parametrize("source_fps", [30, 60])
-def test_a_client_that_paints_15_a_second_paints_fresh_pictures_for_ever(source_fps: float) -> None:
+def test_a_client_that_paints_15_fps_paints_fresh_frames(source_fps: float) -> None:
     path = Path(source_fps=source_fps, delay_s=0.002, paint_fps=15)
     path.run(30)
     assert len(path.painted) >= 30 * 15 * 0.95
     assert late(path.ages) < 0.100
 
 
-def test_a_link_that_carries_half_is_used_whole_without_a_queue_in_it() -> None:
+def test_a_link_of_half_the_rate_is_full_without_a_queue() -> None:
     path = Path(source_fps=30, delay_s=0.01, link_fps=15)
     path.run(30)
     assert len(path.painted) >= 30 * 15 * 0.9
     assert statistics.median(path.ages) < 0.200
-    assert late(path.ages) < 0.400  # it looks now and then whether the link takes more
+    assert late(path.ages) < 0.400
     assert path.most_in_flight <= 6
 
 
-def test_a_stalled_client_is_tried_again_with_one_frame() -> None:
+def test_a_stalled_client_is_sent_one_frame_after_2_s() -> None:
     window = SendWindow()
     window.frame_sent(0, 1.0, 1 / 30)
     window.frames_acknowledged(0, 1.01)
@@ -106,7 +106,7 @@ def test_a_stalled_client_is_tried_again_with_one_frame() -> None:
         window.frame_sent(seq, 1.02, 1 / 30)
         seq += 1
     assert seq < 10
-    reopens_at = window.reopens_at() + 1e-6  # as no clock is exact
+    reopens_at = window.reopens_at() + 1e-6
     assert reopens_at <= 1.03 + STALLED_S
     assert not window.is_open(reopens_at - 0.01)
     assert window.is_open(reopens_at)
@@ -114,7 +114,7 @@ def test_a_stalled_client_is_tried_again_with_one_frame() -> None:
     assert not window.is_open(reopens_at + 0.01)
 
 
-def test_one_acknowledgement_after_a_stall_opens_the_window_again() -> None:
+def test_an_acknowledgement_after_a_stall_opens_the_window() -> None:
     window = SendWindow()
     for seq in range(4):
         window.frame_sent(seq, 1.0, 1 / 30)
@@ -124,7 +124,7 @@ def test_one_acknowledgement_after_a_stall_opens_the_window_again() -> None:
 
 
 @given(st.lists(st.integers(-5, 2**32), max_size=30))
-def test_invented_acknowledgements_do_no_harm(seqs: list[int]) -> None:
+def test_invalid_acknowledgements_do_not_close_the_window(seqs: list[int]) -> None:
     window = SendWindow()
     for now, seq in enumerate(seqs):
         window.frames_acknowledged(seq, float(now))
@@ -140,7 +140,7 @@ def test_invented_acknowledgements_do_no_harm(seqs: list[int]) -> None:
     st.none() | st.sampled_from([5.0, 15.0, 40.0]),
     st.none() | st.sampled_from([5.0, 15.0, 60.0]),
 )
-def test_pictures_never_stop_and_never_go_backwards(
+def test_frames_continue_and_stay_in_order(
     source_fps: float, delay_s: float, link_fps: float | None, paint_fps: float | None
 ) -> None:
     path = Path(source_fps, delay_s, link_fps, paint_fps)
@@ -150,7 +150,7 @@ def test_pictures_never_stop_and_never_go_backwards(
     assert path.painted == sorted(set(path.painted))
 
 
-def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last_was_not() -> None:
+def test_a_new_session_is_acknowledged_after_an_unacknowledged_frame_of_the_last() -> None:
     window = SendWindow()
     window.frame_sent(238, 1.0, 1 / 30)
     window.frames_acknowledged(238, 1.01)
@@ -162,8 +162,8 @@ def test_a_session_s_first_frames_are_acknowledged_though_its_predecessor_s_last
     assert window.is_open(1.09)
 
 
-def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one() -> None:
-    """A round trip that short would keep the window too small for ten seconds, and the ladder would fall for it."""
+def test_a_late_acknowledgement_of_the_last_session_is_ignored() -> None:
+    """Counting it would give a short round trip, keep the window too small for 10 s and make the ladder fall."""
     window = SendWindow()
     for seq in range(500, 506):
         window.frame_sent(seq, 1.0 + seq / 1000, 1 / 30)
@@ -178,7 +178,7 @@ def test_a_late_acknowledgement_of_the_session_before_says_nothing_of_this_one()
 
 
 @pytest.mark.parametrize(("larger", "most"), [(0.1, 30), (10.0, 4)])
-def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger: float, most: int) -> None:
+def test_a_window_adapts_to_a_change_of_frame_size(larger: float, most: int) -> None:
     path = Path(source_fps=30, delay_s=0.1, link_fps=15)
     path.run(10)
     before = path.window.frames
@@ -188,7 +188,7 @@ def test_a_window_expects_other_numbers_of_frames_when_their_size_changes(larger
     assert path.window.frames <= most
 
 
-def test_after_a_frame_that_took_much_longer_the_next_goes_out_alone() -> None:
+def test_the_frame_after_a_very_slow_one_is_sent_alone() -> None:
     window = SendWindow()
     for seq in range(10):
         window.frame_sent(seq, seq / 30, 1 / 30)

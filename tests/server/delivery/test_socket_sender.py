@@ -12,8 +12,8 @@ from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, settle
 
 
-class Slot:
-    """A socket that takes one thing, then nothing until what it took is on its way."""
+class OneItemSocket:
+    """A socket that takes one item, then nothing until `drain`."""
 
     def __init__(self) -> None:
         self._on_writable: Callable[[], object] | None = None
@@ -21,7 +21,7 @@ class Slot:
         self.posted: list[str | bytes] = []
 
     def post(self, item: str | bytes) -> None:
-        assert self.ready, "nothing is posted to a socket that takes nothing"
+        assert self.ready, "nothing is posted to a socket that is not ready"
         self.posted.append(item)
         self.ready = False
 
@@ -34,13 +34,13 @@ class Slot:
             self._on_writable()
 
 
-class Post:
-    """A sender between an outbox and such a socket, running."""
+class RunningSender:
+    """A sender that runs between an outbox and a socket."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.outbox = Outbox(self.clock)
-        self.socket = Slot()
+        self.socket = OneItemSocket()
         self.sent: list[tuple[str | bytes, float]] = []
         sender = SocketSender(
             self.outbox, self.socket, self.clock, lambda item, send_s: self.sent.append((item, send_s))
@@ -49,67 +49,67 @@ class Post:
 
 
 @pytest.fixture
-async def post() -> AsyncIterator[Post]:
-    post = Post()
+async def running() -> AsyncIterator[RunningSender]:
+    running = RunningSender()
     await settle()
-    yield post
-    post.running.cancel()
-    await asyncio.gather(post.running, return_exceptions=True)
+    yield running
+    running.running.cancel()
+    await asyncio.gather(running.running, return_exceptions=True)
 
 
 def frame(seq: int) -> EncodedFrame:
     return EncodedFrame("video", seq, b"%d" % seq, 0.1)
 
 
-async def test_what_is_put_into_the_outbox_is_on_the_socket_before_the_loop_turns(post: Post) -> None:
-    post.outbox.offer_frame(frame(1))
-    assert post.socket.posted == [b"1"]
+async def test_a_queued_frame_is_posted_in_the_same_turn_of_the_loop(running: RunningSender) -> None:
+    running.outbox.offer_frame(frame(1))
+    assert running.socket.posted == [b"1"]
 
 
-async def test_what_was_put_before_the_sender_ran_is_sent(post: Post) -> None:
-    other = Post()
+async def test_items_queued_before_the_sender_ran_are_sent(running: RunningSender) -> None:
+    other = RunningSender()
     other.outbox.queue_message("early")
     await settle()
     assert other.socket.posted == ["early"]
     other.running.cancel()
     await asyncio.gather(other.running, return_exceptions=True)
-    assert post.socket.posted == []
+    assert running.socket.posted == []
 
 
-async def test_a_socket_that_is_not_ready_gets_the_newest_frame_when_it_is(post: Post) -> None:
+async def test_a_busy_socket_gets_the_newest_frame_when_it_is_ready(running: RunningSender) -> None:
     for seq in range(4):
-        post.outbox.offer_frame(frame(seq))
-    assert post.socket.posted == [b"0"]
-    post.socket.drain()
-    assert post.socket.posted == [b"0", b"3"]
+        running.outbox.offer_frame(frame(seq))
+    assert running.socket.posted == [b"0"]
+    running.socket.drain()
+    assert running.socket.posted == [b"0", b"3"]
 
 
-async def test_the_time_an_item_took_is_kept(post: Post) -> None:
-    post.outbox.queue_message("slow")
-    post.clock.spend(0.25)
-    post.socket.drain()
-    ((item, send_s),) = post.sent
+async def test_the_time_until_the_socket_is_ready_is_reported(running: RunningSender) -> None:
+    running.outbox.queue_message("slow")
+    running.clock.spend(0.25)
+    running.socket.drain()
+    ((item, send_s),) = running.sent
     assert (item, round(send_s, 6)) == ("slow", 0.25)
 
 
-async def test_what_waits_for_its_time_is_sent_then(post: Post) -> None:
-    post.outbox.set_view(View(max_fps=10.0))
+async def test_a_frame_that_waits_for_the_rate_is_sent_at_its_time(running: RunningSender) -> None:
+    running.outbox.set_view(View(max_fps=10.0))
     for seq in (1, 2):
-        post.outbox.offer_frame(frame(seq))
-        post.socket.drain()
-    assert post.socket.posted == [b"1"]
-    await post.clock.advance(0.15)
-    assert post.socket.posted == [b"1", b"2"]
+        running.outbox.offer_frame(frame(seq))
+        running.socket.drain()
+    assert running.socket.posted == [b"1"]
+    await running.clock.advance(0.15)
+    assert running.socket.posted == [b"1", b"2"]
 
 
-async def test_it_ends_when_what_is_left_of_a_finished_outbox_is_sent(post: Post) -> None:
+async def test_the_sender_ends_after_the_last_message_of_a_finished_outbox(running: RunningSender) -> None:
     for text in ("one", "two"):
-        post.outbox.queue_message(text)
-    post.outbox.finish()
+        running.outbox.queue_message(text)
+    running.outbox.finish()
     await settle()
-    assert not post.running.done()
-    post.socket.drain()
-    post.socket.drain()
+    assert not running.running.done()
+    running.socket.drain()
+    running.socket.drain()
     await settle()
-    assert post.running.done()
-    assert post.socket.posted == ["one", "two"]
+    assert running.running.done()
+    assert running.socket.posted == ["one", "two"]

@@ -28,12 +28,12 @@ def viewer(subscribers: Subscribers) -> Client:
 
 
 async def seen(client: Client) -> list[tuple[str, int, bool]]:
-    """Take the frames that wait for a client: track, number, and whether it is an old one sent again."""
+    """Take the frames that wait for a client: track, number, and whether the frame was held."""
     headers = [detach(item)[0] for item in await drain(client.outbox) if isinstance(item, bytes)]
     return [(header.track, header.seq, bool(header.flags & FrameFlag.HELD)) for header in headers if header]
 
 
-async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
+async def test_a_new_client_gets_the_latest_frame_of_each_track() -> None:
     subscribers = Subscribers()
     for each in (frame(1), frame(2), frame(5, "right")):
         subscribers.show_frame(each)
@@ -43,7 +43,7 @@ async def test_a_newcomer_sees_the_newest_frame_of_each_track() -> None:
     assert await seen(client) == [("left", 3, False)]
 
 
-async def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
+async def test_the_latest_frame_is_the_newest_of_its_track() -> None:
     subscribers = Subscribers()
     assert await subscribers.latest_frame("left") is None
     subscribers.show_frame(frame(1))
@@ -54,7 +54,7 @@ async def test_the_picture_on_screen_is_the_newest_of_its_track() -> None:
     assert await subscribers.latest_frame("left") is None
 
 
-async def test_who_has_left_sees_and_hears_nothing() -> None:
+async def test_a_client_that_left_gets_no_frame_and_no_message() -> None:
     subscribers = Subscribers()
     client = viewer(subscribers)
     subscribers.leave(client)
@@ -67,7 +67,7 @@ async def test_who_has_left_sees_and_hears_nothing() -> None:
 
 
 @pytest.mark.parametrize("away", [View(paused=True), View(tracks=("right",))], ids=["paused", "other track"])
-async def test_who_looks_again_sees_what_it_missed_at_once(away: View) -> None:
+async def test_a_client_that_resumes_gets_the_latest_frame_at_once(away: View) -> None:
     subscribers = Subscribers()
     client = viewer(subscribers)
     subscribers.show_frame(frame(1))
@@ -79,7 +79,7 @@ async def test_who_looks_again_sees_what_it_missed_at_once(away: View) -> None:
     assert await seen(client) == [("left", 2, True)]
 
 
-async def test_who_only_asks_for_another_rate_is_sent_nothing_twice() -> None:
+async def test_a_change_of_rate_sends_no_frame_twice() -> None:
     subscribers = Subscribers()
     client = viewer(subscribers)
     subscribers.show_frame(frame(1))
@@ -88,42 +88,42 @@ async def test_who_only_asks_for_another_rate_is_sent_nothing_twice() -> None:
     assert await seen(client) == []
 
 
-async def test_who_looks_again_before_its_turn_has_come_sees_a_frame_once() -> None:
-    assignment = FanoutFixture()
-    subscribers = Subscribers(assignment.fanout)
-    limiter = [assignment.start_session() for _ in range(9)]
+async def test_a_client_that_resumes_before_its_turn_gets_a_frame_once() -> None:
+    fixture = FanoutFixture()
+    subscribers = Subscribers(fixture.fanout)
+    viewers = [fixture.add_client() for _ in range(9)]
     subscribers.show_frame(frame(1))
-    last = limiter[-1]
+    last = viewers[-1]
     last.outbox.notify_queued(None)
     subscribers.set_view(last, View(paused=True))
     subscribers.set_view(last, View())
-    assignment.finish()
+    fixture.run_all_turns()
     assert await seen(last) == [("left", 1, True)]
 
 
-async def test_who_joins_before_the_crowd_has_had_its_turns_sees_a_frame_once() -> None:
-    assignment = FanoutFixture()
-    subscribers = Subscribers(assignment.fanout)
+async def test_a_client_that_joins_before_others_were_served_gets_a_frame_once() -> None:
+    fixture = FanoutFixture()
+    subscribers = Subscribers(fixture.fanout)
     for _ in range(9):
-        assignment.start_session()
+        fixture.add_client()
     subscribers.show_frame(frame(1))
     newcomer = viewer(subscribers)
-    assignment.finish()
+    fixture.run_all_turns()
     assert await seen(newcomer) == [("left", 1, True)]
 
 
-async def test_a_cleared_screen_is_cleared_for_those_whose_turn_has_not_come() -> None:
-    assignment = FanoutFixture()
-    subscribers = Subscribers(assignment.fanout)
-    limiter = [assignment.start_session() for _ in range(9)]
+async def test_cleared_frames_do_not_reach_clients_that_are_not_served_yet() -> None:
+    fixture = FanoutFixture()
+    subscribers = Subscribers(fixture.fanout)
+    viewers = [fixture.add_client() for _ in range(9)]
     subscribers.show_frame(frame(1))
     subscribers.send_message("progress", {})
     subscribers.clear_frames()
-    assignment.finish()
-    assert assignment.taken[limiter[-1]] == ['{"type":"progress","data":{}}']
+    fixture.run_all_turns()
+    assert fixture.taken[viewers[-1]] == ['{"type":"progress","data":{}}']
 
 
-async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
+async def test_a_view_gives_no_frames_to_a_client_in_the_wait_queue() -> None:
     subscribers = Subscribers()
     subscribers.show_frame(frame(1))
     waiting = Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
@@ -132,7 +132,7 @@ async def test_who_waits_in_line_sees_nothing_by_looking() -> None:
     assert await seen(waiting) == []
 
 
-async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_for_it() -> None:
+async def test_a_frames_only_client_gets_no_message_and_is_not_given_up() -> None:
     subscribers = Subscribers()
     client = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("right",)))
     subscribers.join(client)
@@ -147,7 +147,7 @@ async def test_who_understands_frames_alone_is_told_nothing_and_never_given_up_f
 
 
 def small(seq: int) -> EncodedFrame:
-    """Make a frame that everybody sees in a quarter of its size."""
+    """Make a frame whose best file has a quarter of its size."""
     return replace(frame(seq), rung=6, pixels=np.full((32, 48, 3), 50 + seq, np.uint8))
 
 
@@ -159,7 +159,7 @@ def recorder(subscribers: Subscribers) -> Client:
 
 
 @pytest.mark.parametrize("rung", [0, 2])
-async def test_a_recorder_is_sent_what_there_is_in_full_size_as_it_is(rung: int) -> None:
+async def test_a_recorder_gets_full_size_frames_of_any_quality(rung: int) -> None:
     subscribers = Subscribers()
     subscribers.show_frame(replace(frame(1), rung=rung))
     client = recorder(subscribers)
@@ -168,7 +168,7 @@ async def test_a_recorder_is_sent_what_there_is_in_full_size_as_it_is(rung: int)
     assert await seen(client) == [("left", 2, False)]
 
 
-async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once_as_it_is() -> None:
+async def test_a_recorder_gets_the_latest_frame_in_full_size_and_a_browser_as_it_is() -> None:
     encoder = HandEncoder()
     subscribers = Subscribers(latest_frames=LatestFrames(encoder))
     subscribers.show_frame(small(1))
@@ -191,7 +191,7 @@ async def test_a_recorder_gets_the_held_frame_in_full_size_and_a_browser_at_once
     assert encoder.jobs == {}
 
 
-async def test_a_recorder_gets_the_last_small_frame_that_was_on_its_way_when_it_came() -> None:
+async def test_a_recorder_gets_a_newer_small_frame_in_full_size() -> None:
     encoder = HandEncoder()
     subscribers = Subscribers(latest_frames=LatestFrames(encoder))
     subscribers.show_frame(small(1))
@@ -202,7 +202,7 @@ async def test_a_recorder_gets_the_last_small_frame_that_was_on_its_way_when_it_
 
 
 @pytest.mark.parametrize("what", ["clear", "leave", "newer"])
-async def test_a_frame_in_full_size_that_is_out_of_date_goes_to_nobody(what: str) -> None:
+async def test_an_outdated_full_size_frame_is_not_sent(what: str) -> None:
     encoder = HandEncoder()
     subscribers = Subscribers(latest_frames=LatestFrames(encoder))
     subscribers.show_frame(small(1))
@@ -218,7 +218,7 @@ async def test_a_frame_in_full_size_that_is_out_of_date_goes_to_nobody(what: str
     assert await seen(client) == ([("left", 2, False)] if what == "newer" else [])
 
 
-async def test_the_picture_on_screen_is_given_in_full_size() -> None:
+async def test_the_latest_frame_is_returned_in_full_size() -> None:
     subscribers = Subscribers()
     subscribers.show_frame(small(1))
     whole = await subscribers.latest_frame("left")
@@ -227,7 +227,9 @@ async def test_the_picture_on_screen_is_given_in_full_size() -> None:
     assert sorted(whole.by_rung) == [0, 6]
 
 
-async def test_a_picture_that_cannot_be_enlarged_is_given_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_frame_that_cannot_be_encoded_in_full_size_is_returned_as_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     encoder = HandEncoder()
     subscribers = Subscribers(latest_frames=LatestFrames(encoder))
     subscribers.show_frame(replace(small(1), pixels=np.zeros((0, 0, 3), np.uint8)))
@@ -240,7 +242,7 @@ async def test_a_picture_that_cannot_be_enlarged_is_given_as_it_is(caplog: pytes
     assert "could not be encoded in full size" in caplog.text
 
 
-async def test_the_rungs_in_use_are_those_of_who_watches() -> None:
+async def test_the_rungs_in_use_are_those_of_clients_that_see_the_track() -> None:
     subscribers = Subscribers()
     assert subscribers.rungs_in_use("left") == [0]
     first, second = viewer(subscribers), viewer(subscribers)

@@ -5,14 +5,14 @@ import pytest
 from reactor_runtime.server.encoding.arrivals import MOST_SKIPPED, Arrivals
 
 
-def test_one_acknowledgement_tells_nothing() -> None:
+def test_one_acknowledgement_gives_no_measure() -> None:
     arrivals = Arrivals()
     assert arrivals.measure() is None
     arrivals.add_acknowledgement(1, 1000, 0.01, 5.0, 1.0)
     assert arrivals.measure() is None
 
 
-def test_it_sums_up_what_came_and_what_was_skipped() -> None:
+def test_a_measure_counts_frames_shown_and_skipped() -> None:
     arrivals = Arrivals()
     for number in range(6):
         arrivals.add_acknowledgement(2, 3000, 0.05, number * 0.1, 1.0)
@@ -26,7 +26,7 @@ def test_it_sums_up_what_came_and_what_was_skipped() -> None:
     assert (measure.gap_s, measure.round_trip_s) == pytest.approx((0.05, 0.05))
 
 
-def test_a_single_stall_leaves_the_gap_short() -> None:
+def test_a_single_stall_does_not_lengthen_the_gap() -> None:
     arrivals = Arrivals()
     for at in (0.0, 0.03, 0.06, 0.5, 0.51, 0.54):
         arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
@@ -35,7 +35,7 @@ def test_a_single_stall_leaves_the_gap_short() -> None:
     assert measure.gap_s == pytest.approx(0.03)
 
 
-def test_what_is_old_is_forgotten_and_two_are_kept_however_old() -> None:
+def test_old_acknowledgements_are_dropped_except_the_last_two() -> None:
     arrivals = Arrivals()
     for at in (0.0, 0.1, 0.2, 5.0, 9.0):
         arrivals.frame_skipped(at)
@@ -46,7 +46,7 @@ def test_what_is_old_is_forgotten_and_two_are_kept_however_old() -> None:
     assert measure.skips == pytest.approx(2 / 3)
 
 
-def test_the_quickest_frame_counts_for_three_seconds() -> None:
+def test_the_fastest_frame_counts_for_three_seconds() -> None:
     arrivals = Arrivals()
     for at in (0.0, 1.0, 2.9, 3.1, 4.5):
         arrivals.frame_arrived(1000, 0.01 if at == 1.0 else 0.1, at)
@@ -56,7 +56,7 @@ def test_the_quickest_frame_counts_for_three_seconds() -> None:
             assert measure.bytes_per_s == pytest.approx(100_000 if 1 <= at <= 4 else 10_000)
 
 
-def test_the_latest_alone_tell_of_a_network_that_has_just_become_slow() -> None:
+def test_the_latest_acknowledgements_show_a_network_that_became_slow() -> None:
     arrivals = Arrivals()
     for number in range(20):
         arrivals.add_acknowledgement(1, 1000, 0.01, number / 20, 1.0)
@@ -72,7 +72,7 @@ def test_the_latest_alone_tell_of_a_network_that_has_just_become_slow() -> None:
     assert latest.gap_s == pytest.approx(0.2)
 
 
-def test_what_a_client_that_stopped_acknowledging_skips_is_bounded() -> None:
+def test_the_skips_of_a_silent_client_are_bounded() -> None:
     arrivals = Arrivals()
     for number in range(2 * MOST_SKIPPED):
         arrivals.frame_skipped(number / 60)

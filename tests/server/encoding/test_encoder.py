@@ -21,7 +21,7 @@ from tests.timeouts import TIMEOUT_S
 
 
 class Engine:
-    """An engine's end of the encoder, and the shared memory that its pictures lie in."""
+    """An engine's end of the encoder, with the shared memory of its frames."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -32,7 +32,7 @@ class Engine:
         self.hinter = EncodeHinter(encoder.engines_end, self.engine_run)
 
     def place(self, bundle: int, value: int) -> HintedBand:
-        """Place a picture of one colour."""
+        """Write a frame of one colour into shared memory."""
         (offset,) = written(self.writer, bundle, [np.full((16, 24, 3), value, np.uint8)])
         return HintedBand(offset, 16, 24)
 
@@ -93,7 +93,7 @@ def test_jobs_run_on_a_thread_and_end_on_the_loop(encoder: Encoder) -> None:
     assert outcome(encoder, lambda _: 6 * 7) == 42
 
 
-def test_what_a_job_raises_is_its_outcome(encoder: Encoder) -> None:
+def test_an_error_in_a_job_is_its_outcome(encoder: Encoder) -> None:
     def job(_: BandsAhead | None) -> None:
         raise ValueError("no picture")
 
@@ -102,7 +102,7 @@ def test_what_a_job_raises_is_its_outcome(encoder: Encoder) -> None:
     assert outcome(encoder, lambda _: "the thread lives") == "the thread lives"
 
 
-def test_many_jobs_at_once_are_all_done(encoder: Encoder) -> None:
+def test_many_jobs_at_once_all_finish(encoder: Encoder) -> None:
     async def scene() -> None:
         results = await asyncio.gather(*(submitted(encoder, partial(same, n)) for n in range(2000)))
         assert results == list(range(2000))
@@ -110,7 +110,7 @@ def test_many_jobs_at_once_are_all_done(encoder: Encoder) -> None:
     asyncio.run(scene())
 
 
-def test_a_job_gets_what_was_encoded_before_it_was_submitted(encoder: Encoder, engine: Engine) -> None:
+def test_a_job_gets_the_bands_encoded_before_it_was_submitted(encoder: Encoder, engine: Engine) -> None:
     assert engine.hinter.hint(1, 0, engine.place(1, 200))
     assert engine.hinter.hint(1, 1, HintedBand(-1, 16, 24))
     ahead = outcome(encoder, given, engine.hinted(1, 2))
@@ -118,7 +118,7 @@ def test_a_job_gets_what_was_encoded_before_it_was_submitted(encoder: Encoder, e
     assert all(band.work.began <= band.work.ended for band in ahead)
 
 
-def test_a_job_that_is_submitted_first_waits_for_all_it_was_nudged_for(encoder: Encoder, engine: Engine) -> None:
+def test_a_job_submitted_first_waits_for_all_hinted_bands(encoder: Encoder, engine: Engine) -> None:
     async def scene() -> None:
         waiting = asyncio.ensure_future(submitted(encoder, given, engine.hinted(1, 2)))
         assert await submitted(encoder, lambda _: "others go on") == "others go on"
@@ -131,25 +131,25 @@ def test_a_job_that_is_submitted_first_waits_for_all_it_was_nudged_for(encoder: 
     asyncio.run(scene())
 
 
-def test_a_band_that_can_t_be_read_leaves_all_to_the_job(encoder: Encoder, engine: Engine) -> None:
+def test_an_unreadable_band_leaves_all_bands_to_the_job(encoder: Encoder, engine: Engine) -> None:
     engine.hinter.hint(1, 0, engine.place(1, 90))
     engine.hinter.hint(1, 1, HintedBand(1 << 40, 16, 24))
     assert outcome(encoder, given, engine.hinted(1, 2)) is None
 
 
-def test_a_picture_that_can_t_be_read_is_left_to_its_job(encoder: Encoder, engine: Engine) -> None:
+def test_an_unreadable_frame_is_left_to_its_job(encoder: Encoder, engine: Engine) -> None:
     engine.hinter.hint(1, 0, HintedBand(1 << 40, 16, 24))
     assert outcome(encoder, given, engine.hinted(1)) is None
 
 
-def test_an_engine_that_has_ended_is_not_listened_to(encoder: Encoder, engine: Engine) -> None:
+def test_hints_of_a_removed_engine_are_ignored(encoder: Encoder, engine: Engine) -> None:
     place = engine.place(1, 90)
     encoder.remove_engine(engine.engine_run)
     engine.hinter.hint(1, 0, place)
     assert outcome(encoder, given, engine.hinted(1)) is None
 
 
-def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder, engine: Engine) -> None:
+def test_jobs_submitted_long_after_their_hints_all_finish(encoder: Encoder, engine: Engine) -> None:
     many = 200  # a model with a large buffer_size, or many models, while the server's loop is held up
 
     async def scene() -> None:
@@ -164,7 +164,7 @@ def test_jobs_that_come_long_after_their_pictures_are_all_done(encoder: Encoder,
     asyncio.run(scene())
 
 
-def test_what_was_encoded_for_an_engine_goes_with_it(encoder: Encoder, engine: Engine) -> None:
+def test_unclaimed_bands_are_dropped_with_their_engine(encoder: Encoder, engine: Engine) -> None:
     async def scene() -> None:
         place = engine.place(0, 90)
         for bundle in range(10):
@@ -180,7 +180,7 @@ def test_what_was_encoded_for_an_engine_goes_with_it(encoder: Encoder, engine: E
     asyncio.run(scene())
 
 
-def test_a_full_queue_of_nudges_loses_no_job(encoder: Encoder) -> None:
+def test_a_full_queue_of_hints_loses_no_job(encoder: Encoder) -> None:
     async def scene() -> None:
         hold = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -1,5 +1,3 @@
-"""What of a moment is encoded by which job, and what becomes of it."""
-
 from __future__ import annotations
 
 import itertools
@@ -28,7 +26,7 @@ def bundle(*pictures: BundleFrame) -> Bundle:
 LARGE = bundle(BundleFrame("video", 0, -1, 720, 1280))  # black, where it has not been encoded ahead
 
 
-def test_a_rung_is_a_quality_and_a_scale() -> None:
+def test_each_rung_has_its_quality_and_scale() -> None:
     memory = create_memory()
     pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
     (offset,) = written(RingWriter(memory), 0, [pixels])
@@ -43,7 +41,7 @@ def test_a_rung_is_a_quality_and_a_scale() -> None:
 
 
 @pytest.mark.parametrize(("rungs", "kept"), [([3, 6], True), ([6], True), ([2, 6], False), ([0], False)])
-def test_pixels_are_kept_where_nobody_sees_them_in_full_size(rungs: list[int], kept: bool) -> None:
+def test_pixels_are_kept_when_no_client_is_sent_the_full_size(rungs: list[int], kept: bool) -> None:
     memory = create_memory()
     writer = RingWriter(memory)
     pixels = np.random.default_rng(1).integers(0, 256, (400, 800, 3), np.uint8)
@@ -61,7 +59,7 @@ def test_pixels_are_kept_where_nobody_sees_them_in_full_size(rungs: list[int], k
         assert np.array_equal(jpeg.decode(large.data), jpeg.decode(jpeg.encode(pixels)))
 
 
-def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None:
+def test_joined_bands_equal_the_file_of_the_job() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
     (job,) = plan_jobs(LARGE, lambda _: [0])
     early = tuple(
@@ -74,7 +72,7 @@ def test_bands_encoded_ahead_are_the_file_that_the_job_would_have_made() -> None
     assert np.array_equal(jpeg.decode(encoded.frames[0].data), jpeg.decode(jpeg.encode(pixels)))
 
 
-def test_what_was_encoded_ahead_is_no_work_of_a_job_that_has_no_use_for_it() -> None:
+def test_unused_bands_do_not_count_as_work_of_the_job() -> None:
     (job,) = plan_jobs(LARGE, lambda _: [1])
     black = jpeg.encode(np.zeros((16, 1280, 3), np.uint8))
     encoded = run_job(
@@ -84,19 +82,19 @@ def test_what_was_encoded_ahead_is_no_work_of_a_job_that_has_no_use_for_it() -> 
     assert encoded.frames[0].rung == 1
 
 
-def test_with_a_band_missing_the_job_encodes_all_itself() -> None:
+def test_a_job_encodes_everything_if_a_band_is_missing() -> None:
     (job,) = plan_jobs(LARGE, lambda _: [0])
     grey = EncodedBand(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
     encoded = run_job(LARGE, RingReader(-1), 0.0, (), job, (grey,))
     assert not jpeg.decode(encoded.frames[0].data).any()
 
 
-def test_a_picture_that_all_see_at_its_best_is_one_job() -> None:
+def test_frames_on_the_top_rung_alone_are_one_job() -> None:
     (job,) = plan_jobs(bundle(LEFT, RIGHT), lambda _: [0])
     assert job.pictures == [(LEFT, (0,)), (RIGHT, (0,))]
 
 
-def test_tracks_are_on_rungs_of_their_own() -> None:
+def test_each_track_has_rungs_of_its_own() -> None:
     jobs = plan_jobs(bundle(LEFT, RIGHT), lambda track: {"left": [0, 2], "right": [1, 2, 6]}[track])
     assert [job.pictures for job in jobs] == [
         [(LEFT, (0,)), (RIGHT, (1,))],
@@ -106,7 +104,7 @@ def test_tracks_are_on_rungs_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
-def test_the_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
+def test_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
     memory = RingReader(create_memory())
     both = bundle(LEFT, RIGHT)
     jobs = plan_jobs(both, lambda track: {"left": [0, 2], "right": [1, 4, 6]}[track])

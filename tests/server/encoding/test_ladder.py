@@ -25,7 +25,7 @@ SMOOTH = (150, 93, 67, 42, 28, 19, 9)
 
 @dataclass
 class Network:
-    """A model, an outbox, a link of a rate and a delay that keeps what it can't carry yet, and a client."""
+    """A model, an outbox, a link with a rate, a delay and a queue, and a client."""
 
     mbit: Callable[[float], float]
     delay_s: float = 0.01  # each way
@@ -53,7 +53,7 @@ class Network:
         return self.outbox.track_senders["video"].ladder
 
     def run(self, seconds: float) -> None:
-        """Step through the time a millisecond at a time."""
+        """Advance time in steps of a millisecond."""
         for _ in range(round(seconds / MS)):
             self._tick()
 
@@ -105,16 +105,16 @@ class Network:
         return sum(at > since for at, _ in self.ages) / (self.seconds - since)
 
     def late_s(self, since: float) -> float:
-        """The age that one painted frame in a hundred exceeds."""
+        """Return the age that one painted frame in a hundred exceeds."""
         ages = sorted(age for at, age in self.ages if at > since)
         return ages[int(len(ages) * 0.99)]
 
     def on(self, at: float) -> int:
-        """The rung at a time."""
+        """Return the rung at a time."""
         return [rung for began, rung in self.rungs if began <= at][-1]
 
     def share(self, of: Callable[[int], bool], since: float) -> float:
-        """The share of time since then on the rungs for which `of` holds."""
+        """Return the share of the time since then on the rungs for which `of` is true."""
         times = [since + step * 0.1 for step in range(int((self.seconds - since) * 10))]
         return sum(of(self.on(at)) for at in times) / len(times)
 
@@ -127,7 +127,7 @@ def steady(mbit: float) -> Callable[[float], float]:
 
 
 def fitting(mbit: float, sizes: tuple[int, ...] = GRAINY, spare: float = 0.8) -> int:
-    """Tell the best rung whose frames all come through."""
+    """Return the best rung whose frames the link carries without skips."""
     return next((rung for rung, size in enumerate(sizes) if 8 * size * FPS / 1000 < mbit * spare), BOTTOM)
 
 
@@ -135,7 +135,7 @@ def fitting(mbit: float, sizes: tuple[int, ...] = GRAINY, spare: float = 0.8) ->
 @given(
     st.floats(200, 10_000), st.floats(0, 0.002), st.floats(0, 0.005), st.none() | st.sampled_from([30.0, 60.0, 144.0])
 )
-def test_loopback_and_lan_are_on_the_top_rung_always(
+def test_loopback_and_lan_stay_on_the_top_rung(
     mbit: float, delay_s: float, jitter_s: float, paint_fps: float | None
 ) -> None:
     network = Network(steady(mbit), delay_s, jitter_s, paint_fps)
@@ -148,7 +148,7 @@ def test_loopback_and_lan_are_on_the_top_rung_always(
 @example(4.5, 0.0, 0.0, SMOOTH)  # carries one rung all but a hair, with a queue that comes and goes
 @example(12.0, 0.088, 0.0, GRAINY)
 @given(st.floats(2, 100), st.floats(0, 0.1), st.floats(0, 0.02), st.sampled_from([GRAINY, SMOOTH]))
-def test_a_steady_link_settles_near_what_it_carries_and_stays(
+def test_a_steady_link_settles_near_its_capacity(
     mbit: float, delay_s: float, jitter_s: float, sizes: tuple[int, ...]
 ) -> None:
     network = Network(steady(mbit), delay_s, jitter_s, sizes=sizes)
@@ -162,14 +162,14 @@ def test_a_steady_link_settles_near_what_it_carries_and_stays(
 
 
 @pytest.mark.parametrize("mbit", [2, 4, 8, 20])
-def test_it_falls_within_moments_when_the_link_becomes_slow(mbit: float) -> None:
+def test_the_rung_falls_at_once_when_the_link_becomes_slow(mbit: float) -> None:
     network = Network(lambda at: 200 if at < 5 else mbit)
     network.run(9)
     assert network.on(5) == 0
     assert network.on(5 + 3 * 8 * GRAINY[0] / 1000 / mbit + 1) >= fitting(mbit, spare=1)
 
 
-def test_a_link_that_changes_again_and_again_is_followed_down_at_once_and_up_with_care() -> None:
+def test_a_changing_link_is_followed_down_at_once_and_up_slowly() -> None:
     network = Network(lambda at: 4 if int(at / 5) % 2 else 30, 0.02, sizes=(197, 105, 64, 26, 14, 10, 5))
     network.run(60)
     late = [at for at, age in network.ages if at > 5 and age > 4 * 0.02 + 0.150]
@@ -178,14 +178,14 @@ def test_a_link_that_changes_again_and_again_is_followed_down_at_once_and_up_wit
     assert network.changes(since=30) <= 8
 
 
-def test_it_climbs_to_the_top_again_when_the_link_is_good_again() -> None:
+def test_the_rung_climbs_to_the_top_when_the_link_recovers() -> None:
     network = Network(lambda at: 4 if 5 < at < 20 else 200)
     network.run(45)
     assert network.on(20) >= fitting(4, spare=1)
     assert network.on(45) == 0
 
 
-def test_a_climb_that_fails_is_tried_less_and_less_often() -> None:
+def test_a_failed_climb_is_tried_less_and_less_often() -> None:
     network = Network(steady(30))
     network.run(120)
     tries = [at for at, rung in network.rungs if rung == 1]
@@ -194,7 +194,7 @@ def test_a_climb_that_fails_is_tried_less_and_less_often() -> None:
     assert pauses[-1] > 30
 
 
-def test_an_outage_soon_after_a_climb_holds_nothing_back_below_it() -> None:
+def test_an_outage_soon_after_a_climb_does_not_delay_later_climbs() -> None:
     network = Network(lambda at: 1e-6 if 10 < at < 13 else 8, 0.04, sizes=(197, 105, 64, 26, 14, 10, 5))
     network.run(36)
     assert network.on(9) == 3
@@ -203,7 +203,7 @@ def test_an_outage_soon_after_a_climb_holds_nothing_back_below_it() -> None:
 
 
 @pytest.mark.parametrize("paint_fps", [3, 5, 15])
-def test_a_client_that_paints_slowly_keeps_the_best_pictures(paint_fps: float) -> None:
+def test_a_client_that_paints_slowly_keeps_the_top_rung(paint_fps: float) -> None:
     network = Network(steady(1000), 0.001, paint_fps=paint_fps)
     network.run(60)
     assert network.share(lambda rung: rung == 0, since=0) > 0.9
@@ -216,7 +216,7 @@ def test_a_single_stall_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("mbit", "falls"), [(100, False), (40, False), (8, True)])
-def test_a_client_that_never_acknowledges_falls_when_most_is_skipped_for_long(mbit: float, falls: bool) -> None:
+def test_a_silent_client_falls_when_most_frames_are_skipped_for_3_s(mbit: float, falls: bool) -> None:
     network = Network(steady(mbit), acknowledges=False)
     network.run(10)
     assert (len(network.rungs) > 1) == falls
@@ -224,7 +224,7 @@ def test_a_client_that_never_acknowledges_falls_when_most_is_skipped_for_long(mb
     assert all(RUNGS[rung].scale == 1 for _, rung in network.rungs)
 
 
-def test_a_client_that_wants_fewer_frames_a_second_does_not_fall() -> None:
+def test_a_lower_rate_in_the_view_causes_no_fall() -> None:
     network = Network(steady(1000), 0.001)
     network.outbox.set_view(View(max_fps=5))
     network.run(10)
@@ -232,7 +232,7 @@ def test_a_client_that_wants_fewer_frames_a_second_does_not_fall() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["sent", "skipped", "acknowledged"]), st.integers(-5, 2**32)), max_size=60))
-def test_nothing_a_client_says_leads_off_the_ladder(steps: list[tuple[str, int]]) -> None:
+def test_no_sequence_of_acknowledgements_leaves_the_ladder(steps: list[tuple[str, int]]) -> None:
     ladder = Ladder()
     for now, (step, number) in enumerate(steps):
         match step:
@@ -245,7 +245,7 @@ def test_nothing_a_client_says_leads_off_the_ladder(steps: list[tuple[str, int]]
         assert 0 <= ladder.rung <= BOTTOM
 
 
-def test_frames_never_sent_cannot_be_acknowledged() -> None:
+def test_acknowledgements_of_unsent_frames_are_ignored() -> None:
     ladder = Ladder()
     ladder.frame_sent(0, ladder.rung, 1000, 1.0)
     ladder.frames_acknowledged(500, 1.0)
