@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import Literal
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.protocol import ErrorCode
@@ -81,6 +82,11 @@ class MediaHeader:
         except UnicodeDecodeError as error:
             raise _bad("reactor header with a track name that is not UTF-8") from error
         return cls(track, seq, pts_us, wall_us, applied, flags, data[end:])
+
+
+def media_kind(file: bytes) -> Literal["video", "audio"]:
+    """Return the kind of track that a JPEG or WAV file belongs to."""
+    return "video" if file[:2] == _SOI else "audio"
 
 
 def attach(header: MediaHeader, file: bytes) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach, media_kind
 
 HEADER = MediaHeader("main_video", 7, 1_000_000, 1_700_000_000_000_000, applied=3, flags=FrameFlag.HELD)
 
@@ -86,6 +86,12 @@ def test_jpeg_comes_back_byte_for_byte(header: MediaHeader, rest: bytes) -> None
 def test_wav_comes_back_byte_for_byte(header: MediaHeader, samples: bytes) -> None:
     wav = make_wav(samples + samples)
     assert detach(attach(header, wav)) == (header, wav)
+
+
+def test_a_jpeg_is_video_and_a_wav_is_audio() -> None:
+    header = MediaHeader("track", 1, 2, 3)
+    for kind, file in (("video", FILES["jpeg"]), ("audio", FILES["wav"])):
+        assert media_kind(file) == media_kind(attach(header, file)) == kind
 
 
 @given(header_st)

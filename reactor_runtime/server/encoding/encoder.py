@@ -116,7 +116,7 @@ class Encoder:
         self._rings[engine_run] = ring
 
     def set_ahead(self, engine_run: int, wanted: bool) -> None:
-        """Turn encoding ahead on or off for an engine: hints produce the top rung, which clients may not use."""
+        """Turn encoding ahead on or off for an engine: hints encode the top rung, which may not be in use."""
         (self._without_ahead.discard if wanted else self._without_ahead.add)(engine_run)
 
     def remove_engine(self, engine_run: int) -> None:

@@ -10,7 +10,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.slot import SlotEngine
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.media_header import detach, media_kind
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import ErrorCode
 
@@ -86,7 +86,7 @@ def _address(data: bytes, engine: SlotEngine) -> tuple[str, bytes]:
     if not inputs:
         raise WireError(ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound")
     header, file = detach(data)
-    kind = "video" if file[:2] == b"\xff\xd8" else "audio"
+    kind = media_kind(file)
     tracks = [track for track in inputs if track["kind"] == kind]
     if header is not None:
         tracks = [track for track in tracks if track["name"] == header.track]

@@ -12,6 +12,7 @@ from itertools import accumulate
 from reactor_runtime.ipc.messages import Bundle
 from reactor_runtime.server.encoding.encoded import Encoded
 from reactor_runtime.server.telemetry.trace import Trace
+from reactor_runtime.wire.media_header import media_kind
 from reactor_runtime.wire.protocol import ErrorCode
 
 MOST_VALUES = 64
@@ -174,7 +175,7 @@ class Metrics:
             traffic.sent_messages += 1
             traffic.sent_bytes.add("text", _size(item))
             return
-        traffic.sent_bytes.add("video" if item[:2] == b"\xff\xd8" else "audio", len(item))
+        traffic.sent_bytes.add(media_kind(item), len(item))
         self.send_s.observe(send_s)
 
     def received(self, size_bytes: int, *, is_text: bool) -> None:
