@@ -1,6 +1,6 @@
-"""A model with a loop of its own: it decides when pictures are made, and goes on from one client to the next.
+"""The model as a loop of its own: run() decides when frames are made, and goes on from one client to the next.
 
-`reactor run` makes one MyModel, calls load() once, and then run(), which lives as long as the model.
+`reactor run` creates one MyModel, calls load() once, and then run(), which lasts as long as the model.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Any
 from reactor_runtime.interface import InputField, ModelMessage, Output, ReactorModel, Video, connected, event
 
 from picture import PALETTES, Splash, render_batch
+from settings import whole_number
 
 
-# What clients see. Each field is a track; its name is what they know it by.
+# What clients see: each field is a track.
 class MyOutput(Output):
     main_video: Video
 
 
-# What clients are told: the answer to a splash, {"type": "splashed", "data": {"number": 3}} on the wire.
+# A message to clients: the reply to a splash, {"type": "splashed", "data": {"number": 3}} on the wire.
 class Splashed(ModelMessage):
     """How many pebbles lie in the pond."""
 
@@ -27,10 +28,11 @@ class Splashed(ModelMessage):
 
 class MyModel(ReactorModel):
     fps = 60
-    buffer_size = 8  # twice a batch: one is shown while the next is made
+    # Two batches: one is shown while the next is made.
+    buffer_size = 8
 
-    # Called once, before anyone can connect. What is set here belongs to the model and not to a client: nobody
-    # resets it, so each client finds the pond as the one before left it.
+    # Called once, before any client. Attributes set here belong to the model and are not reset between clients:
+    # each client finds the pond as the one before left it.
     def load(self, config: dict[str, Any]) -> None:
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
@@ -40,7 +42,7 @@ class MyModel(ReactorModel):
         self.splashes: tuple[Splash, ...] = ()
         self.flowing = asyncio.Event()
 
-    # Called for each client. What belongs to a client starts anew here; run() goes on when this is done.
+    # Called for each client: reset here what belongs to a client. run() continues when this is done.
     @connected
     def welcome(self) -> None:
         self.brightness = 1.0
@@ -48,7 +50,7 @@ class MyModel(ReactorModel):
         self.caption = "hello"
         self.flowing.set()
 
-    # There is no state class: each thing a client may do is a method. Wrong values never get here.
+    # Without a state class, each control is a method. Wrong values are refused before they get here.
     @event(name="set_brightness", description="Make it darker or brighter")
     def set_brightness(self, brightness: float = InputField(default=1.0, ge=0.0, le=2.0)) -> None:
         self.brightness = brightness
@@ -81,25 +83,17 @@ class MyModel(ReactorModel):
 
     async def run(self) -> None:
         while True:
-            await self.connected.wait()  # nobody is there: nothing is made, and it costs nothing
+            # Without a client no frames are made.
+            await self.connected.wait()
             while self.connected.is_set():
                 await self.flowing.wait()
-                # Events are handled whenever a loop awaits. What this batch needs of them is copied here, before;
-                # it then can't change under way, and in a thread of its own the work doesn't hold them up.
+                # Events are handled whenever the loop awaits. The values that this batch needs are passed as
+                # arguments, so that they cannot change meanwhile; in a thread the work does not delay events.
                 batch, self.frame_idx = await asyncio.to_thread(
                     render_batch,
                     self.width, self.height, self.chunk_size,
                     self.frame_idx, self.brightness,
                     self.palette, self.caption, self.splashes,
                 )
-                # Waits while the queue is full: this paces the loop. Give it the whole batch, never sleep.
+                # Waits while the buffer is full, which paces the loop: emit whole batches and never sleep.
                 await self.emit(MyOutput(main_video=batch))
-
-
-# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
-def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-    """Read a value of config.yml and see that it makes sense."""
-    value = config.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
-    return value

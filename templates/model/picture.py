@@ -1,4 +1,4 @@
-"""How each picture is made: plain NumPy, nothing of Reactor. Put your model's forward pass in its place."""
+"""Draw the frames: plain NumPy, nothing of Reactor. Replace this file with your model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-# Each palette is a ring of colours (red, green, blue) that the picture runs round.
+FPS = 60
+
+# Each palette is a ring of colours (red, green, blue) that the frame cycles through.
 PALETTES = {
     "aurora": [(8, 12, 46), (20, 70, 120), (32, 178, 150), (186, 240, 172), (120, 80, 200), (38, 20, 92)],
     "ember": [(20, 6, 18), (96, 16, 40), (222, 60, 38), (255, 176, 68), (255, 238, 190), (122, 28, 72)],
@@ -20,43 +22,40 @@ PALETTES = {
 class Splash:
     x: float
     y: float
-    frame_idx: int  # the frame it falls into
+    # The first frame that shows it.
+    frame_idx: int
 
 
 def render_batch(
-    width: int,
-    height: int,
-    chunk_size: int,
-    start_idx: int,
-    brightness: float,
-    palette: str = "aurora",
-    caption: str = "",
-    splashes: tuple[Splash, ...] = (),
+    width: int, height: int, chunk_size: int, start_idx: int,
+    brightness: float, palette: str = "aurora", caption: str = "", splashes: tuple[Splash, ...] = (),
 ) -> tuple[np.ndarray, int]:
-    """Draw chunk_size frames from start_idx on; return them and the index of the next one."""
+    """Draw chunk_size frames from start_idx on; return them and the index of the next frame."""
     colours = colour_ring(palette, brightness)
     batch = np.empty((chunk_size, height, width, 3), np.uint8)
     for idx, frame in enumerate(batch, start_idx):
-        shades = flow(width, height, idx / 60)
+        shades = flow(width, height, idx)
         for splash in splashes:
-            age = (idx - splash.frame_idx) / 60
-            if 0 <= age < 4:
-                add_ripple(shades, splash, age)
-        np.take(colours, shades.astype(np.int32) & 1023, axis=0, out=frame, mode="clip")
+            add_ripple(shades, splash, idx)
+        paint(frame, shades, colours)
         write(frame, caption, brightness)
     return batch, start_idx + chunk_size
 
 
 def colour_ring(palette: str, brightness: float) -> np.ndarray:
-    """Blend a palette into a ring of 1024 colours. Brightness is nearly free here: 1024 colours, not 300000 pixels."""
+    """Blend a palette into a ring of 1024 colours.
+
+    Brightness costs almost nothing here: it changes 1024 colours instead of 300,000 pixels.
+    """
     stops = np.array([*PALETTES[palette], PALETTES[palette][0]], np.float32)
     places = np.linspace(0, 1024, len(stops))
     ring = np.stack([np.interp(np.arange(1024), places, stops[:, channel]) for channel in range(3)], axis=1)
     return np.clip(ring * brightness, 0, 255).astype(np.uint8)
 
 
-def flow(width: int, height: int, t: float) -> np.ndarray:
-    """Fold waves into waves, like silk in slow wind: for each pixel a place on the ring of colours."""
+def flow(width: int, height: int, frame_idx: int) -> np.ndarray:
+    """Return the position of each pixel on the colour ring: waves folded into waves, like silk in slow wind."""
+    t = frame_idx / FPS
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :] * (width / height)
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     a = np.sin(1.6 * x + 0.7 * np.sin(1.9 * y + 0.6 * t) + 0.4 * t)
@@ -64,21 +63,29 @@ def flow(width: int, height: int, t: float) -> np.ndarray:
     return 300 * np.sin(1.2 * a + 1.7 * b - 0.3 * t) + 200 * b + 500 + 60 * t % 1024
 
 
-def add_ripple(shades: np.ndarray, splash: Splash, age: float) -> None:
-    """Let a wave run outwards from where the splash fell, and fade."""
+def add_ripple(shades: np.ndarray, splash: Splash, frame_idx: int) -> None:
+    """Add a wave that runs outwards from the splash and fades within four seconds."""
+    age = (frame_idx - splash.frame_idx) / FPS
+    if not 0 <= age < 4:
+        return
     height, width = shades.shape
     x = np.arange(width, dtype=np.float32)[None, :] - splash.x * width
     y = np.arange(height, dtype=np.float32)[:, None] - splash.y * height
     distance = np.sqrt(x * x + y * y)
-    # The wave is the same all round: work it out along one radius, in quarters of a pixel, and look it up.
+    # The wave is the same in all directions: compute it along one radius, in quarters of a pixel, and look it up.
     along = np.arange(4 * (width + height)) / 4
     behind = (age * 0.55 * height - along) / (0.08 * height)
     profile = 260 * np.exp(-behind**2 / 2 - age) * np.cos(3 * behind)
     shades += np.take(profile.astype(np.float32), (4 * distance).astype(np.int32), mode="clip")
 
 
+def paint(frame: np.ndarray, shades: np.ndarray, colours: np.ndarray) -> None:
+    """Fill a frame with the colours at the positions in shades."""
+    np.take(colours, shades.astype(np.int32) & 1023, axis=0, out=frame, mode="clip")
+
+
 def write(frame: np.ndarray, caption: str, brightness: float) -> None:
-    """Set the caption into the lower part of a frame, as lamps with a shadow round them."""
+    """Draw the caption into the lower part of a frame, as lamps with a shadow around them."""
     shadow, light = letters(caption, frame.shape[1], frame.shape[0])
     height, width = light.shape[:2]
     top, left = frame.shape[0] * 15 // 16 - height, (frame.shape[1] - width) // 2
@@ -88,7 +95,7 @@ def write(frame: np.ndarray, caption: str, brightness: float) -> None:
 
 @lru_cache(maxsize=8)
 def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a caption once: how much of the picture stays, and how much light is added, each (height, width, 1)."""
+    """Draw a caption once: return how much of the frame stays and how much light is added, each (height, width, 1)."""
     columns = [int(code, 16) for character in caption.upper() for code in glyph(character)]
     dots = np.array([[column >> row & 1 for column in columns] for row in range(7)]).reshape(7, -1)
     size = max(1, min(width // 72, width // (dots.shape[1] + 6), height // 14))
@@ -104,7 +111,7 @@ def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarr
 
 
 def glyph(character: str) -> list[str]:
-    """Look up a character: five columns of seven dots, lowest bit on top, and a gap. What the font lacks is a space."""
+    """Return a character as five columns of seven dots, lowest bit on top, and a gap; a space if the font lacks it."""
     start = 10 * (ord(character) - 32)
     code = FONT[start : start + 10] if 0 <= start < len(FONT) else "00" * 5
     return [code[at : at + 2] for at in range(0, 10, 2)] + ["00"]

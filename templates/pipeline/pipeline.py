@@ -1,48 +1,34 @@
-"""A model in one file: what clients see, what they may change, and how each picture is made.
+"""The model: what clients see, what they may change, and how frames are made.
 
-`reactor run` makes one MyModel, calls load() once, and runs inference() while somebody is connected.
+`reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Video, event
 
-# Each palette is a ring of colours (red, green, blue) that the picture runs round.
-PALETTES = {
-    "aurora": [(8, 12, 46), (20, 70, 120), (32, 178, 150), (186, 240, 172), (120, 80, 200), (38, 20, 92)],
-    "ember": [(20, 6, 18), (96, 16, 40), (222, 60, 38), (255, 176, 68), (255, 238, 190), (122, 28, 72)],
-    "lagoon": [(4, 26, 56), (6, 88, 132), (28, 170, 184), (222, 246, 226), (246, 190, 150), (40, 70, 130)],
-    "ink": [(10, 10, 14), (58, 62, 74), (150, 156, 168), (244, 242, 236), (104, 108, 122), (26, 28, 36)],
-}
+from picture import PALETTES, Splash, add_ripple, colour_ring, flow, paint, write
+from settings import whole_number
 
 
-# What clients see. Each field is a track; its name is what they know it by.
+# What clients see: each field is a track.
 @dataclass
 class MyOutput(Output):
     main_video: Video
 
 
-@dataclass(frozen=True)
-class Splash:
-    x: float
-    y: float
-    frame_idx: int  # the frame it falls into
-
-
-# What clients may change. Each field is a control on the page and an event, set_<field>, on the wire.
-# Wrong values end there: a client that sends brightness 3 is told why, and nothing changes.
+# What clients may change: each field is a control on the page and an event, set_<field>. Wrong values are refused.
 @dataclass
 class MyState(InputState):
     brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")
     palette: str = InputField(default="aurora", choices=list(PALETTES), description="Colours of the picture")
     caption: str = InputField(default="hello", max_length=24, description="Text in the picture")
-    # A leading underscore keeps a field to ourselves: it belongs to the session, clients don't see it.
+    # A field with a leading underscore is private: clients neither see nor set it.
     _splashes: tuple[Splash, ...] = ()
     _next_idx: int = 0
 
@@ -51,142 +37,43 @@ class MyModel(ReactorPipeline):
     state: MyState
     buffer_size = 8
 
-    # Called once, before anyone can connect: read the config, load weights, warm up.
+    # Called once, before any client: read config.yml, load weights, warm up. An exception here stops `reactor run`.
     def load(self, config: dict[str, Any]) -> None:
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
         self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
 
-    # An event of our own: a button on the page, with a small form for its parameters.
+    # A button on the page, with a form for its parameters. Events are handled between two yields, never within a step.
     @event(name="splash", description="Drop a pebble into the picture")
     def splash(
         self,
         x: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is left, 1 is right"),
         y: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is top, 1 is bottom"),
     ) -> None:
-        newest = self.state._splashes[-3:]
-        self.state._splashes = (*newest, Splash(x, y, self.state._next_idx))
+        self.state._splashes = (*self.state._splashes[-3:], Splash(x, y, self.state._next_idx))
 
-    # Started for each client with a fresh state. Every yield hands over a batch of frames, which are shown
-    # evenly at the rate they are made. Events are handled between two yields, never in the middle of one.
+    # Started for each client with a fresh state. Each yield hands over frames; Reactor shows them at an even rate.
     def inference(self) -> Iterator[MyOutput]:
-        frame_idx = 0
         while True:
-            batch, frame_idx = render_batch(
-                self.width, self.height, self.chunk_size,
-                frame_idx, self.state.brightness,
-                self.state.palette, self.state.caption, self.state._splashes,
+            batch, self.state._next_idx = render_batch(
+                self.width, self.height, self.chunk_size, self.state._next_idx,
+                self.state.brightness, self.state.palette, self.state.caption, self.state._splashes,
             )
-            self.state._next_idx = frame_idx
             yield MyOutput(main_video=batch)
 
 
-# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
-def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-    """Read a value of config.yml and see that it makes sense."""
-    value = config.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
-    return value
-
-
-# From here on it is plain NumPy. Put your model's forward pass in its place; what leaves is the same,
-# uint8 RGB of shape (frames, height, width, 3).
+# Your model's forward pass goes here. It returns uint8 RGB of shape (frames, height, width, 3).
 def render_batch(
-    width: int,
-    height: int,
-    chunk_size: int,
-    start_idx: int,
-    brightness: float,
-    palette: str = "aurora",
-    caption: str = "",
-    splashes: tuple[Splash, ...] = (),
+    width: int, height: int, chunk_size: int, start_idx: int,
+    brightness: float, palette: str = "aurora", caption: str = "", splashes: tuple[Splash, ...] = (),
 ) -> tuple[np.ndarray, int]:
-    """Draw chunk_size frames from start_idx on; return them and the index of the next one."""
+    """Draw chunk_size frames from start_idx on; return them and the index of the next frame."""
     colours = colour_ring(palette, brightness)
     batch = np.empty((chunk_size, height, width, 3), np.uint8)
     for idx, frame in enumerate(batch, start_idx):
-        shades = flow(width, height, idx / 60)
+        shades = flow(width, height, idx)
         for splash in splashes:
-            age = (idx - splash.frame_idx) / 60
-            if 0 <= age < 4:
-                add_ripple(shades, splash, age)
-        np.take(colours, shades.astype(np.int32) & 1023, axis=0, out=frame, mode="clip")
+            add_ripple(shades, splash, idx)
+        paint(frame, shades, colours)
         write(frame, caption, brightness)
     return batch, start_idx + chunk_size
-
-
-def colour_ring(palette: str, brightness: float) -> np.ndarray:
-    """Blend a palette into a ring of 1024 colours. Brightness is nearly free here: 1024 colours, not 300000 pixels."""
-    stops = np.array([*PALETTES[palette], PALETTES[palette][0]], np.float32)
-    places = np.linspace(0, 1024, len(stops))
-    ring = np.stack([np.interp(np.arange(1024), places, stops[:, channel]) for channel in range(3)], axis=1)
-    return np.clip(ring * brightness, 0, 255).astype(np.uint8)
-
-
-def flow(width: int, height: int, t: float) -> np.ndarray:
-    """Fold waves into waves, like silk in slow wind: for each pixel a place on the ring of colours."""
-    x = np.linspace(-1, 1, width, dtype=np.float32)[None, :] * (width / height)
-    y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
-    a = np.sin(1.6 * x + 0.7 * np.sin(1.9 * y + 0.6 * t) + 0.4 * t)
-    b = np.sin(1.3 * y - 0.9 * a + 0.5 * np.sin(1.1 * x - 0.5 * t))
-    return 300 * np.sin(1.2 * a + 1.7 * b - 0.3 * t) + 200 * b + 500 + 60 * t % 1024
-
-
-def add_ripple(shades: np.ndarray, splash: Splash, age: float) -> None:
-    """Let a wave run outwards from where the splash fell, and fade."""
-    height, width = shades.shape
-    x = np.arange(width, dtype=np.float32)[None, :] - splash.x * width
-    y = np.arange(height, dtype=np.float32)[:, None] - splash.y * height
-    distance = np.sqrt(x * x + y * y)
-    # The wave is the same all round: work it out along one radius, in quarters of a pixel, and look it up.
-    along = np.arange(4 * (width + height)) / 4
-    behind = (age * 0.55 * height - along) / (0.08 * height)
-    profile = 260 * np.exp(-behind**2 / 2 - age) * np.cos(3 * behind)
-    shades += np.take(profile.astype(np.float32), (4 * distance).astype(np.int32), mode="clip")
-
-
-def write(frame: np.ndarray, caption: str, brightness: float) -> None:
-    """Set the caption into the lower part of a frame, as lamps with a shadow round them."""
-    shadow, light = letters(caption, frame.shape[1], frame.shape[0])
-    height, width = light.shape[:2]
-    top, left = frame.shape[0] * 15 // 16 - height, (frame.shape[1] - width) // 2
-    area = frame[top : top + height, left : left + width]
-    area[:] = area * shadow + light * min(255, 250 * brightness)
-
-
-@lru_cache(maxsize=8)
-def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a caption once: how much of the picture stays, and how much light is added, each (height, width, 1)."""
-    columns = [int(code, 16) for character in caption.upper() for code in glyph(character)]
-    dots = np.array([[column >> row & 1 for column in columns] for row in range(7)]).reshape(7, -1)
-    size = max(1, min(width // 72, width // (dots.shape[1] + 6), height // 14))
-    across = np.abs(np.arange(size) - (size - 1) / 2) / (size / 2)
-    lamp = np.clip(1.6 - 1.5 * np.hypot(across[:, None], across), 0, 1)
-    light = np.pad(np.kron(dots, lamp), 3 * size)[:, :width]
-    blur = np.hanning(6 * size)
-    shadow = light
-    for axis in (0, 1):
-        shadow = np.apply_along_axis(np.convolve, axis, shadow, blur, "same")
-    stays = (1 - 0.6 * shadow / max(shadow.max(), 1e-9)) * (1 - light)
-    return stays[..., None].astype(np.float32), light[..., None].astype(np.float32)
-
-
-def glyph(character: str) -> list[str]:
-    """Look up a character: five columns of seven dots, lowest bit on top, and a gap. What the font lacks is a space."""
-    start = 10 * (ord(character) - 32)
-    code = FONT[start : start + 10] if 0 <= start < len(FONT) else "00" * 5
-    return [code[at : at + 2] for at in range(0, 10, 2)] + ["00"]
-
-
-# The 64 characters from space to underscore.
-FONT = (
-    "000000000000005F00000007000700147F147F14242A7F2A12231308646236495620500008070300"
-    "001C2241000041221C002A1C7F1C2A08083E08080050300000080808080800606000002010080402"
-    "3E5149453E00427F400042615149462141454B311814127F1027454545393C4A4949300171090503"
-    "3649494936064949291E003636000000563600000814224100141414141400412214080201510906"
-    "324979413E7E1111117E7F494949363E414141227F4141221C7F494949417F090909013E4149497A"
-    "7F0808087F00417F41002040413F017F081422417F404040407F020C027F7F0408107F3E4141413E"
-    "7F090909063E4151215E7F09192946464949493101017F01013F4040403F1F2040201F3F4038403F"
-    "631408146307087008076151494543007F41410002040810200041417F0004020102044040404040"
-)

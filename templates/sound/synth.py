@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 RATE = 48_000
+NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 MOST_VOICES = 16
 WAVES = ("string", "reed", "flute", "sine")
 RINGING = 1.4 * RATE  # in so many samples a note falls to a third
@@ -113,8 +114,23 @@ class Synth:
 
 
 def frequency(note: int) -> float:
-    """Say how often a note swings in a second. 69 is the A that orchestras tune to; 12 more is twice as fast."""
+    """Return the frequency of a note in hertz. 69 is the A that orchestras tune to; 12 more doubles the frequency."""
     return 440.0 * 2.0 ** ((note - 69) / 12)
+
+
+def note_name(note: int) -> str:
+    """Return the name of a note: A4 for 69."""
+    return f"{NAMES[note % 12]}{note // 12 - 1}"
+
+
+def samples_in(frame_idx: int, fps: int) -> int:
+    """Return how many samples last as long as this frame: 1600 at 30 fps, and 48,000 a second at any rate."""
+    return (frame_idx + 1) * RATE // fps - frame_idx * RATE // fps
+
+
+def to_int16(sound: np.ndarray) -> np.ndarray:
+    """Convert samples from -1 to 1 into 16-bit integers."""
+    return np.rint(sound * 32767).astype(np.int16)
 
 
 def ease(x: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""A PyTorch model in the browser: a dish of living cells that visitors paint into.
+"""A PyTorch model in the browser: a dish of living cells that clients paint into.
 
-`reactor run` makes one MyModel, calls load() once, and runs inference() while somebody is connected. The model itself
-is in life.py; it runs on a GPU where there is one, and needs no weights.
+`reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
+The network is in life.py; it runs on a GPU where there is one, and needs no weights.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from typing import Any
 
 from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Video, connected, event
 
-# Numbers whose rules are worth looking at. Of others about one in ten lives on, and many fill the dish and stand still.
+from settings import whole_number
+
+# Each number is a rule. About one number in ten survives; many fill the dish and stand still.
 SPECIES = {"plankton": 234, "jellies": 100324, "slugs": 100054, "tissue": 100163, "reef": 95, "veins": 386}
-# Colours from 0 to 1: of the ground, of three kinds of matter, of what has just gone.
+# Colours from 0 to 1: the ground, three kinds of matter, and matter that has just gone.
 PALETTES = {
     "deep sea": [(0.01, 0.03, 0.08), (0.95, 0.35, 0.30), (0.10, 0.72, 0.85), (1.00, 0.82, 0.45), (0.10, 0.25, 0.75)],
     "ember": [(0.05, 0.01, 0.03), (1.00, 0.62, 0.18), (0.88, 0.16, 0.22), (1.00, 0.93, 0.75), (0.55, 0.08, 0.35)],
     "meadow": [(0.03, 0.06, 0.04), (0.98, 0.80, 0.30), (0.35, 0.78, 0.35), (0.93, 0.42, 0.62), (0.08, 0.40, 0.38)],
     "paper": [(0.95, 0.93, 0.88), (-0.1, -0.6, -0.7), (-0.8, -0.5, -0.2), (-0.1, -0.3, -0.7), (-0.2, -0.2, -0.1)],
 }
-LOOK_AGAIN = 60  # frames
+# Frames between two checks whether anything is alive.
+LOOK_AGAIN = 60
 
 
-# What clients see. Each field is a track; its name is what they know it by.
+# What clients see: each field is a track.
 @dataclass
 class MyOutput(Output):
     main_video: Video
@@ -38,7 +41,7 @@ class MyState(InputState):
     speed: int = InputField(default=1, ge=0, le=4, description="Steps a frame; 0 holds everything still")
     palette: str = InputField(default="deep sea", choices=list(PALETTES), description="Colours of the picture")
     grazing: float = InputField(default=6.0, ge=0.0, le=60.0, description="How often a minute a hole is eaten")
-    # What belongs to a session and is no control.
+    # Private fields are no controls.
     _dish: Any = None
     _emptied: bool = False
 
@@ -47,7 +50,7 @@ class MyModel(ReactorPipeline):
     state: MyState
     fps = 30
 
-    # Called once, before anyone can connect: choose a device, load what is slow to load, warm up.
+    # Called once, before any client: choose a device, load weights, warm up.
     def load(self, config: dict[str, Any]) -> None:
         try:
             import torch
@@ -59,7 +62,7 @@ class MyModel(ReactorPipeline):
         if wanted == "auto":
             wanted = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(wanted)
-        # PyTorch takes every core otherwise, and its threads wait for each other: on a busy machine that is slower.
+        # By default PyTorch uses all cores, and its threads wait for each other: on a busy machine that is slower.
         torch.set_num_threads(whole_number(config, "threads", 1, least=1, most=256))
         self.width = whole_number(config, "width", 768, least=64, most=4096)
         self.height = whole_number(config, "height", 512, least=64, most=4096)
@@ -103,23 +106,14 @@ class MyModel(ReactorPipeline):
         self.state._dish.sow()
         self.state._emptied = False
 
-    # One picture a step. It stays where it was made: the runtime takes tensors from any device.
+    # Each step makes one frame. It stays on its device: Reactor accepts tensors on any device.
     def inference(self) -> Iterator[MyOutput]:
         state, dish = self.state, self.state._dish
         for frame_idx in itertools.count(1):
             dish.grow(self.species[state.species], state.speed)
             if state.speed and dish.chance.random() < state.grazing / 60 / self.fps:
                 dish.eat()
-            # Asking costs a wait for the GPU, so it is asked seldom.
+            # alive() waits for the GPU, so it is called rarely.
             if frame_idx % LOOK_AGAIN == 0 and state.speed and not state._emptied and not dish.alive():
                 dish.sow()
             yield MyOutput(main_video=dish.picture(self.palettes[state.palette], self.height, self.width))
-
-
-# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
-def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-    """Read a value of config.yml and see that it makes sense."""
-    value = config.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
-    return value

@@ -158,3 +158,11 @@ def stretch(small: np.ndarray, width: int, height: int) -> np.ndarray:
         share = (place - low)[:, None] if axis == 0 else place - low
         small = small.take(low, axis) * (1 - share) + small.take(low + 1, axis) * share
     return small
+
+
+def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Scale a picture until it fills the size, and crop it around the centre."""
+    scale = min(frame.shape[0] / height, frame.shape[1] / width)
+    rows = (np.arange(height) + 0.5 - height / 2) * scale + frame.shape[0] / 2
+    columns = (np.arange(width) + 0.5 - width / 2) * scale + frame.shape[1] / 2
+    return frame.take(rows.astype(np.intp), axis=0).take(columns.astype(np.intp), axis=1)

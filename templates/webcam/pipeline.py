@@ -1,6 +1,6 @@
-"""Video in, video out: the newest picture of the client's camera, through a filter, thirty times a second.
+"""Video in, video out: apply a filter to the newest picture of the client's camera, thirty times a second.
 
-`reactor run` makes one MyModel, calls load() once, and runs inference() while somebody is connected.
+`reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import numpy as np
 from reactor_runtime.interface import Input, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video
 
 from card import draw_card, write
-from filters import FILTERS
+from filters import FILTERS, fit
+from settings import whole_number
 
 
-# What clients send. Each field is a track; whatever size its pictures have, they arrive as RGB arrays.
+# What clients send: each field is a track. Pictures of any size arrive as RGB arrays.
 class MyInput(Input):
     camera: Video
 
 
-# What clients see.
+# What clients see: each field is a track.
 class MyOutput(Output):
     main_video: Video
 
@@ -33,9 +34,9 @@ class MyState(InputState):
     mirror: bool = InputField(default=True, description="Left and right as in a mirror")
 
 
-# What clients are told.
+# A message to clients.
 class CameraOn(ModelMessage):
-    """The camera's first picture has come, or one of another size."""
+    """The first picture of the camera has arrived, or one of another size."""
 
     width: int
     height: int
@@ -43,20 +44,21 @@ class CameraOn(ModelMessage):
 
 class MyModel(ReactorPipeline):
     state: MyState
-    input: MyInput  # this is where its pictures arrive, as self.input.camera
+    # Its pictures arrive at self.input.camera.
+    input: MyInput
     fps = 30
 
     def load(self, config: dict[str, Any]) -> None:
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
 
-    # Started for each client. What the camera sent and what a filter remembers stay in here, and go with the client.
+    # Started for each client. The camera's picture and the filter are local variables, so they end with the client.
     def inference(self) -> Iterator[MyOutput]:
         camera: np.ndarray | None = None
         chosen, apply = "", FILTERS["plain"](self.width, self.height)
         for idx in count():
-            # The newest picture, or None when none has come since. Those before it are dropped, so that a camera
-            # faster than the model makes nothing late. `await self.input.camera.read()` would wait for one.
+            # The newest picture, or None if none has arrived since the last call. Older ones are dropped, so a camera
+            # that is faster than the model adds no delay. `await self.input.camera.read()` waits for the next.
             frames = self.input.camera.try_read()
             if frames is not None:
                 if camera is None or camera.shape != frames[0].shape:
@@ -72,20 +74,3 @@ class MyModel(ReactorPipeline):
             if camera is None:
                 write(shown, ["waiting for a camera", "press start beside the picture"])
             yield MyOutput(main_video=shown)
-
-
-# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
-def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-    """Read a value of config.yml and see that it makes sense."""
-    value = config.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
-    return value
-
-
-def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Cut and scale a picture about its middle until it fills the size."""
-    scale = min(frame.shape[0] / height, frame.shape[1] / width)
-    rows = (np.arange(height) + 0.5 - height / 2) * scale + frame.shape[0] / 2
-    columns = (np.arange(width) + 0.5 - width / 2) * scale + frame.shape[1] / 2
-    return frame.take(rows.astype(np.intp), axis=0).take(columns.astype(np.intp), axis=1)

@@ -1,13 +1,13 @@
-"""A small world to wander through: hills, lakes, day and night, and lights to be found.
+"""A small world to walk through: hills, lakes, day and night, and lights to find.
 
-`reactor run` makes one MyModel, calls load() once, and runs inference() while somebody is connected.
+`reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
+landscape.py makes the land, walker.py moves through it, view.py draws it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
-from math import cos, pi, sin
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -28,29 +28,29 @@ from reactor_runtime.interface import (
     event,
 )
 
-from landscape import SEA, SIZE, Landscape
-from view import Eye, View
+from landscape import SIZE, Landscape
+from settings import whole_number
+from view import View
+from walker import Walker
 
 LIGHTS = 20
-WALK, RUN = 40, 90  # cells a second
-STEEPEST = 0.5  # radians up or down that one can look
 
 
-# What clients see. Each field is a track; its name is what they know it by.
+# What clients see: each field is a track.
 class MyOutput(Output):
     main_video: Video
 
 
-# What clients are told: on the wire {"type": "found", "data": {"found": 1, "left": 19}}.
+# A message to clients: {"type": "found", "data": {"found": 1, "left": 19}} on the wire.
 class Found(ModelMessage):
-    """The wanderer has come to a light; it goes out."""
+    """The walker has reached a light, which goes out."""
 
     found: int
     left: int
 
 
-# What clients may change: a control on the page for each field. The model changes them too, and the page follows:
-# watch the hour. What is bound to keys or a gamepad goes back to its default when they are let go.
+# What clients may change: each field is a control on the page. The model may change it too, as it does the hour, and
+# the page follows. A field bound to keys or a gamepad returns to its default when they are released.
 class MyState(InputState):
     walk: float = InputField(
         default=0.0,
@@ -76,14 +76,9 @@ class MyState(InputState):
     wander: bool = InputField(default=True, description="Walk by itself, until somebody does")
     hour: float = InputField(default=17.0, ge=0.0, le=24.0, description="Time of day")
     clock: bool = InputField(default=True, description="Let time pass, a day in two minutes")
-    # A leading underscore keeps a field to ourselves: it belongs to the session, clients don't see it.
-    _eye: Eye = field(default_factory=lambda: Eye(x=500.0, y=700.0, z=80.0, heading=2.9))
+    # A field with a leading underscore is private: clients neither see nor set it.
+    _walker: Walker = field(default_factory=Walker)
     _lights: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
-    _speed: float = 0.0
-    _slide: float = 0.0
-    _spin: float = 0.0
-    _lift: float = 0.0  # above where one would stand, and how fast that grows
-    _rise: float = 0.0
     _since_hour: float = 0.0
 
 
@@ -91,75 +86,59 @@ class MyModel(ReactorPipeline):
     state: MyState
     fps = 30
 
-    # Called once, before anyone can connect. The land never changes, so all clients wander through the same.
+    # Called once, before any client. The land never changes, so all clients share it.
     def load(self, config: dict[str, Any]) -> None:
         self.land = Landscape(whole_number(config, "seed", 7, least=0, most=999_999))
         width = whole_number(config, "width", 640, least=16, most=4096)
         height = whole_number(config, "height", 360, least=16, most=4096)
         self.view = View(self.land, width, height)
 
-    # Called for each client, with a fresh state: what a session changes belongs there.
+    # Called for each client, with a fresh state; a session changes only that.
     @connected
     def scatter_lights(self) -> None:
         places = np.random.default_rng(1).uniform(0, SIZE, (LIGHTS, 2))
-        places[0] = 374, 731  # one to begin with, on the way
+        # The first light lies on the way.
+        places[0] = 374, 731
         heights = self.land.height_at(places[:, 0], places[:, 1]) + 8
         self.state._lights = np.column_stack([places, heights])
 
-    # How far the mouse has moved since the event before, as radians; nothing of it is lost.
+    # How far the mouse has moved since the previous event, in radians.
     @event(name="look", description="Look around, to the right and down", bind=[Look(), Stick("right")])
     def look(self, dx: float = 0.0, dy: float = 0.0) -> None:
-        eye = self.state._eye
-        eye.heading = (eye.heading + dx) % (2 * pi)
-        eye.pitch = min(max(eye.pitch - dy, -STEEPEST), STEEPEST)
+        self.state._walker.look(dx, dy)
         self.state.wander = False
 
     @event(name="jump", description="Leap", bind=[Key("space"), Button("a")])
     def jump(self) -> None:
-        if self.state._lift == 0:
-            self.state._rise = 34.0
+        self.state._walker.jump()
 
     @event(name="elsewhere", description="Wake up somewhere else", bind=[Key("e"), Button("y")])
     def elsewhere(self) -> None:
-        eye = self.state._eye
-        eye.x, eye.y, eye.heading = (eye.x + 0.38 * SIZE) % SIZE, (eye.y + 0.27 * SIZE) % SIZE, eye.heading + 2
-        eye.z = 200.0  # above every mountain, and down from there
+        self.state._walker.move_elsewhere()
 
-    # Started for each client. One picture a step, so that a key shows in the very next one.
+    # Started for each client. Each step makes one frame, so that a key shows in the next frame.
     def inference(self) -> Iterator[MyOutput]:
         t = 0.0
         while True:
             t += 1 / self.fps
-            self.move(1 / self.fps)
+            self.walk(1 / self.fps)
             self.pick_up_lights()
             self.pass_time(1 / self.fps)
             hour = (self.state.hour + self.state._since_hour) % 24
-            eye = replace(self.state._eye, z=self.state._eye.z + self.state._lift)
-            yield MyOutput(main_video=self.view.draw(eye, hour, t, self.state._lights))
+            yield MyOutput(main_video=self.view.draw(self.state._walker.lifted_eye(), hour, t, self.state._lights))
 
-    def move(self, seconds: float) -> None:
-        """Walk and turn, with weight: speeds follow what is asked for, and the eye leans into curves."""
-        state, eye = self.state, self.state._eye
+    def walk(self, seconds: float) -> None:
+        """Move the walker as the controls say, or ahead while it wanders by itself."""
+        state = self.state
         if state.walk or state.sidestep or state.turn:
             state.wander = False
-        fastest = RUN if state.run else WALK
-        state._speed += ((0.6 if state.wander else state.walk) * fastest - state._speed) * 0.12
-        state._slide += (state.sidestep * fastest - state._slide) * 0.12
-        state._spin += (state.turn - state._spin) * 0.12
-        eye.heading = (eye.heading + 1.2 * state._spin * seconds) % (2 * pi)
-        eye.tilt = 0.12 * state._spin + 0.0006 * state._slide
-        over, along = cos(eye.heading), sin(eye.heading)
-        way = np.array([over * state._speed - along * state._slide, along * state._speed + over * state._slide])
-        eye.x, eye.y = (np.array([eye.x, eye.y]) + way * seconds) % SIZE
-        # As high as the highest ground in the next second, and not below the sea.
-        ahead = np.linspace(-0.1, 1, 12)
-        ground = self.land.height_at(eye.x + ahead * way[0], eye.y + ahead * way[1]).max()
-        eye.z += (max(ground, SEA) + 9 + 60 * state.climb - eye.z) * 0.06
-        state._lift = max(state._lift + state._rise * seconds, 0)
-        state._rise = state._rise - 60 * seconds if state._lift else 0.0
+        ahead = 0.6 if state.wander else state.walk
+        state._walker.move(
+            self.land, seconds, ahead=ahead, aside=state.sidestep, turn=state.turn, run=state.run, climb=state.climb
+        )
 
     def pass_time(self, seconds: float) -> None:
-        """Move the hour on in tenths: clients are told of each change, and need not be told of thirty a second."""
+        """Advance the hour in tenths: each change is a message to the clients, and thirty a second are too many."""
         if self.state.clock:
             self.state._since_hour += 24 / 120 * seconds
         if self.state._since_hour >= 0.1:
@@ -167,8 +146,8 @@ class MyModel(ReactorPipeline):
             self.state._since_hour -= 0.1
 
     def pick_up_lights(self) -> None:
-        """Put out the lights that the eye has come near, and tell the client; after the last one all shine again."""
-        eye, lights = self.state._eye, self.state._lights
+        """Remove the lights near the eye and send a message; after the last light all of them return."""
+        eye, lights = self.state._walker.eye, self.state._lights
         away = (lights[:, :2] - (eye.x, eye.y) + SIZE / 2) % SIZE - SIZE / 2
         left = lights[np.hypot(away[:, 0], away[:, 1]) > 20]
         if len(left) < len(lights):
@@ -176,12 +155,3 @@ class MyModel(ReactorPipeline):
             self.state._lights = left
         if len(left) == 0:
             self.scatter_lights()
-
-
-# What raises in load() stops `reactor run` with the message and this line; later it would spoil somebody's session.
-def whole_number(config: dict[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-    """Read a value of config.yml and see that it makes sense."""
-    value = config.get(key, default)
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{key} in config.yml is {value!r}; write a whole number from {least} to {most}")
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib.util
 import json
@@ -72,11 +73,28 @@ def test_its_readme_speaks_of_every_control(outline: Data, project: Path) -> Non
     assert [name for name in names if f"`{name}`" not in readme] == []
 
 
-def test_the_loop_draws_the_same_picture_as_the_generator() -> None:
-    generator = (ROOT / "templates" / "pipeline" / "pipeline.py").read_text()
-    loop = (ROOT / "templates" / "model" / "picture.py").read_text()
-    start = "def render_batch("
-    assert generator.partition(start)[2] == loop.partition(start)[2]
+def test_the_model_template_draws_the_same_frames_as_the_pipeline_template() -> None:
+    pipeline = definitions("pipeline/pipeline.py") | definitions("pipeline/picture.py")
+    assert definitions("model/picture.py") <= pipeline
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_checks_its_config_as_the_others_do(name: str) -> None:
+    assert definitions(f"{name}/settings.py") == definitions("pipeline/settings.py")
+
+
+def definitions(path: str) -> set[str]:
+    """Return the source of each function, class and constant of a template's file."""
+    tree = ast.parse((ROOT / "templates" / path).read_text())
+    return {ast.unparse(node) for node in tree.body if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)}
+
+
+def test_the_first_file_can_be_read_in_one_go() -> None:
+    """From 60 to 80 lines, in the order of the reference page."""
+    source = (ROOT / "templates" / "pipeline" / "pipeline.py").read_text()
+    assert 60 <= len(source.splitlines()) <= 80
+    names = ("class MyOutput", "class MyState", "def load", "@event", "def inference", "def render_batch")
+    assert sorted(names, key=source.index) == list(names)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from reactor_runtime import PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline import PALETTES, MyModel, MyOutput, MyState, Splash, render_batch
+from picture import PALETTES, Splash
+from pipeline import MyModel, MyOutput, MyState, render_batch
 
 SMALL = {"width": 96, "height": 64, "chunk_size": 3}
 

@@ -9,9 +9,9 @@ from reactor_runtime import PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline import PAUSE, MyModel, samples_in
+from pipeline import PAUSE, MyModel
 from scope import SKIES, Scope
-from synth import MOST_VOICES, RATE, WAVES, Synth, frequency, tune
+from synth import MOST_VOICES, RATE, WAVES, Synth, frequency, samples_in, tune
 
 SMALL = {"width": 96, "height": 64}
 

@@ -10,8 +10,8 @@ from reactor_runtime import PipelineExecutor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from card import draw_card, write
-from filters import FILTERS
-from pipeline import MyModel, fit
+from filters import FILTERS, fit
+from pipeline import MyModel
 from send_frames import drawn, piped
 
 SMALL = {"width": 96, "height": 64}

@@ -12,8 +12,9 @@ from reactor_runtime import PipelineExecutor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from landscape import SEA, SIZE, Landscape
-from pipeline import LIGHTS, STEEPEST, MyModel
+from pipeline import LIGHTS, MyModel
 from view import Eye, View
+from walker import STEEPEST
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +53,21 @@ def test_the_picture_moves(ex):
 
 def test_who_does_not_walk_stays(ex):
     ex.send_event("set_wander", wander=False)
-    here = ex.state._eye.x, ex.state._eye.y
+    here = ex.state._walker.eye.x, ex.state._walker.eye.y
     steps(ex, 30)
-    assert (ex.state._eye.x, ex.state._eye.y) == here
+    assert (ex.state._walker.eye.x, ex.state._walker.eye.y) == here
 
 
 def test_it_wanders_by_itself_until_somebody_walks(ex):
-    x = ex.state._eye.x
+    x = ex.state._walker.eye.x
     steps(ex, 30)
-    assert ex.state._eye.x != x
+    assert ex.state._walker.eye.x != x
     ex.send_event("set_walk", walk=1.0)
     steps(ex, 1)
     ex.send_event("set_walk", walk=0.0)
     steps(ex, 90)
     assert not ex.state.wander
-    assert ex.state._speed == pytest.approx(0, abs=0.01)
+    assert ex.state._walker.speed == pytest.approx(0, abs=0.01)
 
 
 def test_turning_ends_when_it_is_let_go(ex):
@@ -74,17 +75,17 @@ def test_turning_ends_when_it_is_let_go(ex):
     steps(ex, 30)
     ex.send_event("set_turn", turn=0.0)
     steps(ex, 90)
-    turned = ex.state._eye.heading - 2.9
+    turned = ex.state._walker.eye.heading - 2.9
     assert 0.5 < turned < pi
     steps(ex, 30)
-    assert ex.state._eye.heading - 2.9 == pytest.approx(turned, abs=1e-3)
+    assert ex.state._walker.eye.heading - 2.9 == pytest.approx(turned, abs=1e-3)
 
 
 def test_a_sidestep_leads_to_the_right_of_where_one_looks(ex):
     ex.send_event("set_sidestep", sidestep=1.0)
-    x, y = ex.state._eye.x, ex.state._eye.y
+    x, y = ex.state._walker.eye.x, ex.state._walker.eye.y
     steps(ex, 15)
-    way = ex.state._eye.x - x, ex.state._eye.y - y
+    way = ex.state._walker.eye.x - x, ex.state._walker.eye.y - y
     assert way[0] * cos(2.9) + way[1] * sin(2.9) == pytest.approx(0, abs=0.1)
     assert way[1] * cos(2.9) - way[0] * sin(2.9) > 5
 
@@ -92,20 +93,20 @@ def test_a_sidestep_leads_to_the_right_of_where_one_looks(ex):
 def test_who_runs_is_faster(ex):
     ex.send_event("set_walk", walk=1.0)
     steps(ex, 60)
-    walking = ex.state._speed
+    walking = ex.state._walker.speed
     ex.send_event("set_run", run=True)
     steps(ex, 60)
-    assert ex.state._speed > 2 * walking
+    assert ex.state._walker.speed > 2 * walking
 
 
 def test_looking_turns_the_eye_and_stops_above_and_below(ex):
     ex.send_event("look", dx=0.25, dy=-0.1)
     steps(ex, 1)
-    assert (ex.state._eye.heading, ex.state._eye.pitch) == (pytest.approx(3.15), pytest.approx(0.1))
+    assert (ex.state._walker.eye.heading, ex.state._walker.eye.pitch) == (pytest.approx(3.15), pytest.approx(0.1))
     for dy in (-3.0, 6.0):
         ex.send_event("look", dx=0.0, dy=dy)
         picture = steps(ex, 1)
-        assert ex.state._eye.pitch == (STEEPEST if dy < 0 else -STEEPEST)
+        assert ex.state._walker.eye.pitch == (STEEPEST if dy < 0 else -STEEPEST)
         assert picture.std() > 3
 
 
@@ -115,7 +116,7 @@ def test_a_leap_ends_where_it_began(ex):
     lifts = []
     for _ in range(60):
         steps(ex, 1)
-        lifts.append(ex.state._lift)
+        lifts.append(ex.state._walker.lift)
     assert max(lifts) > 5
     assert lifts[-1] == 0
 
@@ -129,7 +130,7 @@ def test_a_light_on_the_way_is_found_and_goes_out(ex):
 
 
 def test_after_the_last_light_all_shine_again(ex):
-    ex.state._lights = np.array([[ex.state._eye.x, ex.state._eye.y, 0.0]])
+    ex.state._lights = np.array([[ex.state._walker.eye.x, ex.state._walker.eye.y, 0.0]])
     steps(ex, 1)
     assert len(ex.state._lights) == LIGHTS
 
@@ -159,7 +160,7 @@ def test_the_eye_is_never_under_ground(ex, land):
         steps(ex, 40)
         for _ in range(20):
             steps(ex, 1)
-            eye = ex.state._eye
+            eye = ex.state._walker.eye
             assert eye.z > land.height_at(np.array(eye.x), np.array(eye.y))
 
 
