@@ -27,7 +27,7 @@ FINAL = ("finished", "turn_over", "idle")  # another session is for the program 
 _NOT_KEPT = "the connection was lost, and the server did not keep the session"
 
 
-class Scope:
+class SessionScope:
     """Hold what ends with a controller's session: the messages not taken yet, and the `error` that ended it.
 
     A viewer's scope lasts over the sessions it sees. Of more than 1,000 messages the oldest is dropped.
@@ -64,7 +64,7 @@ class ClientProtocol:
         self.welcome = NO_WELCOME
         self.state: Mapping[str, Any] = MappingProxyType({})
         self.stats: Mapping[str, Any] = MappingProxyType({})
-        self.scope = Scope()
+        self.scope = SessionScope()
         self.complaints: deque[EventError] = deque(maxlen=1)
         self.over: ClientError | None = None
         self.clock = ServerClock()
@@ -150,7 +150,7 @@ class ClientProtocol:
     def reopened(self) -> None:
         """Begin anew after a session that was lost: there is a connection again."""
         if self.scope.error is not None and self.over is None:
-            self.scope = Scope()
+            self.scope = SessionScope()
             self.welcome = NO_WELCOME
             self.status = Status()
 

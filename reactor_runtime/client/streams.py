@@ -11,7 +11,7 @@ from reactor_runtime.client.incoming import NewestFrames, ReceivedSound
 from reactor_runtime.client.media import Frame, read_frame, read_header, read_sound
 from reactor_runtime.client.message import Message
 from reactor_runtime.client.outgoing import SendQueue
-from reactor_runtime.client.protocol import ClientProtocol, Scope
+from reactor_runtime.client.protocol import ClientProtocol, SessionScope
 from reactor_runtime.client.signal import Signal
 from reactor_runtime.client.status import Phase
 from reactor_runtime.errors import WireError
@@ -42,7 +42,7 @@ class SessionStreams:
         """Whether nothing that waits will be sent before something has changed."""
         return self.conversation.status.phase is Phase.RECONNECTING or self.conversation.over is not None
 
-    async def until(self, condition: Callable[[], bool], scope: Scope) -> None:
+    async def until(self, condition: Callable[[], bool], scope: SessionScope) -> None:
         """Wait for something to be true of what has come, or for the end of the scope."""
         while scope.error is None and not condition():
             await self.changed.wait()
