@@ -87,7 +87,15 @@ def test_a_close_code_is_explained(code: CloseCode) -> None:
 @pytest.mark.parametrize("file", sorted({
     file
     for page in (DOCS / "architecture.md", DOCS / "images" / "frame.svg", DOCS / "images" / "event.svg")
-    for file in re.findall(r"\b(?:authoring|engine|media|seam|server|wire)/\w+\.py", page.read_text(encoding="utf-8"))
+    for file in re.findall(r"\b(?:\w+/)+\w+\.(?:py|js)\b", page.read_text(encoding="utf-8"))
 }))  # fmt: skip
-def test_a_file_named_on_the_way_exists(file: str) -> None:
-    assert (ROOT / "reactor_runtime" / file).is_file()
+def test_a_file_named_by_the_architecture_page_exists(file: str) -> None:
+    assert any((ROOT / parent / file).is_file() for parent in ("", "reactor_runtime"))
+
+
+def test_the_folders_named_by_the_architecture_page_exist() -> None:
+    drawing = (DOCS / "architecture.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    parents: list[str] = []
+    for indent, name in re.findall(r"^( *)([\w/]+)/(?: |$)", drawing, re.MULTILINE):
+        parents[len(indent) // 2 :] = [name]
+        assert ROOT.joinpath(*parents).is_dir(), "/".join(parents)
