@@ -1,0 +1,83 @@
+"""Find the tests that start a process or a browser, from the code that they and their fixtures run.
+
+The search follows the names in compiled functions, within `tests`. A test that starts a process in a way that this
+search misses fails in a run without processes; see `tests/conftest.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+STARTERS = {
+    "playwright": "browser",
+    "subprocess": "process",
+    "asyncio.subprocess": "process",
+    "multiprocessing": "process",
+    "pty": "process",
+    "reactor_runtime.ipc.process": "process",
+}
+
+
+class Kinds:
+    """The kinds of tests, with the functions seen so far."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[CodeType, set[str]] = {}
+
+    def of_test(self, test: pytest.Function) -> set[str]:
+        """Return what a test needs: nothing, "process", "browser" or both."""
+        fixtures = [each for found in test._fixtureinfo.name2fixturedefs.values() for each in found[-1:]]
+        functions = [test.function, *(fixture.func for fixture in fixtures)]
+        return set().union(*(self._of_value(function, ()) for function in functions))
+
+    def _of_value(self, value: object, names: tuple[str, ...]) -> set[str]:
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "tests":
+            members = [vars(value)[name] for name in names if name in vars(value)]
+            return set().union(*(self._of_value(member, ()) for member in members))
+        where = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+        kinds = {kind for starter, kind in STARTERS.items() if f"{where}.".startswith(f"{starter}.")}
+        if kinds or where.partition(".")[0] not in ("tests", "conftest"):
+            return kinds
+        if isinstance(value, type):
+            return set().union(*(self._of_value(member, ()) for member in vars(value).values() if _has_code(member)))
+        function = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
+        return self._of_function(function) if isinstance(function, FunctionType) else set()
+
+    def _of_function(self, function: FunctionType) -> set[str]:
+        if function.__code__ not in self._kinds:
+            # Empty while the function is searched, for functions that call each other.
+            found = self._kinds[function.__code__] = set[str]()
+            for code in _codes(function.__code__):
+                for name in code.co_names:
+                    value = function.__globals__.get(name, sys.modules.get(name))
+                    found |= self._of_value(value, code.co_names)
+        return self._kinds[function.__code__]
+
+
+def _has_code(member: Any) -> bool:
+    return callable(member) or isinstance(member, classmethod | staticmethod)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def refuse_processes(is_allowed: Callable[[], bool]) -> None:
+    """Raise in this process, from now on, where a process is started while `is_allowed()` is false."""
+
+    def refuse(event: str, _: tuple[Any, ...]) -> None:
+        if event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.forkpty") and not is_allowed():
+            raise RuntimeError(
+                "this test starts a process; tests/kinds.py does not see it, so mark it: pytest.mark.process"
+            )
+
+    sys.addaudithook(refuse)
