@@ -3,46 +3,58 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := $(CURDIR)/.venv/bin
+RUNTIME := .venv/.runtime
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check fix bench soak clean
+.PHONY: help install demo test test-fast check fix bench soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(READY) ## make the environment in .venv
+install: $(READY) ## make the environment in .venv, with the tools of developers
 
-$(READY): pyproject.toml
+$(RUNTIME): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing Reactor and its dependencies in .venv"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	@touch $@
 
-demo: $(READY) ## scaffold a project and serve it at http://127.0.0.1:8080 (ARGS="--port 9000" goes to reactor run)
+$(READY): $(RUNTIME)
+	@echo "installing the tools of developers in .venv"
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	@touch $@
+
+# Where there is no display, Python's webbrowser would start a text browser in this terminal.
+demo: OPEN = $(if $(filter Darwin,$(shell uname))$(DISPLAY)$(WAYLAND_DISPLAY),--open)
+demo: $(RUNTIME) ## scaffold a project, serve it at http://127.0.0.1:8080 and open the page (ARGS="--port 9000" goes to reactor run)
 	@trap : INT; folder=$$(mktemp -d) && cd "$$folder" \
-	&& $(BIN)/reactor init my-model && cd my-model && $(BIN)/reactor run $(ARGS); \
+	&& $(BIN)/reactor init my-model && cd my-model && $(BIN)/reactor run $(OPEN) $(ARGS); \
 	code=$$?; rm -rf "$$folder"; exit $$code
 
-test: $(READY) ## run the tests, after installing Chromium, Node and a client generator where none is found (ARGS="tests/cli -x" goes to pytest)
+test: $(READY) ## run all tests, after installing Chromium, Node and a client generator where none is found (ARGS="tests/cli -x" goes to pytest)
 	@PYTHON=$(BIN)/python .ci/chromium
 	@PYTHON=$(BIN)/python .ci/node
 	@PYTHON=$(BIN)/python .ci/generator
 	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: $(READY) ## run the tests that start no process and no browser, on two cores
+	$(BIN)/python -m pytest -m "not process and not browser" -n 2 --dist loadfile $(ARGS)
 
 check: $(READY) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fix: $(READY) ## let ruff mend and format what it can
+fix: $(READY) ## let ruff fix and format what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
 
-soak: $(READY) ## let clients come and go and the model die, for 20 minutes; nothing may grow (ARGS="--minutes 60")
+soak: $(READY) ## connect and disconnect clients and kill the model for 20 minutes; nothing may grow (ARGS="--minutes 60")
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 clean: ## remove the environment and caches

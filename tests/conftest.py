@@ -32,4 +32,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Let no test start a process in a run that leaves these tests out."""
     if "not process" in config.option.markexpr:
-        refuse_processes(lambda: False)
+        refuse_processes(while_there_is="PYTEST_CURRENT_TEST")

@@ -7,8 +7,9 @@ search misses fails in a run without processes; see `tests/conftest.py`.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -22,6 +23,8 @@ STARTERS = {
     "pty": "process",
     "reactor_runtime.ipc.process": "process",
 }
+# The events that CPython reports when it starts a process.
+FORBIDDEN = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 
 
 class Kinds:
@@ -71,13 +74,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def refuse_processes(is_allowed: Callable[[], bool]) -> None:
-    """Raise in this process, from now on, where a process is started while `is_allowed()` is false."""
+def refuse_processes(*, while_there_is: str) -> None:
+    """Raise where this process starts another one, from now on, while it has the environment variable."""
 
     def refuse(event: str, _: tuple[Any, ...]) -> None:
-        if event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.forkpty") and not is_allowed():
+        if event in FORBIDDEN and while_there_is in os.environ:
             raise RuntimeError(
-                "this test starts a process; tests/kinds.py does not see it, so mark it: pytest.mark.process"
+                "this test starts a process that tests/kinds.py missed: mark it with pytest.mark.process"
             )
 
     sys.addaudithook(refuse)

@@ -103,7 +103,7 @@ def test_values_are_converted(value: object, expected: object) -> None:
     assert message_to_json(Report(value)) == ("report", {"value": expected})
 
 
-@pytest.mark.parametrize("value", [object(), float("nan"), [float("inf")], {1: 2}], ids=repr)
+@pytest.mark.parametrize("value", [pytest.param(object(), id="object"), float("nan"), [float("inf")], {1: 2}], ids=repr)
 def test_value_json_cannot_say_names_the_field(value: Any) -> None:
     with pytest.raises(TypeError, match=r"Progress\.step"):
         message_to_json(Progress(step=value))

@@ -86,7 +86,7 @@ def test_load_may_be_left_out() -> None:
         ("fps", "30", TypeError),
         ("fps", None, TypeError),
         ("fps", True, TypeError),
-        ("fps", property(float), TypeError),
+        pytest.param("fps", property(float), TypeError, id="fps-property"),
         ("max_fps", 0, ValueError),
         ("max_fps", "60", TypeError),
         ("buffer_size", 0, ValueError),

@@ -116,7 +116,9 @@ def test_inference_must_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(None, True), (Idle, True), (Idle(), True), (0, False), ("", False)], ids=repr
+    ("value", "expected"),
+    [(None, True), (Idle, True), pytest.param(Idle(), True, id="instance"), (0, False), ("", False)],
+    ids=repr,
 )
 def test_nothing_to_show(value: object, expected: bool) -> None:
     assert is_idle(value) is expected
