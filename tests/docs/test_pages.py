@@ -20,7 +20,8 @@ DOCS = ROOT / "docs"
 
 
 def _links() -> list[tuple[Path, str]]:
-    found = [(page, target) for page in PAGES for target in LINK.findall(page.read_text(encoding="utf-8"))]
+    pages = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
+    found = [(page, target) for page in pages for target in LINK.findall(page.read_text(encoding="utf-8"))]
     return [(page, target) for page, target in found if "://" not in target]
 
 
