@@ -38,15 +38,18 @@ def read(line: str, schema: Mapping[str, Any]) -> Spoken:
     """Read an event: its name, then `parameter=value`.
 
     Values are JSON where they can be, text otherwise; where the schema wants text they are text, and `@path` is a file
-    where it wants one. A single value without a name is that of the event's only parameter. Raises `UsageError`.
+    where it wants one. A single value without a name is that of the event's only parameter. An event that the model
+    does not have is read without such values: the server refuses it by its name. Raises `UsageError`.
     """
     event, words = split(line)
-    parameters = parameters_of(event, schema)
+    parameters, is_known = parameters_of(event, schema), event in schema.get("events", {})
     data: dict[str, Any] = {}
     files: dict[str, Path] = {}
     for word in words:
         name, is_named, value = word.partition("=")
         if not is_named or not name.isidentifier():
+            if not is_known:
+                continue
             if len(words) > 1 or len(parameters) != 1:
                 raise UsageError(f"{word!r} in {line!r} is no parameter=value", hint=EXAMPLE)
             name, value = next(iter(parameters)), word

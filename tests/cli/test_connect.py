@@ -115,6 +115,13 @@ def test_a_line_of_a_pipe_is_as_one_of_send(url: str, tmp_path: Path, lines: str
     assert '"event": "count"' not in outcome.out
 
 
+@pytest.mark.parametrize("line", ["set_levle 8", "set_levle level=8"])
+def test_a_misspelt_event_is_refused_with_the_one_that_is_meant(url: str, tmp_path: Path, line: str) -> None:
+    outcome = reactor("connect", url, "--send", line, "--seconds", "0", cwd=tmp_path)
+    assert outcome.code == 1
+    assert "did you mean set_level?" in outcome.out
+
+
 def test_a_pipe_that_stays_open_is_not_waited_for(url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json"]
     for arguments in (["--send", "count", "--seconds", "0"], ["--seconds", "0.5"]):

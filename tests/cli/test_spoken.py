@@ -38,6 +38,8 @@ SCHEMA = {
         ("splash", {}),
         ("splash x=NaN y=-Infinity", {"x": "NaN", "y": "-Infinity"}),
         ("splash x=@home", {"x": "@home"}),
+        ("unknown 5", {}),
+        ("unknown 5 b=1", {"b": 1}),
         ("unknown a=" + "[" * 100_000, {"a": "[" * 100_000}),
     ],
 )
@@ -50,7 +52,7 @@ def test_a_file_is_named_by_its_path() -> None:
     assert read("set_image @a/cat.png", SCHEMA).files == {"image": Path("a/cat.png")}
 
 
-@pytest.mark.parametrize("line", ["", "  ", 'set_prompt "a', "splash 0.5", "splash x=1 0.5", "nothing 5"])
+@pytest.mark.parametrize("line", ["", "  ", 'set_prompt "a', "splash 0.5", "splash x=1 0.5"])
 def test_what_cannot_be_read_is_said(line: str) -> None:
     with pytest.raises(UsageError):
         read(line, SCHEMA)
