@@ -161,7 +161,7 @@ class Host:
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
-        self._failure: tuple[str, errors.Location | None] | None = None  # of the last session that failed
+        self._failure: tuple[type[BaseException], errors.Location | None] | None = None  # how the last one failed
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, LoopModel):
             model._runtime = self  # set from outside: an author's __init__ needn't call ours
@@ -262,13 +262,16 @@ class Host:
         self._sink.send(ipc.Ended(session.id, error))
 
     def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
-        """Log why a session failed, with the traceback unless the session before failed in the same way."""
+        """Log why a session failed, with the traceback unless the one before failed with the same exception there.
+
+        Their messages may differ: that of a float frame holds its smallest value.
+        """
         at = failure.where or "-"
-        if self._failure == (failure.message, failure.where):
+        if self._failure == (type(raised), failure.where):
             logger.error("the session failed as the one before id=%s at=%s: %s", session, at, failure.message)
         else:
             logger.error("the session failed id=%s at=%s", session, at, exc_info=errors.from_author(raised))
-        self._failure = failure.message, failure.where
+        self._failure = type(raised), failure.where
 
     def _is_dropped(self, raised: BaseException) -> bool:
         """Tell the end of a loop that nobody runs any more from what the author's code raised."""

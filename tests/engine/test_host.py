@@ -24,7 +24,7 @@ class Panic(BaseException):
 class Raising(ReactorPipeline):
     state: Bright
     output: Picture
-    kind: type[BaseException] | None = None
+    kind: type[BaseException] | BaseException | None = None
 
     def inference(self) -> Iterator[Any]:
         yield frame(1)
@@ -66,7 +66,7 @@ async def test_sessions_that_fail_in_the_same_way_log_one_traceback(
     clock, model = FakeClock(), Raising()
     host = Host(model, Contract.of(Raising), clock=clock, sink=CollectingSink(clock), project=tmp_path)
     serving = asyncio.create_task(host.serve())
-    for number, kind in enumerate([ValueError, ValueError, KeyError, ValueError]):
+    for number, kind in enumerate([ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]):
         model.kind = kind
         host.take(StartSession(f"s-{number}", "c-1", 0.0))
         await settle()
