@@ -10,7 +10,7 @@ from typing import Any
 
 from reactor_runtime.authoring.bindings import check_together
 from reactor_runtime.authoring.block import BlockOutput, VideoModel, mark_of_model
-from reactor_runtime.authoring.discovery import find, is_ours
+from reactor_runtime.authoring.discovery import assigned, find, is_ours
 from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
 from reactor_runtime.authoring.fields import FieldSpec
 from reactor_runtime.authoring.handlers import Handler, handlers_of
@@ -32,6 +32,7 @@ class Contract:
     """Say what a model sends, takes and keeps.
 
     `inputs` are by the attribute that holds them; `fps` is None for a model whose rate follows its compute time.
+    `buffer_grows` is true for a pipeline without a `buffer_size` of its own: two batches may be queued.
     """
 
     model: type[Model]
@@ -46,6 +47,7 @@ class Contract:
     fps: float | None
     max_fps: float
     buffer_size: int
+    buffer_grows: bool
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -91,6 +93,7 @@ class Contract:
             fps=None if fps is None else float(fps),
             max_fps=float(model.max_fps),
             buffer_size=int(model.buffer_size),
+            buffer_grows=issubclass(model, ReactorPipeline) and not assigned(model, "buffer_size"),
         )
 
     @property

@@ -46,6 +46,11 @@ def declaring(model: type, name: str) -> type | None:
     return next((owner for owner in model.__mro__ if not is_ours(owner) and name in own_annotations(owner)), None)
 
 
+def assigned(model: type, name: str) -> bool:
+    """Return whether a class of the author's assigns `name`."""
+    return any(name in vars(owner) for owner in model.__mro__ if not is_ours(owner))
+
+
 def _of_kind(values: Iterable[Any], kind: type[T]) -> list[type[T]]:
     return [value for value in values if isinstance(value, type) and issubclass(value, kind) and not is_ours(value)]
 

@@ -39,8 +39,8 @@ class ReactorPipeline(LoopModel):
     """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
 
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
-    `buffer_size` is the most moments that wait to be shown. Events run between two yields and never within a step.
-    `self.state` is None outside a session.
+    `buffer_size` is the most bundles that wait to be shown; without it, 4 or two batches, at most 50. Events run
+    between two yields and never within a step. `self.state` is None outside a session.
     """
 
     state: InputState = None  # type: ignore[assignment]  # authors read it in sessions

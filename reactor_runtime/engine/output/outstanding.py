@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ENCODING = 2
+MOST_GROWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,10 @@ class Handed:
 
 
 class Outstanding:
-    """Count moments against `buffer_size`, frames and sound alone apart; belongs to the model's thread."""
+    """Count bundles against `buffer_size`, frames and sound alone apart; belongs to the model's thread."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most = self._most_frames = most
         self._bundles: dict[int, Handed] = {}
 
     def __len__(self) -> int:
@@ -38,13 +39,20 @@ class Outstanding:
         return self._bundles.pop(number, None)
 
     def clear(self) -> None:
+        """Start a session: nothing is outstanding, and the room is `buffer_size` again."""
         self._bundles.clear()
+        self._most_frames = self._most
+
+    def make_room(self, batch: int) -> None:
+        """Let two batches of so many frames be outstanding, at most 50 frames; the room never shrinks."""
+        self._most_frames = max(self._most_frames, min(2 * batch, MOST_GROWN))
 
     def full(self, now: float, interval_s: float, *, alone: bool = False) -> bool:
         """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two of them may be."""
+        most = self._most if alone else self._most_frames
         dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
-        spare = len(dues) - self._most
+        spare = len(dues) - most
         if spare < 0 or spare >= ENCODING:
             return spare >= 0
         late = now - interval_s
-        return sum(due >= late for due in dues) >= self._most
+        return sum(due >= late for due in dues) >= most

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reactor_runtime.engine.output.outstanding import ENCODING
 from reactor_runtime.interface import Idle, ReactorPipeline, event
 from reactor_runtime.ipc.messages import EventApplied, Flush, Started, StateChanged
 from tests.engine.rig import Bright, Picture, Plain, Rig, batch, frame, iter_frames, log, rig_of
@@ -309,6 +310,71 @@ async def test_the_rate_includes_the_work_between_two_steps_and_no_batch_is_foll
     assert max(gaps) < 1.1 * min(gaps)
 
 
+def slow_batches(frames: int, **declared: int) -> type[ReactorPipeline]:
+    """Return a model of 24 fps that yields batches of so many frames."""
+
+    class Undeclared(ReactorPipeline):
+        state: Bright
+        output: Picture
+
+        rig: Rig
+
+        def inference(self) -> Iterator[Any]:
+            while True:
+                self.rig.clock.spend(frames / 24)
+                yield np.repeat(batch(1), frames, axis=0)
+
+    return type("Declared", (Undeclared,), dict(declared)) if declared else Undeclared
+
+
+async def gaps_of(model: type[ReactorPipeline]) -> list[float]:
+    rig = Rig(model)
+    rig.model.rig = rig
+    async with rig.running():
+        await rig.play(8.0)
+        dues = [shown.bundle.due for shown in rig.sink.shown[60:]]
+    return [second - first for first, second in itertools.pairwise(dues[:-1])]
+
+
+async def test_batches_larger_than_the_default_buffer_leave_no_gap() -> None:
+    gaps = await gaps_of(slow_batches(12))
+    assert max(gaps) < 1.1 * min(gaps)
+
+
+async def test_a_declared_buffer_size_is_kept_however_large_the_batches_are() -> None:
+    gaps = await gaps_of(slow_batches(12, buffer_size=4))
+    assert max(gaps) > 2 * min(gaps)
+
+
+async def test_the_buffer_grows_to_fifty_frames_at_most() -> None:
+    rig = Rig(slow_batches(40))
+    rig.model.rig = rig
+    async with rig.running():
+        most = 0
+        for _ in range(200):
+            await rig.play(0.02)
+            most = max(most, len(rig.emitter.outstanding))
+    assert most - ENCODING <= 50 <= most
+
+
+async def test_a_grown_buffer_leaves_steps_just_in_time() -> None:
+    class Uneven(Plain):
+        fps = 50
+
+        def inference(self) -> Iterator[Any]:
+            yield np.repeat(batch(1), 20, axis=0)
+            while True:
+                self.log.append(self.rig.clock.now())
+                self.rig.clock.spend(0.005)
+                yield frame(1)
+
+    rig = rig_of(Uneven)
+    async with rig.running():
+        await rig.play(2.0)
+        early = [shown.bundle.due - at for shown, at in zip(rig.sink.shown[60:68], log(rig)[40:48], strict=True)]
+    assert max(early) < 0.015
+
+
 async def test_waiting_between_two_steps_does_not_lower_the_rate() -> None:
     rig = Rig(Batches)
     rig.model.rig = rig
@@ -341,6 +407,8 @@ async def test_set_fps_changes_the_rate_of_the_running_session() -> None:
 
 async def test_a_handler_may_flush_a_batch_that_is_still_being_queued() -> None:
     class Long(Plain):
+        buffer_size = 4
+
         @event(name="reset")
         def reset(self) -> None:
             self.output_buffer.flush()
@@ -371,6 +439,6 @@ async def test_frames_made_before_an_event_do_not_claim_to_show_it() -> None:
         rig.event("set_brightness", 1, brightness=2)
         await rig.play(0.1)
         assert rig.sink.of(EventApplied)
-        await rig.play(3.0)
+        await rig.play(5.0)
         shown = {(each.bundle.applied, each.red) for each in rig.sink.shown}
     assert shown == {(0, 10), (1, 20)}

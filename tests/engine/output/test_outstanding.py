@@ -31,7 +31,23 @@ def test_what_is_taken_makes_room_and_is_given_once() -> None:
     assert not made.full(0.9, INTERVAL_S)
 
 
+def test_room_is_made_for_two_batches_of_frames_and_not_for_sound() -> None:
+    made = outstanding(*[1.0] * 5)
+    made.make_room(3)
+    made.make_room(1)
+    assert not made.full(0.9, INTERVAL_S)
+    made.add(5, Handed(1.0, 0.0, None))
+    assert made.full(0.9, INTERVAL_S)
+    for number in (6, 7):
+        made.add(number, Handed(1.0, 0.0, None, alone=True))
+    assert made.full(0.9, INTERVAL_S, alone=True)
+
+
 def test_another_session_begins_with_nothing() -> None:
     made = outstanding(1.0, 1.1)
+    made.make_room(3)
     made.clear()
     assert len(made) == 0
+    made.add(2, Handed(1.0, 0.0, None))
+    made.add(3, Handed(1.1, 0.0, None))
+    assert made.full(0.9, INTERVAL_S)
