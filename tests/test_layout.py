@@ -62,7 +62,7 @@ ROOMS = {
     "engine": {
         "output": {"session", "first_step"},
         "inputs": set[str](),
-        "drivers": {"dispatch", "hooks", "inputs", "output", "overdue", "session", "stacks"},
+        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session"},
     },
 }
 PURE = ("authoring", "media", "wire")

@@ -23,7 +23,7 @@ def main() -> int:
         faulthandler.enable()
     sys.argv[:] = [sys.argv[0]]
     streams.install()
-    from reactor_runtime.engine.host import run_engine
+    from reactor_runtime.engine.run import run_engine
     from reactor_runtime.ipc.channel import Channel
     from reactor_runtime.ipc.encode_hint import EncodeHinter
 

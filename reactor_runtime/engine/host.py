@@ -1,6 +1,6 @@
-"""The engine's process from start to end: load the model, then serve the sessions the server starts.
+"""The host of a model: serves the sessions that the server starts, one after the other, on the model's loop.
 
-One thread reads the seam; everything else, the author's code above all, runs on the main thread.
+It knows no process and no socket: `engine.run` starts it, and `engine.ipc_reader` delivers the server's messages.
 """
 
 from __future__ import annotations
@@ -8,24 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-import yaml
-
-from reactor_runtime import errors, logs, prints, streams
-from reactor_runtime.authoring import importing
+from reactor_runtime import errors
 from reactor_runtime.authoring.block import VideoModel
-from reactor_runtime.authoring.contract import Contract, check_finished
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
 from reactor_runtime.authoring.reactor_model import ReactorModel
-from reactor_runtime.clock import Clock, SystemClock
+from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.drivers.block import BlockDriver
@@ -36,70 +32,22 @@ from reactor_runtime.engine.drivers.threads import FreeTurns, Turns
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.inputs.uploads import SessionUploads
-from reactor_runtime.engine.ipc_reader import IpcReader
+from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.buffer import OutputBuffer
 from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
-from reactor_runtime.engine.output.sink import IpcSink, Sink
-from reactor_runtime.engine.overdue import Overdue
-from reactor_runtime.engine.progress import watch_output
+from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.encode_hint import EncodeHinter
-from reactor_runtime.ipc.ring import RingWriter
 
 logger = logging.getLogger(__name__)
 
 
-def run_engine(channel: Channel, memory_fd: int, hinter: EncodeHinter | None = None) -> int:
-    """Do everything the engine's process does; returns its exit code."""
-    incoming = iter(channel)
-    load = next(incoming, None)
-    if not isinstance(load, ipc.Load):
-        return 1
-    ids: dict[str, str] = {}
-    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=ids, engine=load.engine)
-    standard_streams = streams.installed()
-    if load.log_format == "json":
-        prints.log_prints(standard_streams)
-    project = Path(load.project)
-    clock = SystemClock()
-    reader = IpcReader(channel)
-    threading.Thread(target=reader.run, args=(incoming,), name="reactor-seam", daemon=True).start()
-    began = time.monotonic()
-    try:
-        with watch_output(lambda line: channel.send(ipc.Loading(line)), list(standard_streams.values())):
-            model_class = importing.import_class(project, load.module, load.class_name)
-            contract = reader.contract = Contract.of(model_class)
-            check_finished(model_class)
-            channel.send(ipc.Described(contract.to_json()))
-            config = author.config_of(model_class, yaml.safe_load(load.config), project)
-            model = author.make_model(model_class, config, project)
-            sink = IpcSink(channel, RingWriter(memory_fd), hinter)
-            trace = TraceRecorder(clock, channel.send) if load.trace else None
-            host = Host(model, contract, clock=clock, sink=sink, project=project, ids=ids, trace=trace)
-            author.call_load(model, config, project)
-            author.check_inference(model)
-    except errors.ReactorError as error:
-        channel.send(ipc.Failed(errors.to_json(error)))
-        return error.exit_code
-    load_s = time.monotonic() - began
-
-    async def serve() -> None:
-        if not isinstance(model, VideoModel):  # its driver knows better where it is: in threads of its own
-            reader.on_stop = host.overdue.stopping
-        reader.attach(asyncio.get_running_loop(), host.take, host.inputs.push, host.uploads, host.stalled)
-        channel.send(ipc.Ready(load_s))
-        await host.serve()
-        clock.close()
-
-    asyncio.run(serve())
-    return 0
-
-
 class Driver(Protocol):
-    """How one style of models is served."""
+    """Serve the models of one authoring style."""
+
+    reports_end: ClassVar[bool]
+    """Whether the driver itself logs a session that does not end."""
 
     def dispatcher(self, session: ModelSession) -> Dispatcher: ...
 
@@ -121,10 +69,9 @@ class Driver(Protocol):
 class Host:
     """Serve one session after the other with a model, on the loop and thread it is used from.
 
-    It knows no process and no socket: `take` what a server says, and the `sink` gets what the model makes and says.
-    `failed` gets what the author's code raised in a session, as it was raised; `turns` hears which of the author's
-    threads run; `ids` is given the fields of log lines that belong to the session there is; `seconds` measures the
-    first step where `clock` stands still while the model computes.
+    `receive` gets the server's messages, and `sink` what the model makes and sends. `failed` gets each exception of the
+    author's code as it was raised, and `turns` the starts and ends of the author's threads. The host keeps the log
+    fields of the current session in `ids`. `seconds` measures the first step where `clock` stands still meanwhile.
     """
 
     def __init__(
@@ -141,8 +88,9 @@ class Host:
         trace: TraceRecorder | None = None,
         seconds: Callable[[], float] | None = None,
     ) -> None:
+        self.contract = contract
         self.connected = Connected()
-        self.overdue = Overdue(type(model).__name__)
+        self._end_watch = EndWatch(type(model).__name__)
         self.uploads = SessionUploads()
         self._trace = trace
         self._ids = {} if ids is None else ids
@@ -241,7 +189,7 @@ class Host:
         if start.session in self._stopped:
             session.stop()
         error = None
-        self.overdue.begin(session.id)
+        self._end_watch.begin(session.id)
         self._emitter.first_step.begin()
         try:
             await self._driver.serve(session, dispatcher, self.connected)
@@ -252,7 +200,7 @@ class Host:
             failure = author.session_failure(raised, self._project)
             self._log_failure(session.id, failure, raised)
             error = errors.to_json(failure)
-        self.overdue.end()
+        self._end_watch.end()
         self._current = None
         self._ids.clear()
         if self._trace is not None:
@@ -277,8 +225,13 @@ class Host:
         """Tell the end of a loop that nobody runs any more from what the author's code raised."""
         return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
 
-    def take(self, message: ipc.Message | CheckedEvent) -> None:
-        """Take what the server says; returns at once."""
+    def watch_end(self, session: str) -> None:
+        """Log if this session, whose client has left, does not end; any thread."""
+        if not self._driver.reports_end:
+            self._end_watch.on_stop(session)
+
+    def receive(self, message: ipc.Message | CheckedEvent) -> None:
+        """Act on a message of the server's, or on an event that was checked; return at once."""
         current = self._current
         match message:
             case CheckedEvent():

@@ -65,7 +65,7 @@ class Studio(Generic[M]):
             turns=turns,
             seconds=time.perf_counter,
         )
-        self._recorder.credit = self._host.take
+        self._recorder.credit = self._host.receive
         self._host.hold_steps(True)
         self.model.load(config)
         self._session = ""
@@ -122,7 +122,7 @@ class Studio(Generic[M]):
             raise RuntimeError("a client is connected already; disconnect() it first")
         self._session = f"s-{next(self._numbers)}"
         self._recorder.ended = False
-        self._host.take(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
+        self._host.receive(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
         ready = self._loop.create_task(self._host.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
@@ -133,7 +133,7 @@ class Studio(Generic[M]):
         """Let the client go; returns when `@disconnected` has finished, and raises what it raised. May come twice."""
         if self._recorder.ended:
             return
-        self._host.take(StopSession(self._session))
+        self._host.receive(StopSession(self._session))
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
@@ -151,7 +151,7 @@ class Studio(Generic[M]):
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers
-        self._host.take(checked)
+        self._host.receive(checked)
         self._wait.until(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
         answer = answers.pop(ticket, None)
         if isinstance(answer, EventRefused):
@@ -221,7 +221,7 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        host.take(Shutdown())
+        host.receive(Shutdown())
         until = loop.time() + PATIENCE_S
         loop.go_on(serving.done, until=until)
         loop.end(until=until)

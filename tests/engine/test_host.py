@@ -43,7 +43,7 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     host = Host(model, Contract.of(Raising), clock=clock, sink=sink, project=tmp_path)
     serving = asyncio.create_task(host.serve())
     model.kind = kind
-    host.take(StartSession("s-1", "c-1", 0.0))
+    host.receive(StartSession("s-1", "c-1", 0.0))
     await settle()
     await clock.advance(1.0)
     await settle()
@@ -51,12 +51,12 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     assert ended.error is not None
     assert kind.__name__ in ended.error["message"]
     model.kind = None
-    host.take(StartSession("s-2", "c-2", 0.0))
+    host.receive(StartSession("s-2", "c-2", 0.0))
     await settle()
-    host.take(StopSession("s-2"))
+    host.receive(StopSession("s-2"))
     await settle()
     assert sink.of(Ended)[-1] == Ended("s-2", None)
-    host.take(Shutdown())
+    host.receive(Shutdown())
     await serving
 
 
@@ -68,11 +68,11 @@ async def test_sessions_that_fail_in_the_same_way_log_one_traceback(
     serving = asyncio.create_task(host.serve())
     for number, kind in enumerate([ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]):
         model.kind = kind
-        host.take(StartSession(f"s-{number}", "c-1", 0.0))
+        host.receive(StartSession(f"s-{number}", "c-1", 0.0))
         await settle()
         await clock.advance(1.0)
         await settle()
-    host.take(Shutdown())
+    host.receive(Shutdown())
     await serving
     failures = [record for record in caplog.records if record.getMessage().startswith("the session failed")]
     assert [record.exc_info is not None for record in failures] == [True, False, True, True]

@@ -10,7 +10,7 @@ import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.context import belonging_to, running
@@ -25,10 +25,10 @@ from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.threads import AuthorThread, Turns
 from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.liveness import REPORT_S
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.outstanding import ENCODING
 from reactor_runtime.engine.output.sink import Sink
-from reactor_runtime.engine.overdue import REPORT_S
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from reactor_runtime.ipc.messages import MessageSent, Started
 
@@ -41,6 +41,8 @@ MOST_BLOCKS = 2
 
 class BlockDriver:
     """Serve one session after the other on the same model; belongs to the loop's thread."""
+
+    reports_end: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from reactor_runtime.authoring.backlog import BufferClosed
 from reactor_runtime.authoring.contract import Contract
@@ -30,6 +30,8 @@ RESTART_S = 0.050
 
 class GeneratorDriver:
     """Drive one session after the other on the same model; belongs to the model's thread."""
+
+    reports_end: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import ClassVar
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.reactor_model import ReactorModel
@@ -27,6 +28,8 @@ class LoopDriver:
 
     `failed` gets what `run()` raised with nobody connected, which no session can be told.
     """
+
+    reports_end: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reactor_runtime.engine.stacks import author_stack, is_in_debugger, is_in_our_code
+from reactor_runtime.engine.liveness import author_stack, is_in_debugger, is_in_our_code
 
 JOIN_S = 1.0
 

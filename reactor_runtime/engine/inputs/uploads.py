@@ -1,4 +1,4 @@
-"""The files that clients of the running session have sent, for their events to name."""
+"""Files that clients of the running session uploaded, by the ids that events use."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_BYTES = 1 << 30
 
 
 class SessionUploads(Mapping[str, UploadedFile]):
-    """Keep the newest files of a session, at most 64 and 1 GiB; what the model holds itself is not forgotten by that.
+    """Keep the newest files of a session, at most 64 and 1 GiB; older ones are dropped, but not those the model holds.
 
-    Filled by the thread that reads the seam, which checks events as well. The model's thread says which session it is
-    for; what comes for another is dropped. A lock keeps the two apart.
+    The thread that reads the server's messages adds files and checks events against them; the model's thread begins and
+    ends sessions. Files of another session are dropped.
     """
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class SessionUploads(Mapping[str, UploadedFile]):
         self._lock = threading.Lock()
 
     def begin(self, session: str) -> None:
-        """Keep what comes for this session."""
+        """Keep files of this session from here on."""
         with self._lock:
             self._session = session
 
-    def take(self, upload: UploadedBytes) -> None:
-        """Keep a file that has come; one on disk is opened here, and has no name there afterwards."""
+    def receive(self, upload: UploadedBytes) -> None:
+        """Keep a file; a file on disk is opened and its name removed."""
         content = Path(upload.path) if upload.path else upload.file
         try:
             file = UploadedFile.received(upload.id, content, name=upload.name, content_type=upload.content_type)
@@ -52,7 +52,7 @@ class SessionUploads(Mapping[str, UploadedFile]):
             self._add(file)
 
     def clear(self) -> None:
-        """Forget all of them: the session is over."""
+        """Drop all files; the session is over."""
         with self._lock:
             self._session = None
             self._files.clear()

@@ -1,0 +1,84 @@
+"""The engine's process from start to end: load the model, then serve until the server ends it.
+
+One thread reads the messages of the server (`engine.ipc_reader`); all else, the author's code included, runs on the
+main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from reactor_runtime import errors, logs, prints, streams
+from reactor_runtime.authoring import importing
+from reactor_runtime.authoring.contract import Contract, check_finished
+from reactor_runtime.clock import SystemClock
+from reactor_runtime.engine import author
+from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.ipc_reader import IpcReader
+from reactor_runtime.engine.output.sink import IpcSink
+from reactor_runtime.engine.progress import watch_output
+from reactor_runtime.engine.trace import TraceRecorder
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.encode_hint import EncodeHinter
+from reactor_runtime.ipc.ring import RingWriter
+
+
+def run_engine(channel: Channel, memory_fd: int, hinter: EncodeHinter | None = None) -> int:
+    """Load the model that the server names and serve its sessions; return the exit code of the process."""
+    incoming = iter(channel)
+    load = next(incoming, None)
+    if not isinstance(load, ipc.Load):
+        return 1
+    log_ids: dict[str, str] = {}
+    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=log_ids, engine=load.engine)
+    reader = _start_reader(channel, incoming)
+    clock = SystemClock()
+    began = time.monotonic()
+    try:
+        host = _load(load, channel, IpcSink(channel, RingWriter(memory_fd), hinter), clock, log_ids)
+    except errors.ReactorError as error:
+        channel.send(ipc.Failed(errors.to_json(error)))
+        return error.exit_code
+    load_s = time.monotonic() - began
+
+    async def serve() -> None:
+        reader.attach(asyncio.get_running_loop(), host)
+        channel.send(ipc.Ready(load_s))
+        await host.serve()
+        clock.close()
+
+    asyncio.run(serve())
+    return 0
+
+
+def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReader:
+    reader = IpcReader(channel)
+    threading.Thread(target=reader.run, args=(incoming,), name="reactor-ipc", daemon=True).start()
+    return reader
+
+
+def _load(load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, log_ids: dict[str, str]) -> Host:
+    """Import, check, make and load the model; raise a ReactorError that points at the author's line."""
+    project = Path(load.project)
+    standard_streams = streams.installed()
+    if load.log_format == "json":
+        prints.log_prints(standard_streams)
+    with watch_output(lambda line: channel.send(ipc.Loading(line)), list(standard_streams.values())):
+        model_class = importing.import_class(project, load.module, load.class_name)
+        contract = Contract.of(model_class)
+        check_finished(model_class)
+        channel.send(ipc.Described(contract.to_json()))
+        config = author.config_of(model_class, yaml.safe_load(load.config), project)
+        model = author.make_model(model_class, config, project)
+        trace = TraceRecorder(clock, channel.send) if load.trace else None
+        host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace)
+        author.call_load(model, config, project)
+        author.check_inference(model)
+    return host
