@@ -33,8 +33,7 @@ from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.liveness import EndWatch
-from reactor_runtime.engine.output.buffer import OutputBuffer
-from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
+from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer, is_sound_alone
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.trace import TraceRecorder

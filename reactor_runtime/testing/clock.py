@@ -1,25 +1,48 @@
-"""A clock that stands still until it is moved."""
+"""Fake time: a clock that moves only when it is moved, and the threads and the event loop that follow it.
+
+The loop moves the clock where a real loop would wait. While a worker thread (`asyncio.to_thread`) or a thread of a
+block model works, time stands still, so the result does not depend on the speed of this machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
 import itertools
+import math
+import selectors
+import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, TypeVarTuple
 
 from reactor_runtime.clock import Timer
 
-SETTLING_PASSES = 20  # of the loop: everything here is callbacks, none waits for a thread or a socket
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# of the loop: everything here is callbacks, none waits for a thread or a socket
+SETTLING_PASSES = 20
+POLL_S = 0.010
+PAUSED_POLL_S = 0.100
+# passes after so many passes of the loop: code that never waits takes time, too
+STANDSTILL_PASSES = 200
+STANDSTILL_S = 0.001
+# while a thread of the model runs: only one that never rests makes so many
+BUSY_PASSES = 20_000
+# of real time: a thread that works longer is no longer waited for
+THREAD_PATIENCE_S = 5.0
 
 
 async def settle() -> None:
-    """Let everything that can go on without time passing go on."""
+    """Run all callbacks that need no time to pass."""
     for _ in range(SETTLING_PASSES):
         await asyncio.sleep(0)
 
 
 class FakeTimer:
-    """A deadline that may be cancelled."""
+    """Hold a deadline that can be cancelled."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
@@ -29,7 +52,7 @@ class FakeTimer:
 
 
 class FakeClock:
-    """A clock that stands still until it is moved; deadlines are met in order, exactly on time."""
+    """Stand still until moved; call deadlines in order, exactly on time."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.spent_in_thread: Callable[[float], bool] = lambda _: False
@@ -46,10 +69,10 @@ class FakeClock:
         return timer
 
     def spend(self, seconds: float) -> None:
-        """Let time pass as by a computation.
+        """Pass time as a computation does.
 
-        Where it holds up the loop, deadlines are met late, at the next move; in a thread of a block model all else goes
-        on meanwhile.
+        On the loop's thread deadlines are called late, at the next move; in a thread of a block model everything else
+        continues meanwhile.
         """
         if self.spent_in_thread(seconds):
             return
@@ -57,35 +80,241 @@ class FakeClock:
 
     @property
     def upcoming(self) -> float | None:
-        """The next deadline somebody waits for."""
+        """Return the next deadline, None without any."""
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def meet_next(self) -> None:
-        """Move on to the next deadline and meet it."""
+    def call_next(self) -> None:
+        """Move to the next deadline and call it."""
         deadline, _, timer = heapq.heappop(self._timers)
         self._now = max(self._now, deadline)
         if timer.callback is not None:
             timer.callback()
 
     def move_to(self, now: float) -> None:
-        """Move on at once, meeting the deadlines on the way; no loop gets a word in between."""
+        """Move at once and call the deadlines on the way, without a pass of the loop in between."""
         while (deadline := self.upcoming) is not None and deadline <= now:
-            self.meet_next()
+            self.call_next()
         self._now = max(self._now, now)
 
     async def advance(self, seconds: float) -> None:
-        """Move on, letting the loop settle before, between and after the deadlines on the way."""
+        """Move, and let the loop settle before, between and after the deadlines on the way."""
         end = self._now + seconds
         await settle()
         while (deadline := self.upcoming) is not None and deadline <= end:
-            self.meet_next()
+            self.call_next()
             await settle()
         self._now = max(self._now, end)
         await settle()
 
     @property
     def pending(self) -> int:
-        """How many deadlines somebody still waits for."""
+        """Return how many deadlines are not cancelled."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
+
+
+class FakeTurns:
+    """Count the model's threads that run, for a loop that waits until none does.
+
+    A session that polls `should_stop()` waits there until a command or an input comes, or 10 ms have passed, 100 ms
+    with monitoring disabled. Without that it would poll without end, because time stands still while it runs.
+    """
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.post: Callable[[Callable[[], object]], object] = _nowhere
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: set[threading.Thread] = set()
+        self._running: set[threading.Thread] = set()
+        self._given_up: set[threading.Thread] = set()
+        self._polling: list[_FakeGate] = []
+        clock.spent_in_thread = self.spend
+
+    @property
+    def running(self) -> bool:
+        return bool(self._running)
+
+    def give_up(self) -> None:
+        """Stop waiting for the threads that run: they take too long, or wait for something of the author's."""
+        with self._lock:
+            self._given_up |= self._running
+            self._running.clear()
+
+    def gate(self) -> _FakeGate:
+        return _FakeGate(self)
+
+    def begin(self, thread: threading.Thread) -> None:
+        with self._lock:
+            self._known.add(thread)
+            self._running.add(thread)
+
+    def end(self, thread: threading.Thread) -> None:
+        self.rest(thread)
+
+    def poll(self, *, paused: bool) -> None:
+        if threading.current_thread() not in self._known:
+            return
+        gate = self.gate()
+        self.post(lambda: self._polling.append(gate))
+        self._wait(gate, PAUSED_POLL_S if paused else POLL_S)
+
+    def spend(self, seconds: float) -> bool:
+        """Pass time for the calling thread; return False if it is none of the model's."""
+        if threading.current_thread() not in self._known:
+            return False
+        self._wait(self.gate(), seconds)
+        return True
+
+    def notify_input(self) -> None:
+        # a thread that was given up may have waited for this
+        with self._lock:
+            self._running |= self._given_up
+            self._given_up.clear()
+        polling, self._polling = self._polling, []
+        for gate in polling:
+            gate.open()
+
+    def resume(self, thread: threading.Thread) -> None:
+        with self._lock:
+            if thread in self._known:
+                self._running.add(thread)
+
+    def rest(self, thread: threading.Thread) -> None:
+        """Count a thread as waiting, and wake the loop to check whether others run."""
+        with self._lock:
+            self._running.discard(thread)
+            self._given_up.discard(thread)
+        self.post(_wake)
+
+    def _wait(self, gate: _FakeGate, seconds: float) -> None:
+        deadline = self._clock.now() + seconds
+        self.post(lambda: self._clock.call_at(deadline, gate.open))
+        gate.wait()
+
+
+class _FakeGate:
+    """Block the thread that made it; the thread counts as running from the moment the loop opens it."""
+
+    def __init__(self, turns: FakeTurns) -> None:
+        self._turns = turns
+        self._thread = threading.current_thread()
+        self._lock = threading.Lock()
+        self._opened = threading.Event()
+
+    def wait(self) -> None:
+        with self._lock:
+            if not self._opened.is_set():
+                self._turns.rest(self._thread)
+        self._opened.wait()
+
+    def open(self) -> None:
+        with self._lock:
+            if not self._opened.is_set():
+                self._turns.resume(self._thread)
+                self._opened.set()
+
+
+def _wake() -> None:
+    """Do nothing; posting it wakes the loop."""
+
+
+def _nowhere(callback: Callable[[], object]) -> None:
+    raise AssertionError(f"{callback} was posted before there was a loop")
+
+
+class FakeLoop(asyncio.SelectorEventLoop):
+    """Run until nothing is left to do at this time, then move the clock to the next deadline."""
+
+    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
+        self._waiting = _Waiting(clock, turns)
+        super().__init__(self._waiting)
+        turns.post = self.call_soon_threadsafe
+        self._threads = ThreadPoolExecutor(thread_name_prefix="studio")
+        self.set_default_executor(self._threads)
+
+    def time(self) -> float:
+        return self._waiting.clock.now()
+
+    def run_until(self, done: Callable[[], bool], *, until: float) -> bool:
+        """Run until all has settled and `done()` is true, or until the time `until`; return `done()`."""
+        self._waiting.goal = _Goal(done, until, self.stop)
+        self._waiting.passes = 0
+        try:
+            self.run_forever()
+        finally:
+            self._waiting.goal = None
+        return done()
+
+    def end(self, *, until: float) -> None:
+        """Cancel all tasks, wait until they and the threads finish, and close."""
+        tasks = asyncio.all_tasks(self)
+        for task in tasks:
+            task.cancel()
+        self.run_until(lambda: all(task.done() for task in tasks), until=until)
+        generators = self.create_task(self.shutdown_asyncgens())
+        self.run_until(generators.done, until=until)
+        self._threads.shutdown(cancel_futures=True)
+        self.close()
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        job = super().run_in_executor(executor, func, *args)
+        self._waiting.jobs.add(job)
+        job.add_done_callback(self._waiting.jobs.discard)
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    done: Callable[[], bool]
+    until: float
+    stop: Callable[[], None]
+
+
+class _Waiting(selectors.DefaultSelector):
+    """Poll for something to read, and move the clock where a loop would wait for its timers."""
+
+    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
+        super().__init__()
+        self.clock = clock
+        self.turns = turns
+        self.goal: _Goal | None = None
+        self.jobs: set[asyncio.Future[Any]] = set()
+        self.passes = 0
+        self._stands_at = -math.inf
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        # read first: what a thread posts before it rests can be read after that
+        running = self.turns.running
+        ready = super().select(0)
+        if self._is_standing_still():
+            self._pass_time(self.clock.now() + STANDSTILL_S, meeting=False)
+            return ready
+        waiting = timeout is None or timeout > 0
+        if waiting and not ready and (self.jobs or running):
+            ready = super().select(THREAD_PATIENCE_S)
+        if waiting and not ready:
+            self.jobs.clear()
+            self.turns.give_up()
+            self._pass_time(math.inf if timeout is None else self.clock.now() + timeout)
+        return ready
+
+    def _is_standing_still(self) -> bool:
+        """Return whether the loop turns again and again at the same time, as it does for code that never waits."""
+        if self.clock.now() != self._stands_at:
+            self._stands_at, self.passes = self.clock.now(), 0
+        self.passes += 1
+        return self.passes > (BUSY_PASSES if self.turns.running else STANDSTILL_PASSES)
+
+    def _pass_time(self, deadline: float, *, meeting: bool = True) -> None:
+        assert self.goal is not None, "the loop is run by go_on()"
+        upcoming = self.clock.upcoming
+        if meeting and upcoming is not None:
+            deadline = min(deadline, upcoming)
+        if self.goal.done():
+            self.goal.stop()
+        elif deadline > self.goal.until:
+            self.clock.move_to(self.goal.until)
+            self.goal.stop()
+        else:
+            self.clock.move_to(deadline)

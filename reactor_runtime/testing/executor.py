@@ -1,27 +1,33 @@
-"""A pipeline step by step: `PipelineExecutor`."""
+"""`PipelineExecutor`: a pipeline step by step."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.tracks import Output, payloads
 from reactor_runtime.engine.host import Host
+from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message
 from reactor_runtime.testing.studio import Studio
-from reactor_runtime.testing.watch import kept, watched
 
 P = TypeVar("P", bound=ReactorPipeline)
+OnStep = Callable[[object, float], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """What one step made.
+    """Hold what one step made.
 
-    `output` is what `inference()` yielded, None for Idle; its arrays are copies. `compute_time` is how long that took,
-    in real seconds, and the one thing here that differs from run to run. `messages` are those since the step before.
+    `output` is what `inference()` yielded, None for Idle; its arrays are copies. `compute_time` is its duration in real
+    seconds, the only field that differs from run to run. `messages` are those since the step before.
     """
 
     output: Any
@@ -30,11 +36,11 @@ class StepResult:
 
 
 class PipelineExecutor(Studio[P]):
-    """Run a pipeline without server and wall clock: each `next()` is one step, events run between two of them.
+    """Run a pipeline without server and wall clock: each `next()` is one step, and events run between two steps.
 
     The engine is the one `reactor run` starts, on a clock that paces nothing: the same events at the same steps give
     the same outputs. `next()` raises what `inference()` raised, which ends the session as it does in the server;
-    `connect()` starts the next one. `frames` holds what was handed over since the last `next()` began.
+    `connect()` starts the next one. `frames` holds the frames since the last `next()` began.
     """
 
     def __init__(self, model: type[P], config: dict[str, Any] | None = None) -> None:
@@ -45,12 +51,13 @@ class PipelineExecutor(Studio[P]):
             )
         super().__init__(model, config)
         self._steps = _Steps(self._host)
-        inference = watched(self.model.inference, self._steps.note)
-        self.model.inference = inference  # type: ignore[method-assign]  # it is looked up there: load() may put one, too
+        inference = _watch(self.model.inference, self._steps.on_step)
+        # the driver looks it up on the instance, where load() may assign one too
+        self.model.inference = inference  # type: ignore[method-assign]
 
     @property
     def state(self) -> Any:
-        """The session's state, an instance of the model's InputState; RuntimeError without a session."""
+        """Return the session's state, an instance of the model's InputState; RuntimeError without a session."""
         self._need_session()
         return self.model.state
 
@@ -69,10 +76,23 @@ class PipelineExecutor(Studio[P]):
         return StepResult(output, compute_s, messages)
 
 
-class _Steps:
-    """Keep what the newest step made, and hold the next one back where one is wanted.
+def copy_output(output: object) -> object:
+    """Copy what a step yielded: the author may use the same array for the next one."""
+    if isinstance(output, np.ndarray):
+        return output.copy()
+    if not isinstance(output, Output):
+        return copied(output)
+    twin = copy.copy(output)
+    for name, payload in payloads(output).items():
+        # not setattr: the dataclass may be frozen
+        object.__setattr__(twin, name, copy_output(payload))
+    return twin
 
-    Apart from the executor, so that nothing holds that and it can be dropped.
+
+class _Steps:
+    """Keep what the newest step made, and make one step at a time.
+
+    Separate from the executor, so that no reference to the executor keeps it alive.
     """
 
     def __init__(self, host: Host) -> None:
@@ -82,7 +102,7 @@ class _Steps:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Let one step be made, `newest`, and no more than one."""
+        """Make one step, `newest`, in the block, and no other."""
         self.newest = None
         self._one = True
         self._host.hold_steps(False)
@@ -92,7 +112,63 @@ class _Steps:
             self._one = False
             self._host.hold_steps(True)
 
-    def note(self, output: object, compute_s: float) -> None:
+    def on_step(self, output: object, compute_s: float) -> None:
         if self._one:
-            self.newest = None if is_idle(output) else kept(output), compute_s
+            self.newest = None if is_idle(output) else copy_output(output), compute_s
             self._host.hold_steps(True)
+
+
+def _watch(inference: Callable[[], object], on_step: OnStep) -> Callable[[], Any]:
+    """Wrap an `inference` so that `on_step(output, seconds)` is called after each step; all else stays the same."""
+
+    def start() -> object:
+        steps = inference()
+        if isinstance(steps, Generator):
+            return _WatchedSteps(steps, on_step)
+        if isinstance(steps, AsyncGenerator):
+            return _WatchedAsyncSteps(steps, on_step)
+        return steps
+
+    return start
+
+
+class _WatchedSteps(Generator[Any, Any, Any]):
+    def __init__(self, steps: Generator[Any, Any, Any], on_step: OnStep) -> None:
+        self._steps = steps
+        self._on_step = on_step
+
+    def send(self, value: Any, /) -> Any:
+        began = time.perf_counter()
+        item = self._steps.send(value)
+        self._on_step(item, time.perf_counter() - began)
+        return item
+
+    def throw(self, *error: Any) -> Any:
+        began = time.perf_counter()
+        item = self._steps.throw(*error)
+        self._on_step(item, time.perf_counter() - began)
+        return item
+
+    def close(self) -> None:
+        self._steps.close()
+
+
+class _WatchedAsyncSteps(AsyncGenerator[Any, Any]):
+    def __init__(self, steps: AsyncGenerator[Any, Any], on_step: OnStep) -> None:
+        self._steps = steps
+        self._on_step = on_step
+
+    async def asend(self, value: Any, /) -> Any:
+        began = time.perf_counter()
+        item = await self._steps.asend(value)
+        self._on_step(item, time.perf_counter() - began)
+        return item
+
+    async def athrow(self, *error: Any) -> Any:
+        began = time.perf_counter()
+        item = await self._steps.athrow(*error)
+        self._on_step(item, time.perf_counter() - began)
+        return item
+
+    async def aclose(self) -> None:
+        await self._steps.aclose()

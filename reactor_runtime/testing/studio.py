@@ -1,4 +1,4 @@
-"""A model on its own: the engine that serves it, on a clock that never makes anybody wait."""
+"""`Studio`: a model of any style with the engine that serves it, on a fake clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import itertools
 import json
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -24,31 +25,30 @@ from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession, StopSession
-from reactor_runtime.testing.clock import FakeClock
-from reactor_runtime.testing.loop import FakeLoop
+from reactor_runtime.testing.clock import FakeClock, FakeLoop, FakeTurns
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
-from reactor_runtime.testing.turns import FakeTurns
-from reactor_runtime.testing.wait import PATIENCE_S, Wait, refuse_loop
 
 M = TypeVar("M", bound=Model)
 
 CLIENT = "c-1"
+# of the fake clock: longer than what a test waits for
+PATIENCE_S = 60.0
 NO_FRAME = "the model made no frame in {:g} s of its time"
 NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should yield, or emit, by then"
 JOINED_AT_UNIX = 0.0
 
 
 class Studio(Generic[M]):
-    """Serve a model to one client, whose part you play; the same engine does it that `reactor run` starts.
+    """Serve a model to one client, which the caller plays, with the engine that `reactor run` starts.
 
     Making one loads the model. Time stands still except in `run()` and where a call has to wait for the model; a
-    pipeline makes steps in `run()` alone. What the author's code raises is raised by the call that led to it. Runs an
-    event loop of its own, so it can't be used inside one: RuntimeError.
+    pipeline makes steps in `run()` alone. An exception of the author's code is raised by the call that led to it. A
+    studio runs an event loop of its own: inside another loop it raises RuntimeError.
     """
 
     def __init__(self, model: type[M], config: dict[str, Any] | None = None, *, project: Path | None = None) -> None:
         project = project or Path.cwd()
-        refuse_loop(type(self).__name__)
+        _refuse_loop(type(self).__name__)
         self.clock = FakeClock()
         self._contract = Contract.of(model)
         self._recorder = OutputRecorder(self.clock)
@@ -71,13 +71,15 @@ class Studio(Generic[M]):
         self._session = ""
         self._numbers = itertools.count(1)
         self._loop = FakeLoop(self.clock, turns)
-        self._wait = Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
+        self._wait = _Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
-        self._loop.go_on(lambda: True, until=self.clock.now())  # run() of a ReactorModel begins before any client comes
+        # run() of a ReactorModel begins before any client comes
+        self._loop.run_until(lambda: True, until=self.clock.now())
         self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
         try:
             self._wait.raise_failure()
-        except BaseException:  # run() ended before any client came: nothing holds this studio to close it
+        except BaseException:
+            # run() ended before any client came: nothing holds this studio to close it
             self.close()
             raise
 
@@ -90,33 +92,33 @@ class Studio(Generic[M]):
         self.close()
 
     def close(self) -> None:
-        """End session and model, and with them everything that was started; may be called twice."""
+        """End the session, the model and everything that was started; may be called twice."""
         if self._close.alive:
-            refuse_loop(type(self).__name__)
+            _refuse_loop(type(self).__name__)
             self._close()
 
     @property
     def frames(self) -> list[Frame]:
-        """What the model handed over so far, oldest first, without what was flushed before it was due."""
+        """Return the frames so far, oldest first, without those flushed before they were due."""
         return list(self._recorder.frames)
 
     @property
     def messages(self) -> list[Message]:
-        """What the model said so far, oldest first; replies are what `send_event` returns."""
+        """Return the messages so far, oldest first; `send_event` returns replies."""
         return list(self._recorder.messages)
 
     @property
     def suspicions(self) -> list[str]:
-        """What the model's first step made that is probably not meant, as `reactor check --step` reports it."""
+        """Return what `reactor check --step` reports of the first step: output that is probably not meant."""
         return [str(each) for each in self._recorder.suspicions]
 
     def clear(self) -> None:
-        """Forget the frames and messages so far, in a long run."""
+        """Drop the frames and messages so far, in a long run."""
         self._recorder.frames.clear()
         self._recorder.messages.clear()
 
     def connect(self) -> None:
-        """Let a client come; returns when `@connected` has finished, and raises what it raised."""
+        """Connect the client; return when `@connected` has finished, and raise what it raised."""
         self._wait.need_open()
         if not self._recorder.ended:
             raise RuntimeError("a client is connected already; disconnect() it first")
@@ -130,22 +132,21 @@ class Studio(Generic[M]):
             ready.cancel()
 
     def disconnect(self) -> None:
-        """Let the client go; returns when `@disconnected` has finished, and raises what it raised. May come twice."""
+        """Disconnect the client; return when `@disconnected` has finished, and raise what it raised. Idempotent."""
         if self._recorder.ended:
             return
         self._host.receive(StopSession(self._session))
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
-        """Do what a client does that sends an event: handle it, after the step that may be going on.
+        """Send an event as a client does, and handle it after a step that may run; return the reply, if any.
 
-        Bytes and an UploadedFile are uploaded first. Returns the reply, if the handler returned one. Raises ValueError
-        for an event the model hasn't or a value it doesn't take, saying why, CommandError and anything else as the
-        handler raised it.
+        Bytes and an UploadedFile are uploaded first. Raises ValueError, with the reason, for an event that the model
+        does not have or a value that it does not accept; CommandError and all else as the handler raised it.
         """
         self._need_session()
         ticket = next(self._numbers)
-        data = {name: _sent(value, self._host.uploads) for name, value in data.items()}
+        data = {name: _upload(value, self._host.uploads) for name, value in data.items()}
         sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
         checked = check_event(self._contract.events, sent, self._host.uploads)
         if not isinstance(checked, CheckedEvent):
@@ -159,24 +160,24 @@ class Studio(Generic[M]):
         return Message(*answer.reply) if answer is not None and answer.reply is not None else None
 
     def push_media(self, track: str, array: object) -> None:
-        """Do what a client does that sends pictures or sound: they wait in the buffer of an input track.
+        """Send frames or sound as a client does; they wait in the buffer of an input track.
 
         Takes a frame, a batch, whose frames come one after the other, or sound, as an output track does. Raises
-        ValueError for an unknown track and for what no client could send, naming the fix.
+        ValueError, with the fix, for an unknown track and for an array that no client could send.
         """
         self._need_session()
         self._host.inputs.push_array(track, array)
 
     def run(self, seconds: float) -> None:
-        """Let time pass, with the model stepping and frames being shown when they are due."""
+        """Pass time: the model makes steps, and frames are shown when they are due."""
         self._host.hold_steps(False)
         try:
-            self._wait.lasting(seconds)
+            self._wait.for_seconds(seconds)
         finally:
             self._host.hold_steps(True)
 
     def make_first_frame(self, patience_s: float) -> list[ReactorError]:
-        """Let time pass until the first frame is made, and return what is suspicious of it."""
+        """Pass time until the first frame is made, and return what is suspicious of it."""
         self._need_session()
         recorder = self._recorder
         self._host.hold_steps(False)
@@ -192,19 +193,77 @@ class Studio(Generic[M]):
             raise RuntimeError("no client is connected; call connect() first")
 
 
-def _sent(value: object, uploads: SessionUploads) -> object:
-    """Upload what is a file in a client's values."""
+class _Wait:
+    """Run the loop of a model until something is true or for some time; `owner` is the class that errors name."""
+
+    def __init__(self, owner: str, *, clock: FakeClock, loop: FakeLoop, recorder: OutputRecorder) -> None:
+        self._owner = owner
+        self._clock = clock
+        self._loop = loop
+        self._recorder = recorder
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        """Pass time until `done()`; RuntimeError names `what` did not happen within a minute of the model's time."""
+        if not self._advance(done, self._clock.now() + PATIENCE_S):
+            raise RuntimeError(
+                f"waited {PATIENCE_S:g} s of the model's time for {what}; if the model waits for an event or an input, "
+                "send that first"
+            )
+        self.raise_failure()
+
+    def advance(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Pass time until `done()`, at most so many seconds; return `done()`."""
+        return self._advance(done, self._clock.now() + seconds)
+
+    def for_seconds(self, seconds: float) -> None:
+        """Pass so much time, less if the model fails."""
+        self._advance(lambda: bool(self._recorder.failures), self._clock.now() + seconds)
+        self.raise_failure()
+
+    def need_open(self) -> None:
+        """Raise RuntimeError where the model can't be run: inside another loop, and after the end."""
+        _refuse_loop(self._owner)
+        if self._loop.is_closed():
+            raise RuntimeError(f"this {self._owner} is closed; make another")
+
+    def raise_failure(self) -> None:
+        """Raise what the author's code raised, if it has since the last time."""
+        if self._recorder.failures:
+            failure = self._recorder.failures[0]
+            self._recorder.failures.clear()
+            try:
+                raise failure
+            finally:
+                # its traceback holds this frame
+                del failure
+
+    def _advance(self, done: Callable[[], bool], until: float) -> bool:
+        self.need_open()
+        return self._loop.run_until(done, until=until)
+
+
+def _refuse_loop(owner: str) -> None:
+    """Raise RuntimeError inside a running event loop, as one can't run inside another."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{owner} runs an event loop of its own and can't be used inside one: make the test a plain def")
+
+
+def _upload(value: object, uploads: SessionUploads) -> object:
+    """Return a client's values with the ids of files in place of the files, which are uploaded."""
     match value:
         case bytes() | bytearray():
-            return _sent(UploadedFile(bytes(value)), uploads)
+            return _upload(UploadedFile(bytes(value)), uploads)
         case UploadedFile():
             uploads.add(value)
         case list() | tuple():
-            return [_sent(item, uploads) for item in value]
+            return [_upload(item, uploads) for item in value]
         case dict():
-            return {key: _sent(item, uploads) for key, item in value.items()}
+            return {key: _upload(item, uploads) for key, item in value.items()}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: _sent(getattr(value, field.name), uploads) for field in dataclasses.fields(value)}
+            return {field.name: _upload(getattr(value, field.name), uploads) for field in dataclasses.fields(value)}
     return value
 
 
@@ -223,9 +282,10 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
     except RuntimeError:
         host.receive(Shutdown())
         until = loop.time() + PATIENCE_S
-        loop.go_on(serving.done, until=until)
+        loop.run_until(serving.done, until=until)
         loop.end(until=until)
-    else:  # dropped unclosed, and collected while another loop runs: nothing of it can run any more
+    else:
+        # dropped unclosed, and collected while another loop runs: nothing of it can run any more
         for task in asyncio.all_tasks(loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does with those it gives up
         loop.close()

@@ -27,8 +27,7 @@ from reactor_runtime.engine.drivers.loop import LoopDriver
 from reactor_runtime.engine.drivers.threads import FreeTurns
 from reactor_runtime.engine.host import Driver
 from reactor_runtime.engine.inputs.inputs import Inputs
-from reactor_runtime.engine.output.buffer import OutputBuffer
-from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.ipc import messages as ipc

@@ -15,7 +15,9 @@ import pytest
 
 from reactor_runtime.interface import CommandError, Idle, PipelineExecutor, StepResult, connected, disconnected, event
 from reactor_runtime.testing import Message
+from reactor_runtime.testing.executor import copy_output
 from tests.testing.models import Blinker, Counter, Level, Picture, frame
+from tests.torched import torch
 
 
 def red(step: StepResult) -> int:
@@ -416,3 +418,20 @@ def test_a_failing_session_is_logged_as_in_the_server(caplog: pytest.LogCaptureF
         with pytest.raises(OSError, match="no camera"):
             executor.connect()
         assert "the session failed" in caplog.text
+
+
+def test_a_copied_output_does_not_change_with_the_author_s_array() -> None:
+    array, tensor = np.zeros(3), torch.zeros(3)
+    copies = [
+        copy_output(array),
+        copy_output(tensor),
+        copy_output(Picture(video=array)),
+        copy_output(Picture(video=tensor)),
+    ]
+    array += 1
+    tensor += 1
+    assert [np.asarray(getattr(copy, "video", copy)).tolist() for copy in copies] == [[0, 0, 0]] * 4
+
+
+def test_an_output_that_is_no_array_is_not_copied() -> None:
+    assert copy_output("frame") == "frame"

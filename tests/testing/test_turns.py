@@ -12,8 +12,7 @@ import pytest
 
 from reactor_runtime.interface import InputField, VideoModel, command, get_ctx
 from reactor_runtime.testing import Studio
-from reactor_runtime.testing.clock import FakeClock
-from reactor_runtime.testing.turns import FakeTurns
+from reactor_runtime.testing.clock import FakeClock, FakeTurns
 from tests.testing.models import frame
 from tests.timeouts import TIMEOUT_S
 
@@ -121,7 +120,7 @@ def test_threads_of_others_never_make_the_clock_wait() -> None:
     clock = FakeClock()
     turns = FakeTurns(clock)
     turns.post = lambda callback: callback()
-    turns.go_on(threading.current_thread())
+    turns.resume(threading.current_thread())
     assert not turns.running
     clock.spend(1.0)
     assert clock.now() == 1001.0

@@ -7,8 +7,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.messages import ClientInfo
-from reactor_runtime.engine.output.buffer import OutputBuffer
-from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
