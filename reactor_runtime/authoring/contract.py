@@ -5,26 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import FunctionType
 from typing import Any
 
 from reactor_runtime.authoring.bindings import check_together
-from reactor_runtime.authoring.block import BlockOutput, VideoModel, mark_of_model
+from reactor_runtime.authoring.block import mark_of_model
 from reactor_runtime.authoring.discovery import assigned, find, is_ours
-from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec, runs_async
+from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec
 from reactor_runtime.authoring.fields import FieldSpec
 from reactor_runtime.authoring.handlers import Handler, handlers_of
 from reactor_runtime.authoring.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.model import Model, outputs_of
 from reactor_runtime.authoring.payload import Payload
-from reactor_runtime.authoring.pipeline import ReactorPipeline, state_of
-from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.authoring.records import settle
-from reactor_runtime.authoring.source import declared_at, locate, place_of
+from reactor_runtime.authoring.source import declared_at, place_of
 from reactor_runtime.authoring.state import StateSpec
+from reactor_runtime.authoring.styles import Style, location, style_of
 from reactor_runtime.authoring.tracks import Output, TrackSpec
-from reactor_runtime.errors import ClassError, Location
+from reactor_runtime.errors import ClassError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +34,7 @@ class Contract:
     """
 
     model: type[Model]
+    style: Style
     tracks: tuple[TrackSpec, ...]
     outputs: tuple[type[Output], ...]
     inputs: Mapping[str, type[Input]]
@@ -52,25 +51,23 @@ class Contract:
     @classmethod
     def of(cls, model: type) -> Contract:
         """Compile a model class; ClassError says what makes it one that can't be served."""
-        if not isinstance(model, type) or not issubclass(model, Model) or is_ours(model):
+        style = style_of(model) if isinstance(model, type) and not is_ours(model) else None
+        if style is None or not issubclass(model, Model):
             name = getattr(model, "__qualname__", repr(model))
-            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=_location(model))
+            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=location(model))
         if inspect.isabstract(model):
             missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
-            raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=_location(model))
-        _check_calls(model)
-        _check_work(model)
+            raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=location(model))
+        style.check_class(model)
         try:
-            return cls._compile(model)
+            return cls._compile(model, style)
         except (TypeError, ValueError) as error:
-            raise ClassError(str(error), where=place_of(error) or _location(model)) from error
+            raise ClassError(str(error), where=place_of(error) or location(model)) from error
 
     @classmethod
-    def _compile(cls, model: type[Model]) -> Contract:
-        state = StateSpec.of(state_of(model)) if issubclass(model, ReactorPipeline) else None
-        outputs, inputs = outputs_of(model), inputs_of(model)
-        if issubclass(model, VideoModel):
-            outputs = outputs or (BlockOutput,)
+    def _compile(cls, model: type[Model], style: Style) -> Contract:
+        state = None if style.state_of is None else StateSpec.of(style.state_of(model))
+        outputs, inputs = outputs_of(model) or style.default_outputs, inputs_of(model)
         handlers = handlers_of(model).values()
         events = _events(state, handlers)
         messages = _messages(model, events.values())
@@ -82,6 +79,7 @@ class Contract:
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
+            style=style,
             tracks=join_all(model.__name__, outputs, inputs.values()),
             outputs=outputs,
             inputs=inputs,
@@ -93,7 +91,7 @@ class Contract:
             fps=None if fps is None else float(fps),
             max_fps=float(model.max_fps),
             buffer_size=int(model.buffer_size),
-            buffer_grows=issubclass(model, ReactorPipeline) and not assigned(model, "buffer_size"),
+            buffer_grows=style.buffer_grows and not assigned(model, "buffer_size"),
         )
 
     @property
@@ -124,15 +122,6 @@ class Contract:
         declared = tuple(each for each in event.replies if each is not None)
         types = [name for name, message in self.messages.items() if issubclass(message, declared)]
         return [*types, None] if None in event.replies else [*types]
-
-
-def check_finished(model: type[Model]) -> None:
-    """See that a pipeline has an `inference`, or code of the author's that may assign one; ClassError otherwise."""
-    if not issubclass(model, ReactorPipeline) or model.inference is not ReactorPipeline.inference:
-        return
-    if model.load is Model.load and model.__init__ is object.__init__:
-        hint = "define `def inference(self)` that yields frames, or assign self.inference in load()"
-        raise ClassError(f"{model.__name__} has no inference()", hint=hint, where=_location(model))
 
 
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
@@ -187,80 +176,3 @@ def _messages(model: type, events: Iterable[EventSpec]) -> dict[str, type[ModelM
                     f"{name!r}; give one of them a class attribute name"
                 )
     return found
-
-
-def _check_calls(model: type[Model]) -> None:
-    """See that the runtime can make the model and call its load(); ClassError points at the method."""
-    name = model.__name__
-    if issubclass(model, VideoModel):
-        _check_block_calls(model)
-        return
-    try:
-        inspect.signature(model).bind()
-    except TypeError as error:
-        hint = "it is made without arguments: take what you need from the config in load()"
-        raise ClassError(
-            f"{name}.__init__: {error}", hint=hint, where=_location(model.__init__) or _location(model)
-        ) from error
-    if inspect.iscoroutinefunction(model.load):
-        hint = "leave out `async`; asyncio.run(…) works inside it"
-        raise ClassError(
-            f"{name}.load is async; load() is called before there is a loop", hint=hint, where=_location(model.load)
-        )
-    if inspect.isgeneratorfunction(model.load):
-        hint = "frames are made in inference() or run(); load() returns when the model is ready"
-        raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=_location(model.load))
-    try:
-        inspect.signature(model.load).bind(None, {})
-    except TypeError as error:
-        hint = "write `def load(self, config)`"
-        raise ClassError(
-            f"{name}.load must take the config: {error}", hint=hint, where=_location(model.load)
-        ) from error
-
-
-def _check_block_calls(model: type[VideoModel]) -> None:
-    """See that the runtime can make a block model and start its sessions."""
-    name = model.__name__
-    try:
-        inspect.signature(model).bind({})
-    except TypeError as error:
-        hint = "write `def __init__(self, config)`"
-        raise ClassError(
-            f"{name}.__init__ must take the config: {error}", hint=hint, where=_location(model.__init__)
-        ) from error
-    if model.load is not Model.load:
-        hint = "prepare the model in `__init__(self, config)`"
-        raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=_location(model.load))
-    if model.start_session is VideoModel.start_session:
-        hint = "define `def start_session(self)` that emits blocks until get_ctx().should_stop()"
-        raise ClassError(f"{name} has no start_session()", hint=hint, where=_location(model))
-    try:
-        inspect.signature(model.start_session).bind(None)
-    except TypeError as error:
-        hint = "write `def start_session(self)`; the session is get_ctx()"
-        raise ClassError(
-            f"{name}.start_session is called without arguments: {error}",
-            hint=hint,
-            where=_location(model.start_session),
-        ) from error
-
-
-def _check_work(model: type[Model]) -> None:
-    """See that what makes the frames can be called as it is; what `load()` may put in its place comes later."""
-    name = "inference" if issubclass(model, ReactorPipeline) else "run"
-    work = inspect.getattr_static(model, name, None)
-    if not isinstance(work, FunctionType):
-        return
-    if issubclass(model, ReactorModel) and not runs_async(work):
-        hint = "write `async def run(self)`, and await something in it"
-        raise ClassError(f"{model.__name__}.run is not async", hint=hint, where=_location(work))
-    try:
-        inspect.signature(work).bind(None)
-    except TypeError as error:
-        hint = "it is called without arguments: take values from self.state or from what load() kept"
-        raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=_location(work)) from error
-
-
-def _location(declared: object) -> Location | None:
-    return locate(declared) if isinstance(declared, type | FunctionType) else None

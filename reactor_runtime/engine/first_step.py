@@ -12,9 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.block import VideoModel
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.source import line_of, locate
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.errors import Location, ReactorError, is_ours
@@ -51,8 +49,8 @@ class FirstStep:
     `seconds` reads a clock that stands still while the model waits; without one the drivers measure.
     """
 
-    def __init__(self, model: type[Model], report: Report, seconds: Callable[[], float] | None = None) -> None:
-        self._model = model
+    def __init__(self, contract: Contract, report: Report, seconds: Callable[[], float] | None = None) -> None:
+        self._contract = contract
         self._report = report
         self._seconds = seconds
         self._began: float | None = None
@@ -79,11 +77,6 @@ class FirstStep:
         """Find the author's line in a frame and its callers; else where the frames are made."""
         while frame is not None and is_ours(frame.f_code.co_filename):
             frame = frame.f_back
-        return locate(self._model, method_of(self._model)) if frame is None else line_of(frame)
-
-
-def method_of(model: type[Model]) -> str:
-    """Name the method that makes the frames."""
-    if issubclass(model, ReactorPipeline):
-        return "inference"
-    return "start_session" if issubclass(model, VideoModel) else "run"
+        if frame is not None:
+            return line_of(frame)
+        return locate(self._contract.model, self._contract.style.frames_method)

@@ -11,23 +11,18 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Protocol
 
 from reactor_runtime import errors
-from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.pipeline import ReactorPipeline
-from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
-from reactor_runtime.engine.drivers.block import BlockDriver
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.drivers.generator import GeneratorDriver
-from reactor_runtime.engine.drivers.loop import LoopDriver
+from reactor_runtime.engine.drivers.driver import DriverParts
+from reactor_runtime.engine.drivers.styles import make_driver
 from reactor_runtime.engine.drivers.threads import FreeTurns, Turns
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs
@@ -40,29 +35,6 @@ from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 
 logger = logging.getLogger(__name__)
-
-
-class Driver(Protocol):
-    """Serve the models of one authoring style."""
-
-    reports_end: ClassVar[bool]
-    """Whether the driver itself logs a session that does not end."""
-
-    def dispatcher(self, session: ModelSession) -> Dispatcher: ...
-
-    def stop(self, session: ModelSession) -> None:
-        """End a session that is being served."""
-
-    def start(self) -> None:
-        """Begin what lives as long as the model."""
-
-    async def aclose(self) -> None:
-        """End what lives as long as the model."""
-
-    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None: ...
-
-    def stalled(self) -> str:
-        """Say where code of the author's in other threads has stood still since this was last asked."""
 
 
 class Host:
@@ -97,14 +69,15 @@ class Host:
         self._clock = clock
         self._sink = sink
         self._failed = failed
-        first_step = FirstStep(contract.model, self._suspect, seconds)
+        first_step = FirstStep(contract, self._suspect, seconds)
         self._emitter = Emitter(contract, self._clock, sink, first_step)
         self.hold_steps = self._emitter.hold
         self.output_buffer = OutputBuffer(self._emitter)
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, told=sink.send)
-        self._driver = self._make_driver(model, contract, turns or FreeTurns())
+        parts = DriverParts(self._emitter, self.inputs, clock, sink, turns or FreeTurns(), failed)
+        self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
@@ -147,15 +120,6 @@ class Host:
             await self._serve_session(start)
         await self._driver.aclose()
         self.inputs.shutdown()
-
-    def _make_driver(self, model: Model, contract: Contract, turns: Turns) -> Driver:
-        emitter, inputs, clock, sink = self._emitter, self.inputs, self._clock, self._sink
-        if isinstance(model, ReactorModel):
-            return LoopDriver(model, contract, emitter=emitter, inputs=inputs, sink=sink, failed=self._failed)
-        if isinstance(model, VideoModel):
-            return BlockDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink, turns=turns)
-        assert isinstance(model, ReactorPipeline), "the contract was compiled from a class of a known style"
-        return GeneratorDriver(model, contract, emitter=emitter, inputs=inputs, clock=clock, sink=sink)
 
     def _input_arrived(self) -> None:
         """Called on any thread."""

@@ -16,7 +16,7 @@ import yaml
 
 from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
-from reactor_runtime.authoring.contract import Contract, check_finished
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
@@ -73,12 +73,12 @@ def _load(load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, l
     with watch_output(lambda line: channel.send(ipc.Loading(line)), list(standard_streams.values())):
         model_class = importing.import_class(project, load.module, load.class_name)
         contract = Contract.of(model_class)
-        check_finished(model_class)
+        contract.style.check_finished(model_class)
         channel.send(ipc.Described(contract.to_json()))
         config = author.config_of(model_class, yaml.safe_load(load.config), project)
-        model = author.make_model(model_class, config, project)
+        model = author.make_model(contract, config, project)
         trace = TraceRecorder(clock, channel.send) if load.trace else None
         host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace)
         author.call_load(model, config, project)
-        author.check_inference(model)
+        contract.style.check_loaded(model)
     return host

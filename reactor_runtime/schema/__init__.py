@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_runtime.authoring.block import starting_config
-from reactor_runtime.authoring.contract import Contract, check_finished
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.version import version
@@ -20,7 +20,7 @@ def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
     ClassError says what is wrong, ConfigError what is with the config that `@model` names.
     """
     contract = Contract.of(import_class(project, module_name, class_name))
-    check_finished(contract.model)
+    contract.style.check_finished(contract.model)
     starting_config(contract.model, project)
     return contract
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
-from reactor_runtime.engine.author import check_inference, session_failure
+from reactor_runtime.engine.author import session_failure
 from reactor_runtime.errors import LoadError, ReactorError, author_error
 from reactor_runtime.testing.studio import Studio
 
@@ -31,10 +30,10 @@ def rehearse(contract: Contract, config: dict[str, Any], project: Path) -> list[
     except ReactorError:
         raise
     except BaseException as error:
-        what = f"making {model.__name__} failed" if issubclass(model, VideoModel) else "load() failed"
+        what = "load() failed" if contract.style.prepared_in == "load" else f"making {model.__name__} failed"
         raise author_error(LoadError, what, error, project) from error
     with studio:
-        check_inference(studio.model)
+        contract.style.check_loaded(studio.model)
         try:
             studio.connect()
             for track in contract.tracks:

@@ -19,7 +19,7 @@ from reactor_runtime.authoring.jsonable import to_json
 from reactor_runtime.authoring.messages import CommandError
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.upload import UploadedFile
-from reactor_runtime.engine.author import config_of, construct
+from reactor_runtime.engine.author import config_of
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.inputs.uploads import SessionUploads
@@ -54,7 +54,7 @@ class Studio(Generic[M]):
         self._recorder = OutputRecorder(self.clock)
         config = config_of(model, copy.deepcopy(config or {}), project)
         turns = FakeTurns(self.clock)
-        self.model = cast("M", construct(model, config))
+        self.model = cast("M", self._contract.style.make(model, config))
         self._host = Host(
             self.model,
             self._contract,

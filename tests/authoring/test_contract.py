@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime import Audio, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, event
-from reactor_runtime.authoring.contract import Contract, check_finished
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.errors import ClassError
 
 
@@ -251,5 +251,5 @@ class AssignedInLoad(Unfinished):
 
 def test_pipeline_that_can_never_have_an_inference_is_refused() -> None:
     with pytest.raises(ClassError, match=r"Unfinished has no inference\(\)"):
-        check_finished(Unfinished)
-    check_finished(AssignedInLoad)
+        Contract.of(Unfinished).style.check_finished(Unfinished)
+    Contract.of(AssignedInLoad).style.check_finished(AssignedInLoad)

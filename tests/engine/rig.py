@@ -11,21 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.block import VideoModel
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.loop_model import LoopModel
 from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.pipeline import ReactorPipeline
-from reactor_runtime.authoring.reactor_model import ReactorModel
-from reactor_runtime.engine.author import construct
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
-from reactor_runtime.engine.drivers.block import BlockDriver
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.drivers.generator import GeneratorDriver
-from reactor_runtime.engine.drivers.loop import LoopDriver
+from reactor_runtime.engine.drivers.driver import DriverParts
+from reactor_runtime.engine.drivers.styles import make_driver
 from reactor_runtime.engine.drivers.threads import FreeTurns
-from reactor_runtime.engine.host import Driver
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
 from reactor_runtime.engine.session import ModelSession
@@ -64,7 +59,7 @@ class Rig:
         self.emitter = Emitter(self.contract, self.clock, self.sink)
         self.output_buffer = OutputBuffer(self.emitter)
         self.connected = Connected()
-        self.model: Any = construct(model, config or {})  # of whatever attributes the test gave it
+        self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
         if isinstance(self.model, LoopModel):
             self.model._runtime = self
         self.inputs = Inputs(
@@ -76,20 +71,13 @@ class Rig:
             told=self.sink.send,
         )
         self.model.load(config or {})
-        self.driver: Driver = self._driver()
+        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, FreeTurns())
+        self.driver = make_driver(self.model, self.contract, parts)
         self.session: ModelSession
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]
         self._sessions = 0
         self._played = 0
-
-    def _driver(self) -> Driver:
-        if isinstance(self.model, ReactorModel):
-            return LoopDriver(self.model, self.contract, emitter=self.emitter, inputs=self.inputs, sink=self.sink)
-        parts: Any = {"emitter": self.emitter, "inputs": self.inputs, "clock": self.clock, "sink": self.sink}
-        if isinstance(self.model, VideoModel):
-            return BlockDriver(self.model, self.contract, turns=FreeTurns(), **parts)
-        return GeneratorDriver(self.model, self.contract, **parts)
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         await self.emitter.emit(output, compute_time=compute_time, drop=drop)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.engine import author
@@ -45,7 +46,7 @@ def write(project: Path, text: str, name: str = "pipeline.py") -> None:
 def model(project: Path, load: str) -> Model:
     write(project, GOOD + f"\n    def load(self, config):\n        {load}\n")
     found = import_class(project, "pipeline", "MyModel")
-    return author.make_model(found, {}, project)
+    return author.make_model(Contract.of(found), {}, project)
 
 
 def test_what_load_raises_points_at_the_author_s_line(project: Path) -> None:
@@ -67,7 +68,7 @@ def test_what_init_raises_is_an_error_too(project: Path) -> None:
     write(project, GOOD + "\n    def __init__(self):\n        raise OSError('no device')\n")
     found = import_class(project, "pipeline", "MyModel")
     with pytest.raises(LoadError, match="making MyModel failed: OSError: no device"):
-        author.make_model(found, {}, project)
+        author.make_model(Contract.of(found), {}, project)
 
 
 def test_what_ends_a_session_points_at_the_author_s_line(project: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_block_model_gets_its_own_config_with_the_project_s_laid_over_it(proje
     write(project, BLOCKS)
     write(project, "width: 3\nheight: 4\n", "blocks.yml")
     found = import_class(project, "pipeline", "MyModel")
-    made: Any = author.make_model(found, author.config_of(found, {"width": 9}, project), project)
+    made: Any = author.make_model(Contract.of(found), author.config_of(found, {"width": 9}, project), project)
     assert made.config == {"width": 9, "height": 4}
 
 

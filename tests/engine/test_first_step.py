@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.engine.first_step import FirstStep, suspicions
 from reactor_runtime.errors import ReactorError
@@ -57,7 +58,7 @@ def test_what_is_probably_not_meant_is_found(
 
 def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
     found: list[ReactorError] = []
-    step = FirstStep(Plain, found.append)
+    step = FirstStep(Contract.of(Plain), found.append)
     for _ in range(2):
         step.judge([{PICTURE: full(0)}], None, sys._getframe())
     (finding,) = found
@@ -67,7 +68,7 @@ def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
 
 def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
     found: list[ReactorError] = []
-    FirstStep(Plain, found.append).judge([{PICTURE: full(0)}], None)
+    FirstStep(Contract.of(Plain), found.append).judge([{PICTURE: full(0)}], None)
     assert found[0].where is not None
     assert "class Plain" in found[0].where.text or "def inference" in found[0].where.text
 
@@ -75,7 +76,7 @@ def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
 def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> None:
     found: list[ReactorError] = []
     times = iter([5.0, 7.0])
-    step = FirstStep(Plain, found.append, lambda: next(times))
+    step = FirstStep(Contract.of(Plain), found.append, lambda: next(times))
     step.begin()
     step.judge([{PICTURE: full(9)}], 0.0)
     step.begin()

@@ -22,13 +22,11 @@ from reactor_runtime.engine.dispatch import Dispatcher, no_field
 from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.threads import AuthorThread, Turns
 from reactor_runtime.engine.hooks import author_call
-from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.liveness import REPORT_S
-from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.outstanding import ENCODING
-from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from reactor_runtime.ipc.messages import MessageSent, Started
 
@@ -48,20 +46,15 @@ class BlockDriver:
         self,
         model: VideoModel,
         contract: Contract,
-        *,
-        emitter: Emitter,
-        inputs: Inputs,
-        clock: Clock,
-        sink: Sink,
-        turns: Turns,
+        parts: DriverParts,
     ) -> None:
         self._model = model
         self._contract = contract
-        self._emitter = emitter
-        self._inputs = inputs
-        self._clock = clock
-        self._sink = sink
-        self._turns = turns
+        self._emitter = parts.emitter
+        self._inputs = parts.inputs
+        self._clock = parts.clock
+        self._sink = parts.sink
+        self._turns = parts.turns
         self._sizes: Sizes = {}
         self._serving: _Serving | None = None
 

@@ -10,14 +10,11 @@ from reactor_runtime.authoring.backlog import BufferClosed
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
 from reactor_runtime.authoring.source import declared_at
-from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
-from reactor_runtime.engine.inputs.inputs import Inputs
-from reactor_runtime.engine.output.emitter import Emitter
-from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from reactor_runtime.ipc.messages import Started, StateChanged
 
@@ -37,20 +34,16 @@ class GeneratorDriver:
         self,
         model: ReactorPipeline,
         contract: Contract,
-        *,
-        emitter: Emitter,
-        inputs: Inputs,
-        clock: Clock,
-        sink: Sink,
+        parts: DriverParts,
     ) -> None:
         assert contract.state is not None, "a pipeline without state is refused when its class is checked"
         self._model = model
         self._contract = contract
         self._state = contract.state
-        self._emitter = emitter
-        self._inputs = inputs
-        self._clock = clock
-        self._sink = sink
+        self._emitter = parts.emitter
+        self._inputs = parts.inputs
+        self._clock = parts.clock
+        self._sink = parts.sink
         self._told: dict[str, Any] = {}
         self._waited_s = 0.0
         self._made: tuple[float, float] | None = None  # when the newest frames were made, and the waiting until then

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import ClassVar
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.reactor_model import ReactorModel
 from reactor_runtime.engine.dispatch import Dispatcher, no_field
 from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
-from reactor_runtime.engine.inputs.inputs import Inputs
-from reactor_runtime.engine.output.emitter import Emitter
-from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, SessionStopped, without_exit
 from reactor_runtime.errors import from_author
 from reactor_runtime.ipc.messages import Started
@@ -35,18 +32,14 @@ class LoopDriver:
         self,
         model: ReactorModel,
         contract: Contract,
-        *,
-        emitter: Emitter,
-        inputs: Inputs,
-        sink: Sink,
-        failed: Callable[[BaseException], object] = lambda _: None,
+        parts: DriverParts,
     ) -> None:
         self._model = model
         self._contract = contract
-        self._emitter = emitter
-        self._inputs = inputs
-        self._sink = sink
-        self._failed = failed
+        self._emitter = parts.emitter
+        self._inputs = parts.inputs
+        self._sink = parts.sink
+        self._failed = parts.failed
         self._session: ModelSession | None = None
         self._run: asyncio.Task[None] | None = None
 

@@ -32,7 +32,7 @@ class Emitter:
         self._clock = clock
         self._sink = sink
         self.unpack = Unpack(contract)
-        self.first_step = first_step or FirstStep(contract.model, lambda _: None)
+        self.first_step = first_step or FirstStep(contract, lambda _: None)
         self._session: ModelSession | None = None
         self._numbers = 0
         self.pace = Pace(contract)
