@@ -28,10 +28,10 @@ def children(pid: int) -> list[int]:
 
 
 def engines_of(server: int) -> list[int]:
-    """List the engines of a server: each is the first child of the second of two keepers."""
+    """List the engines of a server: each is the first child of the second of two subreapers."""
     engines = []
-    for keeper in children(server):
-        second = children(keeper)[:1]
+    for subreaper in children(server):
+        second = children(subreaper)[:1]
         engines += [min(own) for own in map(children, second) if own]
     return engines
 

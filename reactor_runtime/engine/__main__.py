@@ -1,4 +1,4 @@
-"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID NUDGE_FD LIFE`: started by the server alone."""
+"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID HINT_FD RUN`, which only the server starts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from types import FrameType
 
 from reactor_runtime import streams
-from reactor_runtime.ipc.keeper import start_keepers
+from reactor_runtime.ipc.subreaper import start_subreapers
 
 
 def main() -> int:
-    socket_fd, memory_fd, parent, nudge_fd, engine_run = (int(argument) for argument in sys.argv[1:])
-    start_keepers(parent, lambda: _close((socket_fd, memory_fd, nudge_fd)))
+    socket_fd, memory_fd, parent, hint_fd, engine_run = (int(argument) for argument in sys.argv[1:])
+    start_subreapers(parent, lambda: _close((socket_fd, memory_fd, hint_fd)))
     _leave_signals_to_the_server()
     if sys.stderr is not None:
         faulthandler.enable()
@@ -28,18 +28,19 @@ def main() -> int:
     from reactor_runtime.ipc.encode_hint import EncodeHinter
 
     channel = Channel(socket.socket(fileno=socket_fd))
-    os.register_at_fork(after_in_child=channel.forked)
+    os.register_at_fork(after_in_child=channel.close_in_child)
     os.set_inheritable(memory_fd, False)
     hinter = None
-    if nudge_fd >= 0:
-        os.set_inheritable(nudge_fd, False)
-        hinter = EncodeHinter(socket.socket(fileno=nudge_fd), engine_run)
+    if hint_fd >= 0:
+        os.set_inheritable(hint_fd, False)
+        hinter = EncodeHinter(socket.socket(fileno=hint_fd), engine_run)
     try:
         code = run_engine(channel, memory_fd, hinter)
-    except BaseException:  # noqa: BLE001  (the last place to say anything)
+    except BaseException:  # noqa: BLE001  (nothing else can report it)
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(1)  # not by way of the reader's thread, which ends the process when the channel closes
+        # not by way of the reader's thread, which ends the process when the channel closes
+        os._exit(1)
     channel.close()
     if hinter is not None:
         hinter.close()
@@ -47,25 +48,26 @@ def main() -> int:
 
 
 def _leave_signals_to_the_server() -> None:
-    """Go on at what reaches the whole process group: Ctrl-C, a closed terminal, a service that is to stop.
+    """Ignore signals to the whole process group: Ctrl-C, a closed terminal, the stop of a service.
 
-    Forked workers of the model's get the default back, so that they can be terminated; programs it starts do anyway.
+    Forked workers of the model get the default action back, so that they can be terminated, as programs it starts do.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the start, see `seam.process`
+    # blocked since the start, see `ipc.process`
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _go_on)
-    os.register_at_fork(after_in_child=_as_by_default)
+            signal.signal(number, _do_nothing)
+    os.register_at_fork(after_in_child=_restore_defaults)
 
 
-def _go_on(number: int, frame: FrameType | None) -> None:
-    """Do nothing: a handler and not SIG_IGN, which started programs would inherit."""
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """Do nothing; not SIG_IGN, which started programs would inherit."""
 
 
-def _as_by_default() -> None:
+def _restore_defaults() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is _go_on:
+        if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)
 
 

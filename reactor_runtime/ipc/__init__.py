@@ -1,1 +1,1 @@
-"""The seam between engine and server: typed messages over a socket pair, pixels in shared memory."""
+"""IPC between engine and server: typed messages over a socket pair, pixels and samples in shared memory."""

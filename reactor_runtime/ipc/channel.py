@@ -1,4 +1,4 @@
-"""The engine's end of the seam: a blocking socket, written by any thread, read by one."""
+"""The engine's end of the ipc: a blocking socket that any thread writes and one thread reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reactor_runtime.ipc.messages import Message
 
 
 class Channel:
-    """Send and receive messages over a connected stream socket; `send` waits when the other side doesn't read.
+    """Send and receive messages over a connected stream socket; `send` waits while the other side does not read.
 
-    It belongs to this process alone: while any other held the socket, the other side would not learn of our end.
+    Only this process may hold the socket: with a copy in a child, the server would not notice the end of this process.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -24,16 +24,17 @@ class Channel:
         self._framing = Framing()
 
     def send(self, message: Message) -> None:
-        """Write one message whole; raises OSError when the other side is gone. In a forked child nothing happens."""
+        """Write one whole message; raise OSError when the other side is gone. Do nothing in a forked child."""
         data = encode(message)
         with self._lock:
             if not self._forked:
                 self._socket.sendall(data)
 
-    def forked(self) -> None:
-        """Let go of the socket in a child that was forked off; `os.register_at_fork` calls it there."""
+    def close_in_child(self) -> None:
+        """Close the socket in a forked child; `os.register_at_fork` calls it there."""
         self._forked = True
-        self._lock = threading.Lock()  # a thread that exists in the parent alone may have held the other
+        # a thread that exists in the parent alone may hold the other lock
+        self._lock = threading.Lock()
         self._socket.close()
 
     def __iter__(self) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""Bytes of the seam: two lengths, a JSON array of a message's name and its fields in order, and a file or nothing."""
+"""The bytes of a message: two lengths, a JSON array of its name and its fields in order, and a file or nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from reactor_runtime.ipc.messages import (
 
 LENGTHS = struct.Struct(">II")
 
-_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each message
+# json.dumps would make an encoder for each message
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Framing:
-    """Cut a stream of bytes into messages, however the stream comes in pieces."""
+    """Split a stream of bytes, in pieces of any size, into messages."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -49,12 +50,12 @@ class Framing:
 
 
 def encode(message: Message) -> bytes:
-    """Turn a message into the bytes that `Framing` cuts back into it."""
+    """Return the bytes of a message."""
     return b"".join(encode_parts(message))
 
 
 def encode_parts(message: Message) -> tuple[bytes, bytes]:
-    """Turn a message into the same bytes in two parts, of which the second is its file, without a copy, or empty."""
+    """Return the bytes of a message in two parts; the second is its file, not copied, or empty."""
     kind = type(message)
     file = message.file if isinstance(message, ClientMedia | UploadedBytes) else b""
     body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
@@ -83,7 +84,8 @@ def _make_bundle(*values: Any) -> Bundle:
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # every message is a dataclass
-    if len(names) < 2:  # attrgetter gives a tuple only for two names and more
+    # attrgetter returns a tuple only for two names and more
+    if len(names) < 2:
         return lambda message: tuple(getattr(message, name) for name in names)
     return attrgetter(*names)
 

@@ -1,4 +1,4 @@
-"""The server's end of the seam: a socket read and written by the event loop."""
+"""The server's end of the ipc: a socket read and written by the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_A_TURN = 200
 
 
 class Link(asyncio.Protocol):
-    """Call `receive` with each message of the engine's; `lost` is done when the engine has closed its end."""
+    """Call `receive` with each message of the engine; the future `lost` is done when the engine has closed its end."""
 
     def __init__(self, receive: Callable[[Message], None]) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -26,17 +26,17 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, sock: socket.socket, receive: Callable[[Message], None]) -> Link:
-        """Take over one end of a socket pair."""
+        """Open a link on one end of a socket pair."""
         _, link = await asyncio.get_running_loop().create_connection(lambda: cls(receive), sock=sock)
         return link
 
     @property
     def backlogged(self) -> bool:
-        """Tell that the engine hasn't read for a while: what can be refused should be."""
+        """Return whether more than 4 MiB wait for the engine to read: refuse what can be refused."""
         return self._transport is not None and self._transport.get_write_buffer_size() > MOST_BACKLOG_BYTES
 
     def send(self, message: ToEngine) -> None:
-        """Write a message; never waits, and nothing happens when the engine is gone."""
+        """Write a message without waiting; do nothing when the engine is gone."""
         if self._transport is not None and not self._transport.is_closing():
             head, file = encode_parts(message)
             self._transport.write(head)
@@ -48,22 +48,23 @@ class Link(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports derive from nothing
+        # a cast, because uvloop's transports derive from nothing
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._rest = self._framing.feed(data)
         self._deliver()
 
     def _deliver(self) -> None:
-        """Pass on some messages, then let the loop turn: a burst must not hold up those who send it on."""
+        """Deliver up to 200 messages, then yield to the loop: a burst must not delay the clients' sockets."""
         for count, message in enumerate(self._rest, 1):
             self._receive(message)
             if count == MOST_A_TURN and self._transport is not None:
                 self._transport.pause_reading()
-                asyncio.get_running_loop().call_soon(self._go_on)
+                asyncio.get_running_loop().call_soon(self._resume)
                 return
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
             self._deliver()

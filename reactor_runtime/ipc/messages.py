@@ -1,4 +1,4 @@
-"""What engine and server say to each other, one frozen dataclass a message.
+"""The messages between engine and server, one frozen dataclass each.
 
 Fields hold JSON values only. Times are seconds of CLOCK_MONOTONIC, which both processes share, unless named otherwise.
 """
@@ -13,8 +13,8 @@ from typing import Any
 class Load:
     """server → engine, once: import the class, check it, load it.
 
-    `config` is YAML, whose dates and sets JSON hasn't; load() gets what it says. `engine` is its number in log lines,
-    "" where there is only one.
+    `config` is YAML, because JSON has no dates and sets; load() gets its value. `engine` is the number of the engine in
+    log lines, "" if there is only one.
     """
 
     project: str
@@ -29,7 +29,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class StartSession:
-    """server → engine: a controller has come; answered by Started, later by Ended."""
+    """server → engine: a controller is connected; answered by Started, later by Ended."""
 
     session: str
     client: str
@@ -38,14 +38,14 @@ class StartSession:
 
 @dataclass(frozen=True, slots=True)
 class StopSession:
-    """server → engine: the controller has gone; answered by Ended when the model has let go of it."""
+    """server → engine: the controller is gone; answered by Ended when the model has finished the session."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """server → engine: the controller has lost its connection, make nothing more; or it is there again, go on."""
+    """server → engine: stop making frames, the controller lost its connection; or, with `held` false, resume."""
 
     session: str
     held: bool
@@ -55,7 +55,7 @@ class Hold:
 class ClientEvent:
     """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer.
 
-    `arrived_at` is when the server read it, 0 if nobody wants to know how long it takes to show.
+    `arrived_at` is when the server read it, 0 if the time until it shows is not measured.
     """
 
     session: str
@@ -68,7 +68,7 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class ClientMedia:
-    """server → engine: a picture or a piece of sound for an input track, `file` a JPEG or WAV as the client sent it."""
+    """server → engine: an image or a piece of sound for an input track; `file` is the JPEG or WAV of the client."""
 
     session: str
     track: str
@@ -77,9 +77,9 @@ class ClientMedia:
 
 @dataclass(frozen=True, slots=True)
 class UploadedBytes:
-    """server → engine: a file for events of this session to name by `id`; at `path`, or `file` itself where that is "".
+    """server → engine: a file that events of this session name by `id`; at `path`, or in `file` where that is "".
 
-    Whoever opens the path removes it.
+    The engine removes the path when it opens it.
     """
 
     session: str
@@ -92,7 +92,7 @@ class UploadedBytes:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """server → engine: the moment was shown or dropped; its memory and its place in the queue are free again.
+    """server → engine: the bundle was shown or dropped; its memory and its room in the queue are free.
 
     `ready_at` is when it could have been shown, encoded and all; 0 when it was dropped before.
     """
@@ -104,12 +104,12 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """server → engine: give a sign of life; answered by Pulse at once, whatever the model does."""
+    """server → engine: answered by Heartbeat at once, whatever the model does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """server → engine: end the session there may be, then the process."""
+    """server → engine: end the session, if there is one, then the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,14 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """engine → server: the class is fine; what a client needs to know of it (tracks and schema)."""
+    """engine → server: the class passed its checks; what a client needs of it (tracks and schema)."""
 
     contract: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """engine → server: load() is done, sessions may come."""
+    """engine → server: load() is done, sessions can start."""
 
     load_s: float
 
@@ -142,7 +142,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """engine → server: whether the model's code has not given way since the Probe before, and `where` it is then."""
+    """engine → server: whether the model's code held the loop since the last HeartbeatRequest, and its stack."""
 
     held: bool
     where: str
@@ -159,7 +159,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """engine → server: the model has let go of the session; `error` says why it failed, if it did."""
+    """engine → server: the model has finished the session; `error` is why it failed, None if it did not."""
 
     session: str
     error: dict[str, Any] | None
@@ -167,7 +167,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """engine → server: the first step made what is probably not meant; `error` is written by `errors.to_json`."""
+    """engine → server: the first step's output is probably not meant; `error` is in the form of `errors.to_json`."""
 
     session: str
     error: dict[str, Any]
@@ -175,7 +175,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class BundleFrame:
-    """One frame within a moment: `offset` into the ring, -1 for a black frame that has no pixels there."""
+    """One frame of a bundle: `offset` into the ring, -1 for a black frame, which has no pixels there."""
 
     track: str
     seq: int
@@ -186,9 +186,9 @@ class BundleFrame:
 
 @dataclass(frozen=True, slots=True)
 class BundleSound:
-    """One piece of sound within a moment, int16 of shape (channels, samples) at `offset` in the ring.
+    """One piece of sound of a bundle, int16 of shape (channels, samples) at `offset` in the ring.
 
-    It begins at `at`, which is the moment's `due` but for rounding: the pieces of a track are end to end.
+    It begins at `at`, which is the bundle's `due` but for rounding: the pieces of a track are end to end.
     """
 
     track: str
@@ -204,8 +204,8 @@ class BundleSound:
 class Bundle:
     """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then.
 
-    `first` of those that one step made: `step_s` is how long that took. `inputs` holds `arrived_at` of the events
-    that no moment before this one could show. `nudges` tells how many encoder threads were nudged for it.
+    `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` holds `arrived_at` of
+    the events that no bundle before this one could show. `hints` is the number of encode hints sent for it.
     """
 
     session: str
@@ -225,7 +225,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """engine → server: show nothing of the moments before `moment`; the one that follows is black."""
+    """engine → server: drop the bundles before number `before`; the next one is black."""
 
     session: str
     before: int
@@ -235,7 +235,7 @@ class Flush:
 class MessageSent:
     """engine → server: a model message, for every client of the session or for `client` alone.
 
-    It reaches clients after the moments that were handed over before it.
+    It reaches clients after the bundles that were handed over before it.
     """
 
     session: str
@@ -246,7 +246,7 @@ class MessageSent:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """engine → server: the public state fields that have another value."""
+    """engine → server: the public state fields whose values changed."""
 
     session: str
     changes: dict[str, Any]
@@ -278,9 +278,9 @@ class EventRefused:
 
 @dataclass(frozen=True, slots=True)
 class InputsTaken:
-    """engine → server: at `at`, how many pictures of an input track had come in this session, and the model had taken.
+    """engine → server: how many frames of an input track came in this session until `at`, and the model took.
 
-    `missed` counts those that it asked for before they had come.
+    `missed` counts reads of the model that found no new frame.
     """
 
     session: str
@@ -293,7 +293,7 @@ class InputsTaken:
 
 @dataclass(frozen=True, slots=True)
 class UploadTaken:
-    """engine → server: the file of this Upload is open or dropped; it takes no more room on the way."""
+    """engine → server: the file of these UploadedBytes is open or dropped; its room in transit is free."""
 
     session: str
     id: str
@@ -301,7 +301,7 @@ class UploadTaken:
 
 @dataclass(frozen=True, slots=True)
 class TraceSpans:
-    """engine → server, when asked for in Load: what the process did in this session; see `engine.trace`."""
+    """engine → server, if Load asks for it: what the process did in this session; see `engine.trace`."""
 
     session: str
     process: int

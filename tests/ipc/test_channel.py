@@ -56,7 +56,7 @@ def test_sending_to_nobody_raises(ends: tuple[Channel, Channel]) -> None:
 def test_a_forked_child_says_nothing_and_does_not_keep_the_other_side_from_seeing_the_end() -> None:
     ours, theirs = socket.socketpair()
     parent, child, other = Channel(ours), Channel(ours.dup()), Channel(theirs)
-    child.forked()
+    child.close_in_child()
     child.send(Loading("from the child"))
     parent.send(Loading("from the parent"))
     parent.close()
@@ -69,7 +69,7 @@ def test_a_fork_while_a_thread_sends_leaves_the_child_no_lock_to_wait_for() -> N
     with theirs:
         channel = Channel(ours)
         with channel._lock:
-            channel.forked()
+            channel.close_in_child()
             channel.send(Loading("hello"))
 
 

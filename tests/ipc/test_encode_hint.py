@@ -20,18 +20,18 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**31), PLACES)
-def test_a_nudge_comes_out_as_it_went_in(engine_run: int, bundle: int, index: int, place: HintedBand) -> None:
+def test_a_hint_survives_encoding_and_decoding(engine_run: int, bundle: int, index: int, place: HintedBand) -> None:
     hint = EncodeHint(engine_run, bundle, index, place)
     assert EncodeHint.from_bytes(hint.to_bytes()) == hint
 
 
-def test_a_nudger_says_of_which_life_it_is(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_hint_has_the_number_of_its_engine_run(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     assert EncodeHinter(theirs, 7).hint(3, 1, HintedBand(4096, 8, 10))
     assert EncodeHint.from_bytes(ours.recv(SIZE)) == EncodeHint(7, 3, 1, HintedBand(4096, 8, 10))
 
 
-def test_a_nudger_neither_waits_nor_fails_where_nobody_can_be_told(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_hint_without_room_is_not_sent_and_does_not_raise(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     hinter = EncodeHinter(theirs, 1)
     count = 0

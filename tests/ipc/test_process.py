@@ -68,7 +68,7 @@ def test_an_engine_ends_with_its_parent(number: signal.Signals) -> None:
         gone(engine)
 
 
-def test_an_engine_ends_when_its_end_of_the_seam_is_closed(engine: EngineProcess) -> None:
+def test_an_engine_ends_when_the_server_closes_the_channel(engine: EngineProcess) -> None:
     engine.socket.close()
     assert engine.wait(TIMEOUT_S) is not None
 

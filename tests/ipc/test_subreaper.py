@@ -18,7 +18,7 @@ from tests.ipc.test_process import load
 from tests.processes import alive, children, descendants, ended_after, gone
 from tests.timeouts import TIMEOUT_S
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="keepers need a subreaper")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux only")
 
 FAMILY = """
         import os, subprocess, sys, multiprocessing
@@ -62,21 +62,21 @@ def family(project: Path, ending: str = "time.sleep(600)") -> Iterator[tuple[Eng
         engine.close()
 
 
-def _everybody(keeper: int) -> list[int]:
-    """Wait until the whole family is there: two keepers, the engine, and what the model has started."""
+def _everybody(subreaper: int) -> list[int]:
+    """Wait until all processes run: two subreapers, the engine and what the model has started."""
     deadline = time.monotonic() + TIMEOUT_S
-    while len(everybody := [keeper, *descendants(keeper)]) < 3 + FAMILY_SIZE:
+    while len(everybody := [subreaper, *descendants(subreaper)]) < 3 + FAMILY_SIZE:
         assert time.monotonic() < deadline, f"only {everybody}"
         time.sleep(0.01)
-    (second,) = children(keeper)
+    (second,) = children(subreaper)
     engine = min(children(second))
-    return [keeper, second, engine, *(pid for pid in everybody if pid not in (keeper, second, engine))]
+    return [subreaper, second, engine, *(pid for pid in everybody if pid not in (subreaper, second, engine))]
 
 
 @pytest.mark.parametrize(
     ("killed", "number"),
     [(0, signal.SIGKILL), (1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGSEGV)],
-    ids=["first keeper", "second keeper", "engine", "engine crashes"],
+    ids=["first subreaper", "second subreaper", "engine", "engine crashes"],
 )
 def test_no_process_is_left_whichever_is_killed(tmp_path: Path, killed: int, number: signal.Signals) -> None:
     with family(tmp_path) as (engine, everybody):
@@ -116,7 +116,7 @@ def test_no_process_is_left_when_the_server_is_killed(tmp_path: Path) -> None:
             gone(pid)
 
 
-def test_a_keeper_holds_neither_the_channel_nor_the_memory() -> None:
+def test_a_subreaper_holds_neither_the_channel_nor_the_memory() -> None:
     engine = EngineProcess()
     engine.socket.setblocking(True)
     try:

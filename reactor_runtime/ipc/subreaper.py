@@ -1,6 +1,6 @@
-"""Processes between the server and the engine that end with neither of them before all of the engine's children have.
+"""Subreapers: two processes between the server and the engine that adopt and kill all descendants of the engine.
 
-Two keepers, one the parent of the other, so that one of them is left whichever process is killed. Linux only.
+One is the parent of the other, so that one is left whichever process is killed. Linux only (`PR_SET_CHILD_SUBREAPER`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
-KEEPERS = 2
+SUBREAPERS = 2
 
 if sys.platform == "linux":
-    # signals that nobody sends by accident: what is sent to a whole process group must not end a keeper
+    # signals that nothing else sends: a signal to the whole process group must not end a subreaper
     END, ABORT = signal.SIGRTMIN, signal.SIGRTMIN + 1
 else:
     END, ABORT = signal.SIGKILL, signal.SIGABRT
 
 
-def start_keepers(parent: int, release: Callable[[], None]) -> None:
-    """Return in a child process, whose descendants all end when it ends, or `parent` or a keeper does.
+def start_subreapers(parent: int, release: Callable[[], None]) -> None:
+    """Return in a child process; all its descendants are killed when it, `parent` or a subreaper ends.
 
-    The process that calls this and one more become keepers, which hold nothing once they have called `release` and end
-    with the child's status. `END` kills the child and its descendants, `ABORT` has it dump its threads.
+    The calling process and one more become subreapers. They call `release` to close what they hold, and end with the
+    child's status. `END` kills the child and its descendants; `ABORT` makes the child dump its threads.
     """
     if sys.platform != "linux":
         _check_parent(parent)
         return
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody hears of a child's end
-    for remaining in reversed(range(KEEPERS)):
+    # with SIGCHLD ignored the end of a child could not be awaited
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for remaining in reversed(range(SUBREAPERS)):
         former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         _prctl(PR_SET_PDEATHSIG, END)
         _check_parent(parent)
@@ -45,22 +46,23 @@ def start_keepers(parent: int, release: Callable[[], None]) -> None:
         child = os.fork()
         if child:
             release()
-            _keep(child, innermost=not remaining)
+            _reap(child, innermost=not remaining)
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _check_parent(parent)
 
 
 def _check_parent(parent: int) -> None:
-    """End this process where its parent had ended before it could ask for a signal at that."""
+    """End this process if its parent ended before `PR_SET_PDEATHSIG` was set."""
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _keep(child: int, *, innermost: bool) -> None:
-    """Wait until the child ends or is to be ended, end all of this process's descendants, and end with its status."""
-    os.setsid()  # so that a signal that kills the whole process group leaves this one to clean up
-    _prctl(PR_SET_NAME, b"reactor-keeper")
+def _reap(child: int, *, innermost: bool) -> None:
+    """Wait until the child ends or `END` comes, kill all descendants, and end with the child's status."""
+    # a signal that kills the whole process group must leave this process to clean up
+    os.setsid()
+    _prctl(PR_SET_NAME, b"reactor-reaper")
     status = _wait(child, innermost=innermost)
     while True:
         for pid in _children():
@@ -75,7 +77,7 @@ def _keep(child: int, *, innermost: bool) -> None:
 
 
 def _wait(child: int, *, innermost: bool) -> int | None:
-    """Return the status that the child ended with, None where it is to be ended; others that end are reaped."""
+    """Return the status of the child when it ends, None when `END` comes; reap all others that end."""
     while True:
         number = signal.sigwait({signal.SIGCHLD, END, ABORT})
         if number == END:
@@ -90,7 +92,7 @@ def _wait(child: int, *, innermost: bool) -> int | None:
 
 
 def _children() -> list[int]:
-    """List this process's own children: until they are reaped here, their numbers are nobody else's."""
+    """Return the ids of this process's children; ids are not reused before they are reaped here."""
     me, found = str(os.getpid()), []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -100,10 +102,11 @@ def _children() -> list[int]:
 
 
 def _end_as(status: int) -> None:
-    """End as the child did."""
+    """End with the status, or by the signal, of the child."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        _prctl(PR_SET_DUMPABLE, 0)  # one core file is enough
+        # one core file is enough
+        _prctl(PR_SET_DUMPABLE, 0)
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
