@@ -45,7 +45,7 @@ class CollectingSink:
     everything: list[OutgoingBundle | ipc.ToServer] = field(default_factory=list)
     hand_over_s: float = 0.0
 
-    def show(self, bundle: OutgoingBundle) -> None:
+    def send_bundle(self, bundle: OutgoingBundle) -> None:
         payload = bundle.pieces[0].payload
         red = 0 if isinstance(payload, Black) else int(np.asarray(payload).flat[0])
         self.clock.spend(self.hand_over_s)

@@ -1,1 +1,1 @@
-"""The model's process: the author's class, stepped between events, its output handed to the seam."""
+"""The model's process: load the author's class, serve sessions, and send its output to the server."""

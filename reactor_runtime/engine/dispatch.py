@@ -1,4 +1,4 @@
-"""The way of an event inside the engine: checked at once, numbered, kept until the step is over, handled in order."""
+"""Events inside the engine: checked at once, numbered, kept until the step is over, handled in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class CheckedEvent:
-    """An event whose values fit: `arguments` are what its handler gets."""
+    """Hold an event whose values are valid; `arguments` are those of its handler."""
 
     event: ClientEvent
     spec: EventSpec
@@ -36,7 +36,7 @@ class CheckedEvent:
 def check_event(
     events: Mapping[str, EventSpec], event: ClientEvent, uploads: Mapping[str, UploadedFile] = NO_UPLOADS
 ) -> CheckedEvent | EventRefused:
-    """Hold a client's event against the contract and what the client has uploaded; pure, any thread."""
+    """Check a client's event against the contract and the client's uploads; pure, any thread."""
     spec = events.get(event.name)
     if spec is None:
         known = ", ".join(sorted(events)) or "none"
@@ -53,7 +53,7 @@ def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, 
 
 
 def too_many(event: ClientEvent) -> EventRefused:
-    """Refuse an event because the model is behind with those before it."""
+    """Return the refusal of an event while too many wait for the model."""
     return refusal(event, "rate_limited", f"the model is behind: {event.name} changed nothing; send fewer events")
 
 
@@ -66,8 +66,8 @@ class _Numbered:
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
-    `set_field` serves generated events; `settle` tells the clients what a handler changed, before its answer; `call`
-    calls the handlers.
+    `set_field` sets the field of a generated event; `settle` sends clients the state that a handler changed, before its
+    answer; `call` calls the handlers.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Dispatcher:
         return bool(self._waiting)
 
     def accept(self, checked: CheckedEvent) -> None:
-        """Number an event and keep it, unless 1,000 wait; of several that dedupe, only the newest will run."""
+        """Number and keep an event, unless 1,000 wait; of several that dedupe, only the newest will run."""
         if len(self._waiting) >= MOST_WAITING:
             self._send(too_many(checked.event))
             return
@@ -104,10 +104,10 @@ class Dispatcher:
         self._session.wake()
 
     async def run_waiting(self) -> None:
-        """Run the handlers of the events that wait now, in order; SessionStopped leaves the rest unrun.
+        """Run the handlers of the events that wait now, in order; SessionStopped skips the rest.
 
-        Events that come meanwhile wait for the next call, and so do those that are left after `LONGEST_S`: however many
-        come, the model has its turn in between. Where any are left the session is woken.
+        Events that come meanwhile, and those left after `LONGEST_S`, wait for the next call: the model runs in between,
+        however many come. If any are left, the session is woken.
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):
@@ -135,7 +135,7 @@ class Dispatcher:
         return 0.0 if self._session.trace is None else self._session.trace.now()
 
     def _traced(self, waiting: _Numbered, began: float) -> None:
-        """Note how long an event waited for the step before it, and its handler took."""
+        """Record how long an event waited for the step before it, and how long its handler took."""
         trace, event = self._session.trace, waiting.checked.event
         if trace is not None:
             trace.span(self._session.id, "events", f"{event.name} waits", event.arrived_at or began, began, n=waiting.n)
@@ -181,7 +181,7 @@ class Dispatcher:
 
 
 def _no_reply(spec: EventSpec, result: object) -> str:
-    """Show how to write what a handler returned as a reply."""
+    """Return the message for a handler's result that is no reply; it shows how to write one."""
     values = result if isinstance(result, dict) and result else {"value": result}
     name = "".join(word.capitalize() for word in spec.name.split("_"))
     fields = "; ".join(f"{key}: {type(value).__name__}" for key, value in values.items())
@@ -193,5 +193,5 @@ def _no_reply(spec: EventSpec, result: object) -> str:
 
 
 def no_field(name: str, value: object) -> None:
-    """Stand where `set_field` would be for a model that has no state."""
+    """Fail: a model without state has no events that set a field."""
     raise AssertionError(f"events that set a field come from a state, which {name}={value!r} has none of")

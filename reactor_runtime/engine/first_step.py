@@ -1,7 +1,7 @@
 """Judge the first step of a model: report what can be shown and is probably not meant, with the line to change.
 
-`reactor run`, `reactor check --step` and the offline drivers use it. What can't be shown is an exception already, at
-the author's `yield`; see `media.frames` and `engine.author`.
+`reactor run`, `reactor check --step` and the offline drivers use it. Output that can't be shown raises at the author's
+`yield`; see `media.frames` and `engine.author`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactor_runtime.errors import Location, ReactorError, is_ours
 SLOW_S = 1.0
 _DARKEST = 1  # what values of 0..1 become that nobody has scaled
 
-Moments = Sequence[Mapping[TrackSpec, NDArray[Any]]]
+Bundles = Sequence[Mapping[TrackSpec, NDArray[Any]]]
 Report = Callable[[ReactorError], object]
 
 _BLACK_HINT = (
@@ -30,8 +30,8 @@ _BLACK_HINT = (
 _SLOW_HINT = "do what only the first step does in load(), as compiling and warming up, or yield fewer frames at once"
 
 
-def suspicions(bundles: Moments, step_s: float | None) -> list[tuple[str, str]]:
-    """Return what is probably not meant as pairs of message and hint; `step_s` is None where nobody measured."""
+def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
+    """Return what is probably not meant as pairs of message and hint; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
         if track.kind == "video" and all(bundle[track].max() <= _DARKEST for bundle in bundles):
@@ -44,7 +44,7 @@ def suspicions(bundles: Moments, step_s: float | None) -> list[tuple[str, str]]:
 
 
 class FirstStep:
-    """Judge the first output of a model's life, and nothing after it.
+    """Judge the first output after a model's load, and nothing after it.
 
     `seconds` reads a clock that stands still while the model waits; without one the drivers measure.
     """
@@ -57,11 +57,11 @@ class FirstStep:
         self.judged = False
 
     def begin(self) -> None:
-        """Start to measure: the model computes from here on."""
+        """Start to measure; the model computes from here on."""
         if self._seconds is not None and not self.judged:
             self._began = self._seconds()
 
-    def judge(self, bundles: Moments, step_s: float | None, frame: FrameType | None = None) -> None:
+    def judge(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
         """Report what is suspicious of the first output; `frame` is the author's code that made it, if known."""
         if self.judged:
             return
@@ -74,7 +74,7 @@ class FirstStep:
             self._report(ReactorError(message, hint=hint, where=where))
 
     def _place(self, frame: FrameType | None) -> Location | None:
-        """Find the author's line in a frame and its callers; else where the frames are made."""
+        """Return the author's line in a frame or its callers, else the method that makes the frames."""
         while frame is not None and is_ours(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None:

@@ -1,4 +1,4 @@
-"""Calling what an author wrote: handlers and lifecycle hooks, sync or async, with the client where they ask for it."""
+"""Calls of the author's handlers and lifecycle hooks, sync or async, with the client where they take it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 def author_call(
     model: Model, spec: EventSpec | HookSpec, session: ModelSession, arguments: Mapping[str, Any] | None = None
 ) -> Callable[[], Any]:
-    """Bind a handler or hook to its arguments, and to the client where it asks for it."""
+    """Bind a handler or hook to its arguments, and to the client if it has a parameter for it."""
     assert spec.method is not None, "a generated event has no method to call"
     values = dict(arguments or {})
     if spec.client_parameter is not None:
@@ -46,13 +46,13 @@ async def call_author(
 
 
 async def call_connected(model: Model, contract: Contract, session: ModelSession) -> None:
-    """Call `@connected`, if there is one; what it raises ends the session."""
+    """Call `@connected`, if the model has it; an exception ends the session."""
     if contract.on_connected is not None:
         await call_author(model, contract.on_connected, session)
 
 
 async def call_disconnected(model: Model, contract: Contract, session: ModelSession) -> None:
-    """Call `@disconnected`, if there is one; the client has gone: nothing cancels it, and what it raises is logged."""
+    """Call `@disconnected`, if the model has it, without cancelling it; log an exception."""
     if contract.on_disconnected is None:
         return
     try:

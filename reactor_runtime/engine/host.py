@@ -75,7 +75,9 @@ class Host:
         self.output_buffer = OutputBuffer(self._emitter)
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.inputs = Inputs(model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, told=sink.send)
+        self.inputs = Inputs(
+            model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, on_counts=sink.send
+        )
         parts = DriverParts(self._emitter, self.inputs, clock, sink, turns or FreeTurns(), failed)
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
@@ -87,13 +89,13 @@ class Host:
             model._runtime = self  # set from outside: an author's __init__ needn't call ours
 
     def send(self, message: ModelMessage, client: str | None = None) -> None:
-        """Pass a message of the model's to the session's clients, or to one; nobody there: nothing."""
+        """Send a message of the model to the session's clients, or to one; without a session do nothing."""
         kind, data = message_to_json(message)
         if self._current is not None:
             self._sink.send(ipc.MessageSent(self._current[0].id, kind, data, client))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
-        """Hand over what a model emits, one batch after the other however many tasks emit.
+        """Hand over what a model emits, one batch after the other even if several tasks emit.
 
         Sound alone and frames don't wait for each other. What a task made for a client that left meanwhile is not for
         the one that came after.
@@ -113,7 +115,7 @@ class Host:
         await asyncio.sleep(0)  # a loop that emits to nobody leaves room for everything else all the same
 
     async def serve(self) -> None:
-        """Serve sessions until told to shut down."""
+        """Serve sessions until Shutdown."""
         self._loop = asyncio.get_running_loop()
         self._driver.start()
         while (start := await self._starts.get()) is not None:
@@ -122,7 +124,7 @@ class Host:
         self.inputs.shutdown()
 
     def _input_arrived(self) -> None:
-        """Called on any thread."""
+        """Wake the session for new input; any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._notify_input)
 
@@ -135,7 +137,7 @@ class Host:
             self._current[0].notify_input()
 
     def _bad_media(self, track: str, error: Exception) -> None:
-        """Called on any thread."""
+        """Report media that could not be decoded; any thread."""
         if (current := self._current) is not None:
             session = current[0]
             self._sink.send(ipc.EventRefused(session.id, session.client.id, None, "", "bad_media", f"{track}: {error}"))
@@ -185,7 +187,7 @@ class Host:
         self._failure = type(raised), failure.where
 
     def _is_dropped(self, raised: BaseException) -> bool:
-        """Tell the end of a loop that nobody runs any more from what the author's code raised."""
+        """Return whether the author's coroutine ended because its loop is closed."""
         return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
 
     def watch_end(self, session: str) -> None:
@@ -194,7 +196,7 @@ class Host:
             self._end_watch.on_stop(session)
 
     def receive(self, message: ipc.Message | CheckedEvent) -> None:
-        """Act on a message of the server's, or on an event that was checked; return at once."""
+        """Act on a message of the server, or on a checked event; return at once."""
         current = self._current
         match message:
             case CheckedEvent():

@@ -1,4 +1,4 @@
-"""The last line a model logged or printed while it loads, for those who wait for it."""
+"""The last line that a model logged or printed while it loads, for the clients that wait."""
 
 from __future__ import annotations
 

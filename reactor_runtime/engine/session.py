@@ -1,4 +1,4 @@
-"""One controller's time with the model, as the engine sees it."""
+"""One controller's session with the model, as the engine sees it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("
 
 
 class SessionStopped(Exception):
-    """The controller has gone while the author's code was waiting."""
+    """Raised in place of a wait of the author's code when the controller is gone."""
 
 
 class ModelSession:
-    """Know who the controller is, how far its events are applied, and whether it is still there.
+    """Hold the state of one session: its client, its applied events, and whether it stops.
 
-    Everything here belongs to the model's thread; `alarm` wakes whatever the driver waits for. `failed` gets what the
-    author's code raised, beside what log and clients are told.
+    Belongs to the model's thread; `alarm` ends the wait of the driver, and `failed` gets what the author's code raised.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class ModelSession:
         return self._clock.now()
 
     def stop(self, *, grace_s: float = 0.0) -> None:
-        """End the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.
+        """Stop the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.
 
         May be called twice.
         """
@@ -75,12 +74,13 @@ class ModelSession:
         self.wake()
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        if self._running is task:  # the same task goes on to close the generator
+        # the same task later closes the generator
+        if self._running is task:
             task.cancel()
 
     @contextlib.contextmanager
     def handling(self, n: int, arrived_at: float) -> Iterator[None]:
-        """Apply event `n` in the block; it came to the server at `arrived_at`, 0 where nobody knows."""
+        """Apply event `n` in the block; it came to the server at `arrived_at`, 0 if unknown."""
         if arrived_at:
             self._unshown.append((n, arrived_at))
         token = _handled.set((self.id, n))
@@ -92,42 +92,42 @@ class ModelSession:
 
     @property
     def handled_here(self) -> int:
-        """The event whose handler runs this code, itself or in a task it began; 0 outside of handlers.
+        """Return the event whose handler runs this code, itself or in a task it began; 0 outside of handlers.
 
-        What a handler emits is made with its event, while all that others emit meanwhile is made without.
+        Output of a handler counts as made with its event; output of other code meanwhile does not.
         """
         session, n = _handled.get()
         return n if session == self.id else 0
 
     def shown_by(self, applied: int) -> tuple[float, ...]:
-        """Say when the events came that a frame is the first to show which shows those up to `applied`."""
+        """Return when the events came that a frame with this `applied` is the first to show."""
         first = []
         while self._unshown and self._unshown[0][0] <= applied:
             first.append(self._unshown.popleft()[1])
         return tuple(first)
 
     def hold(self, held: bool) -> None:
-        """Make nothing more while `held`: the controller is away and may come back. Events go on being handled."""
+        """Stop making frames while `held`, as the controller is away; events are still handled."""
         self.held = held
         self.wake()
 
     def notify_input(self) -> None:
-        """Let a model that idles go on: there is something to read."""
+        """Wake an idle model: an input can be read."""
         self.input_pending = True
         self.wake()
 
     def wake(self) -> None:
-        """Have everybody look again who waits for something of this session."""
+        """Wake all that wait for something of this session."""
         self.alarm.ring()
         self.room.ring()
         self.sound_room.ring()
 
     def wall_us(self, now: float) -> int:
-        """Turn monotonic seconds into microseconds since the epoch."""
+        """Return microseconds since the epoch for monotonic seconds."""
         return int((now + self._wall_offset_s) * 1e6)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine of the author's; raises SessionStopped when the session stops meanwhile."""
+        """Await a coroutine of the author; raise SessionStopped if the session stops meanwhile."""
         if self.stopping:
             work.close()
             raise SessionStopped
@@ -135,7 +135,7 @@ class ModelSession:
         return await self.guard_task(task, task)
 
     async def guard_task(self, result: asyncio.Future[T], task: asyncio.Task[Any]) -> T:
-        """Await what the author's code in `task` makes; raises SessionStopped when the session stops meanwhile."""
+        """Await a result of the author's code in `task`; raise SessionStopped if the session stops meanwhile."""
         self._running = task
         try:
             return await result
@@ -150,7 +150,7 @@ class ModelSession:
 
 
 async def without_exit(work: Coroutine[Any, Any, T]) -> T:
-    """Keep a `sys.exit()` of the author's, or what else ends a program, from ending the loop along with the task."""
+    """Await the author's code; its `sys.exit()` or KeyboardInterrupt becomes RuntimeError and does not end the loop."""
     try:
         return await work
     except SystemExit as error:
@@ -160,7 +160,7 @@ async def without_exit(work: Coroutine[Any, Any, T]) -> T:
 
 
 def must_pass(error: BaseException) -> bool:
-    """Tell a cancellation of ours, which has to go on its way, from whatever else the author's code raised."""
+    """Return whether an exception is our own cancellation, which must propagate."""
     return isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
 
 

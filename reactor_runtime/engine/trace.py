@@ -1,4 +1,4 @@
-"""What the model's process does and when, for `--trace`: collected here, written by the server."""
+"""Spans of the model's process for `--trace`: collected here, written by the server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class TraceRecorder:
     def span(
         self, session: str, lane: str, name: str, began: float, ended: float | None = None, **args: object
     ) -> None:
-        """Note what was done from `began` to `ended`, by default now; in a lane one thing follows another."""
+        """Record a span from `began` to `ended`, by default now; the spans of a lane do not overlap."""
         ended = self.now() if ended is None else ended
         self._spans.append({"lane": lane, "name": name, "began": began, "ended": ended, "args": args})
         if len(self._spans) >= MOST_SPANS or ended - self._spans[0]["ended"] >= OLDEST_S:
             self.flush(session)
 
     def flush(self, session: str) -> None:
-        """Send what there is."""
+        """Send the spans collected so far."""
         if self._spans:
             spans, self._spans = self._spans, []
             self._send(TraceSpans(session, os.getpid(), spans))

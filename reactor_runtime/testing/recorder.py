@@ -1,4 +1,4 @@
-"""What a model makes and says, kept in order, and shown to nobody at the very moment it is due."""
+"""The output of an offline engine, kept in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reactor_runtime.testing.clock import FakeClock
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A frame of a video track, or a piece of sound of an audio track.
+    """Hold a frame of a video track, or a piece of sound of an audio track.
 
     `due_s` counts from the start of the session; `seq` counts within the track, `applied` how many of the session's
     events the model had handled when it made this.
@@ -43,14 +43,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as clients get it: `{"type": type, "data": data}` on the wire."""
+    """Hold a message as clients get it: `{"type": type, "data": data}` on the wire."""
 
     type: str
     data: dict[str, Any]
 
 
 class OutputRecorder:
-    """Keep the output of an engine; each moment's credit goes back to it when the moment is due."""
+    """Keep the output of an engine; send the credit of each bundle when it is due."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.frames: list[Frame] = []
@@ -65,7 +65,7 @@ class OutputRecorder:
         self._began = 0.0
         self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
 
-    def show(self, bundle: OutgoingBundle) -> None:
+    def send_bundle(self, bundle: OutgoingBundle) -> None:
         frames = [self._frame(bundle, piece) for piece in bundle.pieces]
         self.frames += frames
         credit = Credit(bundle.session, bundle.number, ready_at=bundle.handed_over)
@@ -89,7 +89,7 @@ class OutputRecorder:
                 self.suspicions.append(from_json(message.error))
 
     def release(self, number: int) -> None:
-        """Nothing is held for a moment but its frames, and these are kept."""
+        """Do nothing: only the frames of a bundle are held, and they are kept."""
 
     def _frame(self, bundle: OutgoingBundle, piece: Piece) -> Frame:
         payload = piece.payload
@@ -104,7 +104,7 @@ class OutputRecorder:
         self.credit(credit)
 
     def _drop(self, flush: Flush) -> None:
-        """Take back what isn't due yet, as a viewer never sees it."""
+        """Remove the frames that are not due yet, as no viewer would see them."""
         dropped: set[int] = set()
         for number in [number for number in self._queued if number < flush.before]:
             timer, frames = self._queued[number]
@@ -118,4 +118,4 @@ class OutputRecorder:
 
 
 def _nobody(credit: Credit) -> None:
-    raise AssertionError(f"moment {credit.bundle} was made before there was an engine")
+    raise AssertionError(f"bundle {credit.bundle} was made before there was an engine")

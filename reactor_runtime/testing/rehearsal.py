@@ -1,4 +1,4 @@
-"""Rehearse a model as `reactor check --step` does: load it, and make the first step of a session of its own."""
+"""Rehearse a model as `reactor check --step` does: load it, and make the first step of a session."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rehearse(contract: Contract, config: dict[str, Any], project: Path) -> list[
 
 
 def test_media(track: TrackSpec) -> NDArray[Any]:
-    """Make what a client might send for an input track: images of a gradient, or a tone of 440 Hz."""
+    """Return what a client might send for an input track: images of a gradient, or a tone of 440 Hz."""
     if track.kind == "video":
         image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
         image[..., 0] = np.linspace(0, 255, WIDTH, dtype=np.uint8)

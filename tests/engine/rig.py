@@ -50,7 +50,7 @@ def batch(*reds: int) -> NDArray[np.uint8]:
 
 
 class Rig:
-    """Run sessions on a model; moments are shown, and their credits come back, when they are due."""
+    """Run sessions on a model; bundles are shown, and their credits come back, when they are due."""
 
     def __init__(self, model: type[Model], *, config: dict[str, Any] | None = None) -> None:
         self.clock = FakeClock()
@@ -68,7 +68,7 @@ class Rig:
             self.clock,
             arrived=lambda: self.session.notify_input(),
             bad=lambda *_: None,
-            told=self.sink.send,
+            on_counts=self.sink.send,
         )
         self.model.load(config or {})
         parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, FreeTurns())
@@ -123,7 +123,7 @@ class Rig:
             self.sink.send(checked)
 
     async def play(self, seconds: float, *, grain_s: float = 0.002) -> None:
-        """Let time pass, showing moments when they are due and encoded."""
+        """Pass time, and show bundles when they are due and encoded."""
         end = self.clock.now() + seconds
         await settle()
         while self.clock.now() < end - 1e-9:

@@ -1,4 +1,4 @@
-"""The thread that reads the seam: what ends it, and with what the process ends then."""
+"""The thread that reads the server's messages: error replies, and what ends the process with which status."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ONE_FRAME = frame(1)
 
 
 class Stage:
-    """An emitter of a model with frames and sound, whose moments are shown when they are due."""
+    """An emitter of a model with frames and sound, whose bundles are shown when they are due."""
 
     def __init__(self, sample_rate: int = 48_000, rate: float | None = 30, size: int = 4) -> None:
         sound = type("Sound", (Audio,), {"sample_rate": sample_rate})

@@ -1,6 +1,6 @@
 """The driver of the block style: `start_session()` and commands in threads, what they hand over played from the loop.
 
-Nothing of the author's runs on the loop, so a client that leaves is noticed at once and blocks are played meanwhile.
+The author's code never runs on the loop, so the loop notices a client that leaves at once, and plays blocks meanwhile.
 """
 
 from __future__ import annotations
@@ -59,30 +59,30 @@ class BlockDriver:
         self._serving: _Serving | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
-        """Make what keeps the commands of `session`."""
+        """Return a dispatcher for the commands of `session`."""
         return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None, self._call_command)
 
     def stop(self, session: ModelSession) -> None:
-        """End a session: its code sees that it should stop, and what blocks it returns; may be called twice."""
+        """Stop a session: `should_stop()` is true, and calls that wait return; may be called twice."""
         session.stop()
         self._inputs.close()
         if self._serving is not None:
             self._serving.stop()
 
     def start(self) -> None:
-        """A block model does nothing before a client comes."""
+        """Do nothing: a block model runs only in sessions."""
 
     async def aclose(self) -> None:
-        """A block model does nothing after the last client."""
+        """Do nothing: a block model runs only in sessions."""
 
     def stalled(self) -> str:
-        """Say where a session or a command has stood still since this was last asked."""
+        """Return the stack of a session or command that stood still since the last call, else ""."""
         return "" if self._serving is None else self._serving.stalled()
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session until `start_session()` and a command that may run have returned; raises what it raised.
+        """Serve one session until `start_session()` and a running command have returned; raise what it raised.
 
-        One that returns by itself is over when all it handed over has been shown.
+        A session that returns by itself is over when all its blocks have been shown.
         """
         self._emitter.open(session)
         self._inputs.begin(session.id, reopen=True)
@@ -144,7 +144,7 @@ class BlockDriver:
     async def _call_command(
         self, model: Model, spec: EventSpec, session: ModelSession, arguments: Mapping[str, Any]
     ) -> object:
-        """Run a command in its thread; one whose client has gone is not begun, one that has begun is let finish."""
+        """Run a command in its thread; once the client is gone none is started, and a running one finishes."""
         if session.stopping or self._serving is None:
             raise SessionStopped
         call = self._serving.bound(author_call(model, spec, session, arguments))
@@ -156,9 +156,9 @@ class BlockDriver:
         return result
 
     async def _play(self, session: ModelSession, serving: _Serving, over: asyncio.Future[Any]) -> None:
-        """Hand over what comes, in order, until the session stops or is over and all of it has been shown.
+        """Hand over queued items in order until the session stops, or is over and all blocks have been shown.
 
-        A block goes whole: while it plays, the author's code may keep this loop from its turn.
+        A block is handed over whole: the author's code may hold the interpreter while it plays.
         """
         playing: deque[int] = deque()
         while not session.stopping:
@@ -190,7 +190,7 @@ class BlockDriver:
         )
 
     def _settle(self, playing: deque[int]) -> None:
-        """Forget blocks of which no more is to be shown than may be in encoding."""
+        """Remove blocks of which at most the frames in encoding are outstanding."""
         while playing and len(self._emitter.outstanding) - (sum(playing) - playing[0]) <= ENCODING:
             playing.popleft()
 
@@ -200,7 +200,7 @@ class BlockDriver:
 
 
 class _Serving:
-    """Hold what lives as long as one session, and report in the log when its threads don't stop."""
+    """Hold what lives as long as one session, and log if its threads don't stop."""
 
     def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, turns: Turns) -> None:
         self.context = context
@@ -213,7 +213,7 @@ class _Serving:
         self._timer: Timer | None = None
 
     def bound(self, work: Callable[[], object]) -> Callable[[], object]:
-        """Let `work` find this session, whatever others run in the process."""
+        """Return `work` bound to this session's `get_ctx()`, whatever else runs in the process."""
 
         def bound() -> object:
             with belonging_to(self.context):
@@ -229,7 +229,7 @@ class _Serving:
         self._report_in_time()
 
     def stalled(self) -> str:
-        """Say where a thread is that has not come by here since this was last asked."""
+        """Return the stack of a thread that has made no call since the last call of this, else ""."""
         now, before = (self.context.calls, self.command_thread.begun), self._seen
         self._seen = now
         for thread, same in ((self.session_thread, now[0] == before[0]), (self.command_thread, now[1] == before[1])):
@@ -268,6 +268,6 @@ def _trace(session: ModelSession, block: Block) -> None:
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call back on the loop, from any thread; on a closed one, of a model that was given up, nothing waits for it."""
+    """Call back on the loop, from any thread; do nothing if it is closed, as after a model was given up."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)

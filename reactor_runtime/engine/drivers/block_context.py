@@ -1,4 +1,4 @@
-"""The session of a block model as its code has it: `get_ctx()` gives one of these, usable from any thread."""
+"""The session as the code of a block model sees it: what `get_ctx()` returns, for any thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Sizes = dict[str, tuple[int, int]]
 
 
 class BlockContext:
-    """Take what the model's code hands over, on its own thread, and wait there until the loop has copied it.
+    """Check and queue output on the thread of the model's code, which waits until the loop has copied it.
 
     Payloads are checked here: a wrong one raises at the author's line.
     """
@@ -104,7 +104,7 @@ class BlockContext:
         return self._tracks[name]
 
     def hand_over(self, output: Output | ByTrack, *, measured: bool = True) -> None:
-        """Queue what the model made, and wait while the queue is full."""
+        """Queue output, and wait while the queue is full."""
         self.calls += 1
         if self._stopped:
             return
@@ -124,12 +124,12 @@ class BlockContext:
         self._handed_over = True
 
     def stop(self) -> None:
-        """Let everybody go on who waits, and let nothing be handed over any more; may be called twice."""
+        """Wake all waiting threads, and queue nothing from here on; may be called twice."""
         self._stopped = True
         self._queue.stop()
 
     def newest(self, name: str) -> NDArray[Any] | None:
-        """Return the newest that has come for an input track, however often it is asked for."""
+        """Return the newest frame or sound of an input track; the same again until a newer one comes."""
         self.calls += 1
         newest = self._inputs.newest(name)
         if newest is not None:
@@ -137,7 +137,7 @@ class BlockContext:
         return self._newest.get(name)
 
     def only_output(self) -> str:
-        """Name the only track there is to emit to; ValueError where there are several."""
+        """Return the name of the only output track; ValueError if there are several."""
         return self._only("video", "audio")
 
     def _only(self, *kinds: str) -> str:
@@ -160,7 +160,7 @@ class BlockContext:
 
 
 class BlockTrack:
-    """Give one track of a session, or without a name the model's only ones; any thread may use it."""
+    """Read or emit one track of a session, or without a name the only ones; any thread may use it."""
 
     def __init__(self, context: BlockContext, name: str | None, outputs: list[str], inputs: list[str]) -> None:
         self._context = context
@@ -205,7 +205,7 @@ def _check_rank(frames: object) -> None:
 
 
 def _said(message: object) -> tuple[str, dict[str, Any]]:
-    """Return type and data of a message; one without a type is a `message`, and keys beside `data` are its data."""
+    """Return type and data of a message; without a type it is a `message`, and keys beside `data` are its data."""
     if not isinstance(message, dict):
         raise TypeError(f'send() takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
     kind = message.get("type", "message")

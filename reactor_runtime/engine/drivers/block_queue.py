@@ -1,4 +1,4 @@
-"""What the code of a block model hands to the loop: blocks, and messages in between, in order."""
+"""The queue from the code of a block model to the loop: blocks and messages, in order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_MESSAGES = 1000
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Frames that are shown one after the other.
+    """Hold frames that are shown one after the other.
 
-    `made_in_s` is how long they took to make, if that was measured; `applied` how many events had been handled when
-    their making began. The loop notes in `handed_over_at` when it had room for them.
+    `made_in_s` is how long they took to make, if measured; `applied` is the number of events handled when that began.
+    The loop sets `handed_over_at` when it has room for them.
     """
 
     payload: ByTrack
@@ -30,10 +30,10 @@ class Block:
 
 
 class BlockQueue:
-    """Let any thread wait until the loop has taken what it brings; the rest belongs to the loop.
+    """Pass blocks and messages from any thread to the loop, to which all methods but `put` belong.
 
-    Who brings a block waits until it was handed over, and its array is the author's again; who brings a message goes
-    on, unless 1,000 wait. `arrived` is called on any thread, after each `put`.
+    `put` waits until a block was handed over, when its array is the author's again; it waits for a message only if
+    1,000 items wait. `arrived` is called on any thread, after each `put`.
     """
 
     def __init__(self, turns: Turns, arrived: Callable[[], None]) -> None:
@@ -44,7 +44,7 @@ class BlockQueue:
         self._stopped = False
 
     def put(self, item: Block | MessageSent) -> None:
-        """Add an item at the end, and wait for the loop where it says so above; once stopped, drop it at once."""
+        """Append an item and wait as described above; once stopped, drop it at once."""
         with self._lock:
             if self._stopped:
                 return
@@ -56,19 +56,19 @@ class BlockQueue:
             gate.wait()
 
     def first(self) -> Block | MessageSent | None:
-        """Look at the oldest item."""
+        """Return the oldest item without removing it."""
         with self._lock:
             return self._items[0][0] if self._items else None
 
     def taken(self) -> None:
-        """Let go of the oldest item, and let go on who brought it; nothing is left once it was stopped."""
+        """Remove the oldest item and wake the thread that brought it; do nothing once stopped."""
         with self._lock:
             gate = self._items.popleft()[1] if self._items else None
         if gate is not None:
             gate.open()
 
     def stop(self) -> None:
-        """Drop everything, and let everybody go on: nothing is taken any more."""
+        """Drop all items and wake all waiting threads; later items are dropped."""
         with self._lock:
             self._stopped = True
             items, self._items = self._items, deque()

@@ -1,4 +1,4 @@
-"""Whether a client is connected, as `self.connected` tells it."""
+"""Whether a client is connected: the event `self.connected`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Seen = WeakKeyDictionary[asyncio.Task[Any], int]
 
 
 class Connected(asyncio.Event):
-    """An Event in two steps: set for those who look as soon as a client is there, for those who wait when it is ready.
+    """Be set in two steps: for `is_set()` when a client connects, for `wait()` when `@connected` has finished.
 
-    Between the two `@connected` runs: it may look, and a `run()` that waits goes on only after it has finished.
-    The next client may come so soon that a task had no chance to see the Event cleared in between. Such a task finds it
-    cleared when it looks next, until it waits or gives way; and what it had begun is not for the new client.
+    `@connected` runs between the two: `is_set()` is true in it, and a `run()` that waits continues only after it. The
+    next client may come before a task could see the event cleared. For such a task `is_set()` is false once more, until
+    it waits or yields to the loop, and what it had begun is not for the new client.
     """
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class Connected(asyncio.Event):
         return False
 
     def arrive(self) -> None:
-        """Let those who look see the client."""
+        """Set the event for tasks that call `is_set()`."""
         self._here = True
         self._client += 1
         self._look(_current_task())
 
     def release(self) -> None:
-        """Let those go on who wait for the client."""
+        """Set the event for tasks that `wait()`."""
         self._here = True
         super().set()
 
@@ -52,14 +52,15 @@ class Connected(asyncio.Event):
 
     async def wait(self) -> Literal[True]:
         if super().is_set():
-            await asyncio.sleep(0)  # a run() that comes back here at once, time and again, leaves room for all else
+            # a run() that calls this again and again without waiting must not starve the loop
+            await asyncio.sleep(0)
         else:
             await super().wait()
         self._look(_current_task())
         return True
 
     def seen_another(self) -> bool:
-        """Tell whether the task that runs has, since it last asked this, seen a client and none after it."""
+        """Return whether the running task has, since its last call, seen a client that is no longer the current one."""
         task = _current_task()
         return task is not None and self._working_for.pop(task, self._client) != self._client
 

@@ -20,7 +20,7 @@ from reactor_runtime.engine.session import ModelSession
 class DriverParts:
     """Hold what drivers use of the host.
 
-    `failed` gets what the author's code raised with nobody connected.
+    `failed` gets what the author's code raised without a session.
     """
 
     emitter: Emitter

@@ -49,26 +49,26 @@ class GeneratorDriver:
         self._made: tuple[float, float] | None = None  # when the newest frames were made, and the waiting until then
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
-        """Make what keeps the events of `session`."""
+        """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
 
     def stop(self, session: ModelSession) -> None:
-        """End a session: whoever reads gets BufferClosed, and a moment to let go."""
+        """Stop a session: readers of inputs get BufferClosed, and 0.5 s until they are cancelled."""
         self._inputs.close()
         session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
 
     def start(self) -> None:
-        """A pipeline does nothing before a client comes."""
+        """Do nothing: a pipeline runs only in sessions."""
 
     async def aclose(self) -> None:
-        """A pipeline does nothing after the last client."""
+        """Do nothing: a pipeline runs only in sessions."""
 
     def stalled(self) -> str:
-        """All of its code runs on the loop."""
+        """Return "": all of its code runs on the loop."""
         return ""
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session from its fresh state until it is stopped; raises what the author's code raised to end it.
+        """Serve one session from its fresh state until it is stopped; raise what the author's code raised to end it.
 
         Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
         """
@@ -97,7 +97,7 @@ class GeneratorDriver:
                 self._emitter.close()
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
-        """Run generator after generator while the client is there; one that never yields is not restarted in a spin."""
+        """Run `inference()` again and again in the session; one that yields nothing is restarted 20 times a second."""
         warned = False
         while not session.stopping:
             began = self._clock.now()
@@ -127,7 +127,7 @@ class GeneratorDriver:
         return yielded
 
     async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
-        """Handle the events that wait, and wait until the next step is needed; False when the session is over."""
+        """Handle waiting events, and wait until the next step is needed; return False when the session is over."""
         while True:
             await asyncio.sleep(0)  # lets in what other threads posted meanwhile
             await dispatcher.run_waiting()
@@ -174,14 +174,14 @@ class GeneratorDriver:
                 item = await steps.throw(error)
 
     def _worked_since_made(self, now: float) -> float:
-        """Return how long handing over, handlers and the like took since the step before, without any waiting."""
+        """Return how long hand-over, handlers and other work took since the step before, without waiting."""
         if self._made is None:
             return 0.0
         made_at, waited_s = self._made
         return max(0.0, now - made_at - (self._waited_s + self._emitter.waited_s - waited_s))
 
     async def _pause(self, session: ModelSession, dispatcher: Dispatcher, until: float) -> None:
-        """Wait for an event or an input, but no longer than `until`; credits coming back are no reason to go on."""
+        """Wait for an event or an input, at most until `until`; a credit does not end the wait."""
         while not (session.stopping or dispatcher.waiting or session.input_pending) and self._clock.now() < until:
             await session.alarm.wait(until)
         session.input_pending = False

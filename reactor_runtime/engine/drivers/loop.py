@@ -1,4 +1,4 @@
-"""The driver of the loop style: `run()` for the life of the model, events beside it, sessions coming and going."""
+"""The driver of the loop style: `run()` for the life of the model, events beside it, sessions after each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class LoopDriver:
     """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread.
 
-    `failed` gets what `run()` raised with nobody connected, which no session can be told.
+    `parts.failed` gets what `run()` raised without a session.
     """
 
     reports_end: ClassVar[bool] = False
@@ -44,11 +44,11 @@ class LoopDriver:
         self._run: asyncio.Task[None] | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
-        """Make what keeps the events of `session`."""
+        """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None)
 
     def stop(self, session: ModelSession) -> None:
-        """End a session: handlers that wait are cancelled, `run()` goes on."""
+        """Stop a session: waiting handlers are cancelled, `run()` continues."""
         session.stop()
 
     def start(self) -> None:
@@ -66,7 +66,7 @@ class LoopDriver:
             await asyncio.gather(self._run, return_exceptions=True)
 
     def stalled(self) -> str:
-        """All of its code runs on the loop."""
+        """Return "": all of its code runs on the loop."""
         return ""
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
@@ -102,14 +102,14 @@ class LoopDriver:
             logger.warning("inputs are closed, reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
 
     def _raise_end_of_run(self) -> None:
-        """Raise why `run()` ended, if it did."""
+        """Raise the reason for which `run()` ended, if it ended."""
         if self._run is not None and self._run.done():
             ended, self._run = self._run, None
             ended.result()
             raise RuntimeError("run() returned: it should go on for the life of the model, as `while True:` does")
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
-        """Stop the session that `run()` ends, which raises its error; without one, log it: the next starts it anew."""
+        """Stop the session, which raises the error; without a session log it. The next client starts `run()` again."""
         if run is not self._run:  # raised already, or logged
             return
         if self._session is not None:

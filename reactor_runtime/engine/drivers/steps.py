@@ -1,4 +1,4 @@
-"""One face for what `inference()` returned: a generator or an async generator."""
+"""Steps: one interface for a generator and an async generator of `inference()`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _Call = tuple[Callable[[], Awaitable[object]], asyncio.Future[object]]
 
 
 class Steps(Protocol):
-    """Make one output a step; StopAsyncIteration when the generator has ended."""
+    """Make one output per step; raise StopAsyncIteration when the generator has ended."""
 
     async def next(self) -> object: ...
 
     async def throw(self, error: Exception) -> object:
-        """Raise `error` where the author yielded: the traceback names that line, and the author may catch it."""
+        """Raise `error` at the author's `yield`: the traceback names that line, and the author may catch it."""
 
     async def close(self) -> None: ...
 
     @property
     def frame(self) -> FrameType | None:
-        """Where the author's generator is, if it is one of Python's own."""
+        """Return the frame of the author's generator, if it is one of Python's own."""
 
 
 class SyncSteps:
@@ -128,7 +128,7 @@ class AsyncSteps:
 
 
 def start_steps(result: object, session: ModelSession) -> Steps:
-    """Take what `inference()` returned; TypeError if it can't be stepped."""
+    """Return the steps of what `inference()` returned; TypeError if it is no generator."""
     if isinstance(result, Generator):
         return SyncSteps(result)
     if isinstance(result, AsyncGenerator):

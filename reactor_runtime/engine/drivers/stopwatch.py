@@ -1,10 +1,10 @@
-"""How long a block took to make: the time between handing over one and the next, without pauses on purpose."""
+"""How long a block took to make: the time since the block before, without pauses of monitoring."""
 
 from __future__ import annotations
 
 
 class Stopwatch:
-    """Measure from one block to the next; it begins with the first, so that preparations don't count."""
+    """Measure from one block to the next; the first block starts it, so preparations don't count."""
 
     def __init__(self) -> None:
         self._running = True
@@ -22,16 +22,16 @@ class Stopwatch:
         self._running = False
 
     def resume(self, now: float) -> None:
-        """Measure again, on top of what was measured before the pause; may be called twice."""
+        """Measure again, added to the time before the pause; may be called twice."""
         if not self._running:
             self._running, self._since = True, now
 
     def read(self, now: float) -> float | None:
-        """Say how long the block took that is there now; None for a first one, and while paused."""
+        """Return how long the finished block took; None for the first one and while paused."""
         if not self._running or self._since is None:
             return None
         return self._before_s + now - self._since
 
     def begin(self, now: float) -> None:
-        """Begin the next block: the one before has been handed over."""
+        """Start to measure the next block."""
         self._since, self._before_s = now, 0.0

@@ -1,7 +1,7 @@
-"""Threads for the author's code, beside the loop that serves the model, and who knows which of them runs.
+"""Threads for the author's code, beside the loop that serves the model.
 
-On a real clock nobody has to know; on a fake one time stands still while such a thread runs, so `Turns` is told
-whenever one begins, waits, goes on and ends.
+On a fake clock time stands still while such a thread runs, so `Turns` gets a call whenever one begins, waits, continues
+and ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Job = tuple[Callable[[], object], "asyncio.Future[Any]"]
 
 
 class Gate(Protocol):
-    """Where one thread waits, once, until the loop opens it; opening it early or twice is fine."""
+    """Block one thread, once, until the loop opens the gate; it may be opened early or twice."""
 
     def wait(self) -> None: ...
 
@@ -28,25 +28,25 @@ class Gate(Protocol):
 
 
 class Turns(Protocol):
-    """Be told which of the author's threads run; all but `begin` and `nudge` are called by the thread itself."""
+    """Follow which of the author's threads run; all but `begin` and `notify_input` are called by the thread itself."""
 
     def gate(self) -> Gate: ...
 
     def begin(self, thread: threading.Thread) -> None:
-        """A thread is about to get work; called on the loop."""
+        """Count a thread that is about to get work; called on the loop."""
 
     def end(self, thread: threading.Thread) -> None:
-        """The work is done and the loop has been told."""
+        """Count the work as done; its result was posted to the loop."""
 
     def poll(self, *, paused: bool) -> None:
-        """The session looks whether it should stop and has handed nothing over since it last did."""
+        """Follow a session that asks whether it should stop, with no output since it last did."""
 
     def notify_input(self) -> None:
-        """Something has happened that a session which polls may wait for; called on the loop."""
+        """Wake polling sessions, for a command or an input; called on the loop."""
 
 
 class FreeTurns:
-    """Let threads run as they like: time goes on by itself."""
+    """Follow nothing: on a real clock time passes by itself."""
 
     def gate(self) -> Gate:
         return _EventGate()
@@ -72,7 +72,7 @@ class _EventGate:
 
 
 class AuthorThread:
-    """Run the author's code in one daemon thread, begun with the first work; belongs to the loop it is used from.
+    """Run the author's code in one daemon thread, started with the first work; belongs to the loop it is used from.
 
     A daemon, so that code which never ends doesn't hold up the end of the process.
     """
@@ -87,11 +87,11 @@ class AuthorThread:
 
     @property
     def busy(self) -> bool:
-        """Whether it has work that isn't finished."""
+        """Return whether work is unfinished."""
         return self._newest is not None and not self._newest.done()
 
     def run(self, work: Callable[[], object]) -> asyncio.Future[Any]:
-        """Run `work` after what it was given before; what it raises comes as an Exception."""
+        """Run `work` after all earlier work; what it raises becomes the future's Exception."""
         loop = asyncio.get_running_loop()
         done = self._newest = loop.create_future()
         if self._thread is None:
@@ -103,17 +103,17 @@ class AuthorThread:
         return done
 
     def stack(self) -> str:
-        """Say where the author's code is at this moment, as a traceback does."""
+        """Format where the author's code is now, as a traceback does."""
         return "" if self._thread is None else author_stack(self._thread.ident)
 
     @property
     def waits(self) -> bool:
-        """Whether it stands still for a reason: it waits in a call of ours, or somebody looks at it in a debugger."""
+        """Return whether it stands still for a reason: it waits in our code or is stopped in a debugger."""
         thread = None if self._thread is None else self._thread.ident
         return is_in_our_code(thread) or is_in_debugger(thread)
 
     def close(self) -> None:
-        """End the thread, at once if it has nothing to do, else after its work."""
+        """End the thread, at once if it is idle, else after its work."""
         if self._thread is not None:
             self._jobs.put(None)
             if not self.busy:
@@ -151,7 +151,7 @@ def _settle(done: asyncio.Future[Any], result: object, failure: Exception | None
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """Keep what would end a program, or can't be a future's, from doing so on the loop's thread."""
+    """Return an exception that a future can hold and that does not end the program."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"

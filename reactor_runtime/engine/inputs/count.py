@@ -1,4 +1,4 @@
-"""How many pictures of an input track come, and how many the model takes: for whoever sends them."""
+"""Counts of an input track: frames that came and frames that the model took, for the sending client."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ EVERY_S = 0.25
 
 
 class Count:
-    """Count from the beginning of each session, and say how it stands at most four times a second, as pictures come.
+    """Count from the start of each session, and return the counts at most four times a second, as frames come.
 
-    It has no timer: the model may be in a long step, and when nothing comes nobody needs to know.
+    It has no timer: without new frames the counts are not needed.
     """
 
     def __init__(self, track: str, reads: Reads, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Count:
         self._due = self._clock.now()
 
     def came(self, session: str) -> InputsTaken | None:
-        """Count one more, and say how it stands where that is due."""
+        """Count one more frame, and return the counts if they are due."""
         self._came += 1
         now = self._clock.now()
         if now < self._due:

@@ -1,4 +1,4 @@
-"""The way of a picture or sound inside the engine: from the file it came as to the buffer the model reads it from."""
+"""Inputs inside the engine: from the file of a client to the buffer that the model reads."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _BATCH = 4
 
 
 class Inputs:
-    """Keep the buffers of a model's input tracks, and let in what belongs to the running session alone.
+    """Keep the buffers of a model's input tracks, and accept only media of the running session.
 
-    `push` may come from any thread, the rest belongs to the model's. Decoding happens on a thread of its own, and only
-    for what is read. `arrived`, `bad` and `told` are called on any thread: something can be read; a file could not be
-    decoded; how many of the pictures that were pushed the model takes.
+    Any thread may call `push`, the rest belongs to the model's. A thread of its own decodes what is read. `arrived` is
+    called when something can be read, `bad` when a file could not be decoded, and `on_counts` with the counts of frames
+    that came and were taken; all on any thread.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Inputs:
         *,
         arrived: Callable[[], None],
         bad: Callable[[str, Exception], None],
-        told: Callable[[InputsTaken], None],
+        on_counts: Callable[[InputsTaken], None],
     ) -> None:
         self._waits = Waits(clock)
         self._pool: ThreadPoolExecutor | None = None
         self._buffers: dict[str, Buffer] = {}
         self._kinds: dict[str, str] = {}
-        self._told = told
+        self._on_counts = on_counts
         self._session: str | None = None
         self._lock = threading.Lock()  # between the check of whose frame it is and the push: sessions change meanwhile
         for attribute, kind in contract.inputs.items():
@@ -75,16 +75,16 @@ class Inputs:
 
     @property
     def closed(self) -> list[str]:
-        """The tracks that let nothing in until they are reset."""
+        """Return the tracks that accept nothing until they are reset."""
         return [track for track, buffer in self._buffers.items() if buffer.closed]
 
     @property
     def waited_s(self) -> float:
-        """How long the model has waited for input so far, in seconds."""
+        """Return how long the model has waited for input so far, in seconds."""
         return self._waits.waited_s
 
     def begin(self, session: str, *, reopen: bool) -> None:
-        """Let frames of `session` in, into empty buffers; without `reopen` the author opens them, before `opened`."""
+        """Accept media of `session` into empty buffers; without `reopen` the author opens them, before `opened`."""
         with self._lock:
             self._session = session
             for count in self._counts.values():
@@ -97,20 +97,20 @@ class Inputs:
                     buffer.early.begin()
 
     def opened(self) -> None:
-        """Take note that the author has had the occasion to open the buffers: a reset() empties them from here on."""
+        """End the time in which the author opens the buffers: a reset() empties them from here on."""
         with self._lock:
             for buffer in self._buffers.values():
                 buffer.early.end()
 
     def close(self) -> None:
-        """Wake who reads and let nothing in, until the next session."""
+        """Wake waiting readers and accept nothing until the next session."""
         with self._lock:
             self._session = None
             for buffer in self._buffers.values():
                 buffer.close()
 
     def end(self) -> None:
-        """Let nothing in any more, empty the buffers, and wake whoever still reads; open ones stay open."""
+        """Accept nothing, empty the buffers and wake waiting readers; open buffers stay open."""
         with self._lock:
             self._session = None
             for buffer in self._buffers.values():
@@ -119,7 +119,7 @@ class Inputs:
                 buffer.interrupt()
 
     def push(self, session: str, track: str, file: bytes) -> None:
-        """Take a JPEG or WAV for a track; dropped when its session is over."""
+        """Push a JPEG or WAV into a track's buffer; drop it when its session is over."""
         decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
         with self._lock:
             if session != self._session or track not in self._buffers:
@@ -127,10 +127,10 @@ class Inputs:
             self._buffers[track].push(Item.encoded(file, decode))
             taken = self._counts[track].came(session) if track in self._counts else None
         if taken is not None:
-            self._told(taken)
+            self._on_counts(taken)
 
     def push_array(self, track: str, array: object) -> None:
-        """Take a copy of what is decoded already, as an offline driver has it: a frame, a batch of them, or sound.
+        """Push a copy of decoded media, as an offline driver has it: a frame, a batch, or sound.
 
         Raises ValueError for what no client could send, naming the track and the fix.
         """
@@ -142,7 +142,7 @@ class Inputs:
             self._buffers[track].push(Item(np.array(piece, order="C")))
 
     def newest(self, track: str) -> Any | None:
-        """Read the newest of a track, without waiting, on any thread; None for nothing new or when it is closed."""
+        """Return the newest item of a track without waiting, on any thread; None without a new one or when closed."""
         try:
             items = self._buffers[track].try_read()
         except BufferClosed:

@@ -1,1 +1,1 @@
-"""Output of the model: checked, split, paced and handed to the server."""
+"""Output of the model: checked, split, paced and sent to the server."""

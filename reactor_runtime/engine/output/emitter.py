@@ -1,6 +1,6 @@
-"""The way of a frame inside the engine: checked, split into moments, given a due time, handed to the sink.
+"""The emitter: output is checked, split into bundles, given due times and sent to the sink.
 
-`buffer_size` moments may be outstanding; each comes back as a credit when it was shown or dropped.
+`buffer_size` bundles may be outstanding; a credit comes back for each that was shown or dropped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from reactor_runtime.engine.output.unpack import Unpack
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import Credit, Flush
 
-Moments = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
+Bundles = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
 
 
 class Emitter:
-    """Hand the model's output over, never more than `buffer_size` moments ahead; belongs to the model's thread."""
+    """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread."""
 
     def __init__(self, contract: Contract, clock: Clock, sink: Sink, first_step: FirstStep | None = None) -> None:
         self._contract = contract
@@ -55,13 +55,13 @@ class Emitter:
         self._for_nobody.ring()
 
     def close(self) -> None:
-        """End the session: what is still queued is not shown, what is emitted from here on goes nowhere."""
+        """End the session: drop what is queued; what is emitted from here on is discarded."""
         self.flush()
         self._session = None
         self.pace.end()
 
     def credit(self, credit: Credit) -> None:
-        """Take a moment back; the session it belongs to may be over already."""
+        """Free the room of a bundle; its session may be over."""
         self._sink.release(credit.bundle)
         bundle = self.outstanding.take(credit.bundle)
         if self._session is None or bundle is None:
@@ -71,13 +71,13 @@ class Emitter:
         self._session.wake()
 
     def hold(self, held: bool) -> None:
-        """Ask for no further step while `held`; events go on being handled."""
+        """Stop asking for steps while `held`; events are still handled."""
         self._held = held
         if self._session is not None:
             self._session.wake()
 
     def step_at(self) -> float | None:
-        """Say when the next step should start so that its frames are just in time; None: not before a credit comes."""
+        """Return when the next step should start so that its frames are just in time; None: not before a credit."""
         if self._held or self._full(alone=False) or self._full(alone=True):
             return None
         return self.pace.step_at(self._clock.now())
@@ -89,7 +89,7 @@ class Emitter:
         compute_time: float | None = None,
         drop: bool = False,
     ) -> None:
-        """Hand over a frame or a batch, waiting while the queue is full; its `compute_time` moves the rate.
+        """Hand over a frame or a batch, and wait while the queue is full; `compute_time` adapts the rate.
 
         Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
         """
@@ -97,7 +97,7 @@ class Emitter:
 
     async def emit_bundles(
         self,
-        bundles: Moments,
+        bundles: Bundles,
         *,
         compute_time: float | None = None,
         between_s: float = 0.0,
@@ -107,7 +107,7 @@ class Emitter:
         adapt: bool = True,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Hand over what has been unpacked; `compute_time` moves the rate only with `adapt`.
+        """Hand over unpacked bundles; `compute_time` adapts the rate only with `adapt`.
 
         `between_s` is the work between the step before and this one: the rate includes it.
         With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
@@ -143,8 +143,8 @@ class Emitter:
                     return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
 
-    async def _pace_for_nobody(self, bundles: Moments, *, alone: bool, drop: bool) -> None:
-        """Discard what nobody is there to see, at the rate at which it would be shown; ends when a session begins."""
+    async def _pace_for_nobody(self, bundles: Bundles, *, alone: bool, drop: bool) -> None:
+        """Discard output without a client, at the rate at which it would be shown; return when a session begins."""
         alarm = self._alone_for_nobody if alone else self._for_nobody
         for bundle in () if drop else bundles:
             due = self.pace.next(self._clock.now(), bundle)
@@ -153,8 +153,8 @@ class Emitter:
             if self._session is not None:
                 return
 
-    def skip(self, bundles: Moments) -> None:
-        """Discard what has been unpacked as `drop` does with a full queue."""
+    def skip(self, bundles: Bundles) -> None:
+        """Discard unpacked bundles as `drop` does with a full queue; they take sequence numbers."""
         if self._session is None:
             return
         for bundle in bundles:
@@ -162,7 +162,7 @@ class Emitter:
                 self._next_seq(track)
 
     def flush(self) -> None:
-        """Show nothing that is queued, a batch still waiting in `emit` included, and then one black frame."""
+        """Drop all that is queued, also of a batch that waits in `emit`, then show one black frame."""
         session = self._session
         if session is None:
             return
@@ -203,7 +203,7 @@ class Emitter:
             inputs=() if alone else session.shown_by(applied),
         )
         try:
-            self._sink.show(outgoing)
+            self._sink.send_bundle(outgoing)
         except BaseException:
             self.outstanding.take(number)
             raise
@@ -255,5 +255,5 @@ def _applied(session: ModelSession) -> int:
 
 
 def is_sound_alone(bundles: Sequence[Mapping[TrackSpec, object]]) -> bool:
-    """Tell whether there are no pictures: such sound waits for no frame, and says nothing of how fast they come."""
+    """Return whether bundles have no frames: such sound waits for no frame and does not count for the rate."""
     return not any(track.kind == "video" for bundle in bundles[:1] for track in bundle)

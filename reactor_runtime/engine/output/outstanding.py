@@ -1,4 +1,4 @@
-"""What was handed over and was not shown or dropped yet: how many moments there may be, and when there is room."""
+"""Outstanding bundles: handed over, and neither shown nor dropped yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_GROWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A moment that was handed over; `compute_s` is that of its step, for the first of a step alone.
+    """Hold a bundle that was handed over; only the first bundle of a step has the `compute_s` of the step.
 
     `alone` says that it is sound without a picture.
     """
@@ -35,7 +35,7 @@ class Outstanding:
         self._bundles[number] = bundle
 
     def take(self, number: int) -> Handed | None:
-        """Give a moment back that is outstanding no more; None if it never was, or belongs to a session before."""
+        """Remove and return a bundle; None if it is not outstanding, as one of a former session."""
         return self._bundles.pop(number, None)
 
     def clear(self) -> None:
@@ -44,11 +44,11 @@ class Outstanding:
         self._most_frames = self._most
 
     def make_room(self, batch: int) -> None:
-        """Let two batches of so many frames be outstanding, at most 50 frames; the room never shrinks."""
+        """Raise the limit to two batches of so many frames, at most 50 frames; the limit never falls."""
         self._most_frames = max(self._most_frames, min(2 * batch, MOST_GROWN))
 
     def full(self, now: float, interval_s: float, *, alone: bool = False) -> bool:
-        """Tell whether `buffer_size` moments wait to be shown; late ones are being encoded, and two of them may be."""
+        """Return whether the limit is reached; up to two late bundles, which are being encoded, do not count."""
         most = self._most if alone else self._most_frames
         dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
         spare = len(dues) - most

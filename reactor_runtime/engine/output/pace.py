@@ -1,4 +1,4 @@
-"""At which rate frames are shown, when each is due, sound too, and how early the step that makes it must start."""
+"""Pacing: the rate of frames, the due times of frames and sound, and how early a step must start."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ READY_SMOOTHING = 0.125  # as TCP smooths its round trip (RFC 6298): one late fr
 
 
 class Shaped(Protocol):
-    """What a moment holds for a track; sound is `(channels, samples)`."""
+    """Have a shape: what a bundle holds for a track; sound is `(channels, samples)`."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
 
 
 class Pace:
-    """Decide the rate, the due time of each moment, and how early a step must start.
+    """Decide the rate, the due time of each bundle, and how early a step must start.
 
     A declared `fps` or a `set_fps` fixes the rate; otherwise it follows the frames a step makes per second. Frames,
     with the sound they come with, are on one time line, sound that comes alone on another: neither waits for the other.
@@ -40,11 +40,12 @@ class Pace:
         self._warned = False
         self._in_session = False
         self.schedule = self._alone = Schedule(DEFAULT_FPS)
-        self.length_s = 1 / DEFAULT_FPS  # of the newest moment
+        # of the newest bundle
+        self.length_s = 1 / DEFAULT_FPS
         self._reset()
 
     def begin(self) -> None:
-        """Start a session with nothing learned from the one before."""
+        """Start a session; the estimates of the session before are reset."""
         self._reset()
         self._in_session = True
 
@@ -64,24 +65,24 @@ class Pace:
         return not self._fixed
 
     def adapt(self, frames: int, compute_time: float) -> None:
-        """Move towards the rate the model makes frames at."""
+        """Move the rate towards the rate at which the model makes frames."""
         fps = self._estimate.add(frames, compute_time)
         if fps is not None:
             self.schedule.set_fps(fps)
 
     def learn(self, compute_s: float, ready_s: float) -> None:
-        """Take in how long a step computed, and how long from its first hand-over until that moment could be shown."""
+        """Learn from a step how long it computed, and how long after its hand-over its first bundle was ready."""
         self._lead.add(compute_s, ready_s)
         self._ready_s += (ready_s - self._ready_s) * READY_SMOOTHING
 
     def step_at(self, now: float) -> float:
-        """Say when a step must start for what it makes to be ready when it is due."""
+        """Return when a step must start so that its output is ready when it is due."""
         lines = [line.upcoming for line in (self.schedule, self._alone) if line.upcoming is not None]
         going_on = [upcoming for upcoming in lines if upcoming > now - OVER_S]
         return min(going_on or lines, default=0.0) - self._lead.value_s
 
     def next(self, now: float, bundle: Mapping[TrackSpec, Shaped]) -> float:
-        """Give the next moment its due time, not before it can be ready; `length_s` says how long it lasts."""
+        """Return the due time of the next bundle, not before it can be ready; `length_s` is its duration then."""
         interval_s = 1 / self.schedule.fps
         sounds_s = self._durations_s(bundle) if self._lines else ()
         if not sounds_s:
@@ -99,11 +100,11 @@ class Pace:
         return [bundle[track].shape[1] / line.sample_rate for track, line in self._lines.items() if track in bundle]
 
     def begins(self, track: TrackSpec, due: float, samples: int) -> float:
-        """Say when a piece of sound begins whose moment is due at `due`: where the one before it ended, if it can."""
+        """Return when a piece of sound of the bundle due at `due` begins: where the piece before ends, if possible."""
         return self._lines[track].next(due, samples)
 
     def restart(self) -> None:
-        """Forget what is due: the next frame or piece is due at once. The rate stays."""
+        """Reset the schedule: the next frame or piece is due at once. The rate stays."""
         self.schedule.reset()
         self._alone.reset()
         for line in self._lines.values():

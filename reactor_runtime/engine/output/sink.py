@@ -1,4 +1,4 @@
-"""Where the engine's output goes: through the seam to a server, or wherever an offline driver collects it."""
+"""Sinks of the engine's output: by ipc to a server, or to the recorder of an offline driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reactor_runtime.media.bands import bands
 
 @dataclass(frozen=True, slots=True)
 class Black:
-    """A black frame of a size, which needs no pixels."""
+    """Stand for a black frame of a size, which needs no pixels."""
 
     height: int
     width: int
@@ -30,7 +30,7 @@ class Black:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one track shows or plays within a moment, from `at` on."""
+    """Hold what one track shows or plays in a bundle, from `at` on."""
 
     track: TrackSpec
     seq: int
@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingBundle:
-    """A moment on its way out; its arrays belong to the author again once `show` has returned.
+    """Hold a bundle to be sent; its arrays belong to the author again once `send_bundle` has returned.
 
     It lasts `interval_s`.
     """
@@ -59,40 +59,40 @@ class OutgoingBundle:
 
 
 class Sink(Protocol):
-    """Take what the model makes, in order."""
+    """Send the model's output, in order."""
 
-    def show(self, bundle: OutgoingBundle) -> None: ...
+    def send_bundle(self, bundle: OutgoingBundle) -> None: ...
 
     def send(self, message: ToServer) -> None: ...
 
     def release(self, number: int) -> None:
-        """Free what the moment holds: it was shown or dropped."""
+        """Free the memory of a bundle, which was shown or dropped."""
 
 
 class _Hints:
-    """The nudges for one moment, counted; after one that found no room there are no more."""
+    """Send the encode hints of one bundle and count them; after one that finds no room, send no more."""
 
     def __init__(self, hinter: EncodeHinter | None, bundle: int) -> None:
         self._hinter = hinter
         self._bundle = bundle
-        self.given = 0
+        self.sent = 0
 
-    def give(self, place: HintedBand) -> None:
-        if self._hinter is not None and self._hinter.hint(self._bundle, self.given, place):
-            self.given += 1
+    def send(self, place: HintedBand) -> None:
+        if self._hinter is not None and self._hinter.hint(self._bundle, self.sent, place):
+            self.sent += 1
         else:
             self._hinter = None
 
 
 class IpcSink:
-    """Write moments into shared memory and tell the server where they lie."""
+    """Write bundles into shared memory and send the server their offsets."""
 
     def __init__(self, channel: Channel, ring: RingWriter, hinter: EncodeHinter | None = None) -> None:
         self._channel = channel
         self._ring = ring
         self._hinter = hinter
 
-    def show(self, bundle: OutgoingBundle) -> None:
+    def send_bundle(self, bundle: OutgoingBundle) -> None:
         try:
             self._channel.send(self._written(bundle))
         except BaseException:
@@ -133,20 +133,20 @@ class IpcSink:
             tuple(sounds),
             bundle.first,
             bundle.inputs,
-            hints.given,
+            hints.sent,
         )
 
     def _place(self, offset: int, pixels: NDArray[np.generic] | Black, hints: _Hints) -> None:
-        """Copy a picture band by band: a thread encodes the first while the next is copied."""
+        """Copy a frame band by band: a thread encodes the first band while the next is copied."""
         height, width, _ = pixels.shape
         for rows in bands(height, width):
             count = rows.stop - rows.start
             if isinstance(pixels, Black):
-                hints.give(HintedBand(-1, count, width))
+                hints.send(HintedBand(-1, count, width))
             else:
                 at = offset + rows.start * width * 3
                 self._ring.copy(at, pixels[rows])
-                hints.give(HintedBand(at, count, width))
+                hints.send(HintedBand(at, count, width))
 
     def send(self, message: ToServer) -> None:
         self._channel.send(message)

@@ -1,4 +1,4 @@
-"""From what an author yields to moments: which tracks it is for, whether it can be shown, how it splits."""
+"""Unpacking: from an author's output to bundles, with checks of tracks, types and shapes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from reactor_runtime.media.split import split
 
 @dataclass(frozen=True, slots=True)
 class ByTrack:
-    """Payloads by the names of their tracks, as the block style hands them over."""
+    """Hold payloads by the names of their tracks, as the block style hands them over."""
 
     payloads: Mapping[str, object]
 
 
 class Unpack:
-    """Turn an Output, or the raw array of a model with a single track, into moments; made once per model."""
+    """Split an Output, or the raw array of a model with one track, into bundles; made once per model."""
 
     def __init__(self, contract: Contract) -> None:
         self._model = contract.model
@@ -35,13 +35,13 @@ class Unpack:
         self._only = all_tracks[0][0] if len(all_tracks) == 1 and len(all_tracks[0]) == 1 else None
 
     def __call__(self, output: object) -> list[dict[TrackSpec, NDArray[Any]]]:
-        """Split `output` into moments; TypeError or ValueError names the track, what came and the fix."""
+        """Split `output` into bundles; TypeError or ValueError names the track, the payload and the fix."""
         checked = self.check(output)
         bundles = split(checked, alone=self._pieces(checked))
         return [{self._tracks[name]: piece for name, piece in bundle.items()} for bundle in bundles]
 
     def check(self, output: object) -> dict[str, NDArray[Any]]:
-        """Return the arrays of `output` by track; raises what splitting it would, but for batches of unequal length."""
+        """Return the arrays of `output` by track; raise as splitting does, but not for batches of unequal length."""
         if isinstance(output, ByTrack):
             values = dict(output.payloads)
         elif isinstance(output, Output):
@@ -60,7 +60,7 @@ class Unpack:
         return {name: _check(self._tracks[name], value) for name, value in values.items()}
 
     def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:
-        """Tell in how many pieces sound is cut that comes alone."""
+        """Return the number of pieces for sound without frames."""
         durations_s = []
         for name, payload in checked.items():
             rate = self._tracks[name].sample_rate

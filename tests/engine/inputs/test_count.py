@@ -47,7 +47,7 @@ class Eye:
             self.clock,
             arrived=lambda: None,
             bad=lambda *_: None,
-            told=self.said.append,
+            on_counts=self.said.append,
         )
         self.camera = model.input.camera
         self.inputs.begin("s-1", reopen=True)

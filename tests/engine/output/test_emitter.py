@@ -187,7 +187,7 @@ async def test_numpy_scalars_are_rates_and_times_and_nothing_after_them_is_a_flo
 
 async def test_a_hand_over_that_fails_takes_no_room() -> None:
     class Broken(CollectingSink):
-        def show(self, bundle: OutgoingBundle) -> None:
+        def send_bundle(self, bundle: OutgoingBundle) -> None:
             raise OSError(f"no memory for {bundle.number}")
 
     desk = Desk()

@@ -59,14 +59,14 @@ def test_a_moment_that_cannot_be_sent_keeps_no_memory(ends: Ends) -> None:
     frame = np.full((8, 10, 3), 9, np.uint8)
     unsendable = replace(outgoing(1, frame), due=np.float32(1.0))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="float32"):
-        ends.sink.show(unsendable)
-    ends.sink.show(outgoing(2, frame))
+        ends.sink.send_bundle(unsendable)
+    ends.sink.send_bundle(outgoing(2, frame))
     assert moment_of(ends).pictures[0].offset == 0
 
 
-def test_encoder_threads_are_nudged_and_the_moment_says_so(ends: Ends) -> None:
+def test_a_bundle_has_the_number_of_encode_hints_sent(ends: Ends) -> None:
     frame = np.full((8, 10, 3), 9, np.uint8)
-    ends.sink.show(outgoing(1, frame, Black(4, 6)))
+    ends.sink.send_bundle(outgoing(1, frame, Black(4, 6)))
     picture, black = hints(ends, 2)
     assert picture[:3] == (5, 1, 0)
     assert (ends.ring.picture(*picture.place) == frame).all()
@@ -78,7 +78,7 @@ def test_encoder_threads_are_nudged_and_the_moment_says_so(ends: Ends) -> None:
 def test_a_large_picture_is_given_to_several_threads(ends: Ends, turned: bool) -> None:
     frame = np.random.default_rng(3).integers(0, 256, (720, 1280, 3), np.uint8)
     frame = frame[::-1] if turned else frame
-    ends.sink.show(outgoing(1, frame))
+    ends.sink.send_bundle(outgoing(1, frame))
     bundle = moment_of(ends)
     found = [ends.ring.picture(*notify_input.place) for notify_input in hints(ends, bundle.hints)]
     assert len(found) == len(bands(720, 1280)) > 1
@@ -87,10 +87,10 @@ def test_a_large_picture_is_given_to_several_threads(ends: Ends, turned: bool) -
     assert np.array_equal(ends.ring.picture(picture.offset, 720, 1280), frame)
 
 
-def test_a_moment_nobody_could_be_nudged_for_is_sent_all_the_same(ends: Ends) -> None:
+def test_a_bundle_is_sent_when_no_encode_hint_could_be(ends: Ends) -> None:
     ends.hints.close()
     frame = np.full((720, 1280, 3), 7, np.uint8)
-    ends.sink.show(outgoing(1, frame))
+    ends.sink.send_bundle(outgoing(1, frame))
     bundle = moment_of(ends)
     assert not bundle.hints
     assert (ends.ring.picture(bundle.pictures[0].offset, 720, 1280) == 7).all()
