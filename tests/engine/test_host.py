@@ -66,7 +66,8 @@ async def test_sessions_that_fail_in_the_same_way_log_one_traceback(
     clock, model = FakeClock(), Raising()
     host = Host(model, Contract.of(Raising), clock=clock, sink=CollectingSink(clock), project=tmp_path)
     serving = asyncio.create_task(host.serve())
-    for number, kind in enumerate([ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]):
+    kinds: list[type[BaseException] | BaseException] = [ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]
+    for number, kind in enumerate(kinds):
         model.kind = kind
         host.receive(StartSession(f"s-{number}", "c-1", 0.0))
         await settle()
