@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections.abc import Callable
 
-from reactor_runtime.server.net.limits import ConnectionLimiter, LineLimit, Pace, network_of
+from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit, network_of
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Acceptor:
         self._opening: set[asyncio.Task[None]] = set()
         self._refused: set[socket.socket] = set()
         self._lines = LineLimit()
-        self._pace = Pace(OPENED_PER_S, OPENED_AT_ONCE)
+        self._pace = ConnectionPace(OPENED_PER_S, OPENED_AT_ONCE)
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
 

@@ -100,7 +100,7 @@ class ConnectionLimiter:
         return sum(map(len, self._here.values()))
 
 
-class Pace:
+class ConnectionPace:
     """Say how long each of many has to wait so that a source has no more than so many a second, after a few at once."""
 
     def __init__(self, per_s: float, at_once: int) -> None:

@@ -9,8 +9,8 @@ from reactor_runtime.server.net.limits import (
     MESSAGES_PER_S,
     OVER_S,
     ConnectionLimiter,
+    ConnectionPace,
     LineLimit,
-    Pace,
     TokenBucket,
     network_of,
 )
@@ -117,7 +117,7 @@ def test_sources_without_number_have_no_lines_without_number() -> None:
 
 
 def test_a_source_waits_for_its_place_after_a_few_at_once() -> None:
-    pace = Pace(10, 3)
+    pace = ConnectionPace(10, 3)
     assert [pace.wait_s("a", 100.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
     assert pace.wait_s("b", 100.0) == 0
     assert pace.wait_s("a", 100.1) == pytest.approx(0.2)
@@ -125,7 +125,7 @@ def test_a_source_waits_for_its_place_after_a_few_at_once() -> None:
 
 
 def test_many_sources_leave_nothing_behind_once_their_places_are_free() -> None:
-    pace = Pace(10, 1)
+    pace = ConnectionPace(10, 1)
     for source in range(5000):
         assert pace.wait_s(str(source), float(source)) == 0
     assert pace.wait_s("4999", 4999.0) == pytest.approx(0.1)
