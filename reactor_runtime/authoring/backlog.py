@@ -1,6 +1,6 @@
-"""What has arrived on an input track and waits to be read: order, capacity, and which frames a reader takes.
+"""The items of an input track that wait to be read: order, capacity, and which of them a reader takes.
 
-Decides and never waits: `buffer.py` holds the lock, the readers and the decoding.
+Pure decisions: `input_buffer.py` owns the lock, the readers and the threads that decode.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Generic, TypeVar
 CAPACITY = 128
 MOST_BYTES = 64 << 20
 
+# After this many items without a poll, decoding ahead stops.
+_PATIENCE = 8
+
 T = TypeVar("T")
 
 
 class ReadMode(StrEnum):
-    """Say which frames a read takes: the newest, dropping those before, or the oldest, keeping the rest."""
+    """Choose the frames a read takes: the newest, dropping those before, or the oldest, keeping the rest."""
 
     LATEST = "latest"
     FIFO = "fifo"
@@ -29,7 +32,7 @@ class BufferClosed(Exception):
 
 
 class Item(Generic[T]):
-    """Hold what arrived: an array, or bytes that become one when somebody wants it.
+    """Hold one array that a client sent, or the bytes that are decoded to one when it is read.
 
     Two threads may decode the same item; both get an equal array.
     """
@@ -52,18 +55,20 @@ class Item(Generic[T]):
         return self._array is not None
 
     def array(self) -> T:
-        """Return the array, decoding it first if need be; raises what the decoding raises."""
-        decode = self._decode  # looked at first: another thread sets the array before it drops this
+        """Return the array, decoded if necessary; raises what the decoder raises."""
+        # Read before `_array`: another thread sets the array before it clears this.
+        decode = self._decode
         if self._array is None:
-            assert decode is not None, "dropped only after the array is there"
+            assert decode is not None, "cleared only after the array is set"
             self._array = decode()
-        self._decode = None  # with the bytes it holds
+        # Frees the encoded bytes.
+        self._decode = None
         return self._array
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[T]):
-    """Hold what a reader has taken and might have to give back: `items`, of which it wants the last `n`."""
+    """Hold the items that a reader took and may return; it reads the last `n` of them."""
 
     items: list[Item[T]]
     n: int
@@ -75,9 +80,10 @@ class Claim(Generic[T]):
 
 
 class Backlog(Generic[T]):
-    """Keep at most `capacity` items, and 64 MiB of files, in order of arrival; the oldest goes when one more comes.
+    """Keep at most `capacity` items and 64 MiB of files in order of arrival; a full backlog drops the oldest.
 
-    An item may be pushed on hold: it, and whatever comes after, can be taken only once it is shown.
+    An item pushed on hold cannot be taken until it is released, and neither can the items after it.
+    Between `start_retaining` and `stop_retaining` a `reset` keeps the items that arrived since.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -85,80 +91,148 @@ class Backlog(Generic[T]):
         self.received = 0
         self.closed = False
         self.openings = 0
-        self._epoch = 0  # claims from before a clear are void
+        # `clear` starts a new epoch; claims of earlier epochs are void.
+        self._epoch = 0
         self._items: deque[Item[T]] = deque()
-        self._shown = 0
+        self._released = 0
+        self._retained: deque[Item[T]] | None = None
 
     def __len__(self) -> int:
-        """Count what can be taken."""
-        return self._shown
+        """Return how many items can be taken."""
+        return self._released
 
     def push(self, item: Item[T], *, hold: bool = False) -> bool:
-        """Add an item unless closed; False if it was dropped."""
+        """Add an item; return False if the backlog is closed and drops it."""
+        if self._retained is not None:
+            self._retained.append(item)
         if self.closed:
             return False
-        self.received += 1
-        if not hold and self._shown == len(self._items):
-            self._shown += 1
-        self._items.append(item)
-        self._evict()
+        self._append(item, hold=hold)
         return True
 
-    def held(self) -> Item[T] | None:
-        """Return the newest item, if it is on hold."""
-        return self._items[-1] if self._shown < len(self._items) else None
+    def newest_on_hold(self) -> Item[T] | None:
+        """Return the newest item if it is on hold."""
+        return self._items[-1] if self._released < len(self._items) else None
 
-    def show(self, item: Item[T]) -> None:
-        """Let an item be taken, and all before it; one that has gone is no matter."""
+    def release(self, item: Item[T]) -> None:
+        """Allow an item and all before it to be taken; ignore an item that is gone."""
         if item in self._items:
-            self._shown = max(self._shown, self._items.index(item) + 1)
+            self._released = max(self._released, self._items.index(item) + 1)
 
     def drop(self, item: Item[T]) -> None:
-        """Take a bad item out and let those before it be taken."""
+        """Remove a bad item and release those before it."""
         if item in self._items:
-            self.show(item)
+            self.release(item)
             self._items.remove(item)
-            self._shown -= 1
+            self._released -= 1
 
     def take(self, n: int, mode: ReadMode) -> Claim[T] | None:
-        """Take out n items, with LATEST all that came before them as well; None, and nothing changes, if too few."""
-        if self._shown < n:
+        """Remove n items, with LATEST all before them as well; return None and change nothing if there are fewer."""
+        if self._released < n:
             return None
-        count = n if mode is ReadMode.FIFO else self._shown
-        self._shown -= count
+        count = n if mode is ReadMode.FIFO else self._released
+        self._released -= count
         return Claim([self._items.popleft() for _ in range(count)], n, self._epoch)
 
-    def holds(self, claim: Claim[T]) -> bool:
-        """Tell whether a claim still stands."""
+    def is_valid(self, claim: Claim[T]) -> bool:
+        """Return whether the backlog was not cleared since the claim was taken."""
         return claim.epoch == self._epoch
 
     def put_back(self, claim: Claim[T], *, without: Collection[Item[T]] = ()) -> None:
-        """Undo a take, as far as there is room and nothing was cleared since; `without` those found to be bad."""
-        if self.holds(claim):
+        """Return the items of a valid claim, as far as there is room, except those in `without`."""
+        if self.is_valid(claim):
             good = [item for item in claim.items if item not in without]
             self._items.extendleft(reversed(good))
-            self._shown += len(good)
+            self._released += len(good)
             self._evict()
 
     def clear(self) -> None:
         self._epoch += 1
         self._items.clear()
-        self._shown = 0
+        self._released = 0
 
     def close(self) -> None:
-        """Accept nothing more; what is here can still be taken."""
+        """Accept no more items; those that are here can still be taken."""
         self.closed = True
-        self._shown = len(self._items)
+        self._released = len(self._items)
 
     def reset(self) -> None:
-        """Begin anew: open and empty."""
+        """Open the backlog, empty except for retained items."""
         self.clear()
         self.openings += self.closed
         self.closed = False
+        for item in self._retained or ():
+            self._append(item, hold=False)
+
+    def start_retaining(self) -> None:
+        """Retain the newest items that arrive from now on, also while closed."""
+        self._retained = deque(maxlen=self.capacity)
+
+    def stop_retaining(self) -> None:
+        self._retained = None
+
+    def _append(self, item: Item[T], *, hold: bool) -> None:
+        self.received += 1
+        if not hold and self._released == len(self._items):
+            self._released += 1
+        self._items.append(item)
+        self._evict()
 
     def _evict(self) -> None:
         size_bytes = sum(item.size_bytes for item in self._items)
         while len(self._items) > self.capacity or (size_bytes > MOST_BYTES and len(self._items) > 1):
             size_bytes -= self._items[0].size_bytes
             self._items.popleft()
-            self._shown = max(self._shown - 1, 0)
+            self._released = max(self._released - 1, 0)
+
+
+class DecodeAhead(Generic[T]):
+    """Choose the items to decode before they are read, while a model polls with `try_read`.
+
+    Such an item is on hold until it is decoded, so that a poll never decodes on the model's thread. One item at a
+    time is decoded: the newest, when the one before is finished. The items in between are released undecoded.
+    """
+
+    def __init__(self, backlog: Backlog[T]) -> None:
+        self._backlog = backlog
+        self._current: Item[T] | None = None
+        self._left = 0
+
+    def on_poll(self) -> None:
+        """Decode ahead for the next eight items."""
+        self._left = _PATIENCE
+
+    def stop(self) -> None:
+        """Decode nothing more until the next poll."""
+        self._left = 0
+
+    def forget_current(self) -> None:
+        """Ignore the result of the current decoding: its item was cleared or released."""
+        self._current = None
+
+    def wants(self, item: Item[T]) -> bool:
+        """Return whether an arriving item must be decoded before it is released."""
+        return self._left > 0 and not item.decoded
+
+    def start(self) -> Item[T] | None:
+        """Return the item to decode next; None while one is being decoded or if none is on hold."""
+        if self._current is not None:
+            return None
+        self._current = self._backlog.newest_on_hold()
+        return self._current
+
+    def is_current(self, item: Item[T]) -> bool:
+        return self._current is item
+
+    def finish(self, item: Item[T], *, good: bool) -> Item[T] | None:
+        """Release a decoded item, or drop a bad one, and return the item to decode next."""
+        if good:
+            self._backlog.release(item)
+        else:
+            self._backlog.drop(item)
+        self._current = None
+        self._left -= 1
+        newest = self._backlog.newest_on_hold()
+        if newest is not None and not self.wants(newest):
+            self._backlog.release(newest)
+        return self.start()

@@ -1,6 +1,6 @@
 """Input tracks: the `Input` an author declares, and which attributes of a model are annotated with one.
 
-What is found there when the model is run are the buffers of `buffer.py`.
+What is found there when the model is run are the buffers of `input_buffer.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.buffer import InputBuffer
 from reactor_runtime.authoring.discovery import is_ours
+from reactor_runtime.authoring.input_buffer import InputBuffer
 from reactor_runtime.authoring.records import Record, is_clone
 from reactor_runtime.authoring.source import declared_at
 from reactor_runtime.authoring.tracks import Output, TrackSpec, declare_tracks, join_tracks, tracks_of

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reactor_runtime.authoring.buffer import InputBuffer
+    from reactor_runtime.authoring.input_buffer import InputBuffer
 
     Array = TypeVar("Array")
 

@@ -1,4 +1,4 @@
-"""An input buffer under test, with a worker that works when told to and a note of all it calls."""
+"""An input buffer with a worker that runs one job per call, and records of its callbacks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from reactor_runtime import ReadMode
 from reactor_runtime.authoring.backlog import Item
-from reactor_runtime.authoring.buffer import InputBuffer, Waits
+from reactor_runtime.authoring.input_buffer import InputBuffer, Waits
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
 
 @dataclass
 class Bench:
-    """A buffer of numbers; times move by hand."""
+    """Hold a buffer of numbers on a fake clock."""
 
     capacity: int = 128
     clock: FakeClock = field(default_factory=FakeClock)
     work: deque[Callable[[], None]] = field(default_factory=deque)
     decoded: list[int] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
-    shown: int = 0
+    announced: int = 0
 
     def __post_init__(self) -> None:
         self.waits = Waits(self.clock)
@@ -32,7 +32,7 @@ class Bench:
             self.work.append,
             waits=self.waits,
             on_bad=lambda _, error: self.bad.append(str(error)),
-            on_available=self._show,
+            on_available=self._announce,
             capacity=self.capacity,
         )
 
@@ -62,12 +62,12 @@ class Bench:
             raise ValueError(f"bad {number}")
         return number
 
-    def _show(self) -> None:
-        self.shown += 1
+    def _announce(self) -> None:
+        self.announced += 1
 
 
 async def outcome(task: asyncio.Task[list[int]]) -> list[int] | str:
-    """Wait for a read and say what came of it, or by which exception it ended."""
+    """Wait for a read and return its items or the name of its exception."""
     await asyncio.wait([task], timeout=TIMEOUT_S)
     assert task.done()
     error = None if task.cancelled() else task.exception()

@@ -1,4 +1,4 @@
-"""What is kept, in which order it is taken, and what a taker may give back."""
+"""The backlog: capacity, order, claims and items on hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def taken(backlog: Backlog[int], n: int, mode: ReadMode = ReadMode.FIFO) -> list
 @pytest.mark.parametrize(
     ("mode", "first", "left"), [(ReadMode.LATEST, [1, 2], 0), (ReadMode.FIFO, [0, 1], 1)], ids=["latest", "fifo"]
 )
-def test_mode_decides_what_is_taken_and_what_stays(mode: ReadMode, first: list[int], left: int) -> None:
+def test_mode_decides_which_items_are_taken_and_which_stay(mode: ReadMode, first: list[int], left: int) -> None:
     backlog = backlog_of(3)
     assert taken(backlog, 2, mode) == first
     assert len(backlog) == left
@@ -35,14 +35,14 @@ def test_full_backlog_drops_the_oldest() -> None:
     assert (taken(backlog, 4), backlog.received) == ([2, 3, 4, 5], 6)
 
 
-def test_too_few_are_left_alone() -> None:
+def test_take_of_more_items_than_there_are_changes_nothing() -> None:
     backlog = backlog_of(2)
     assert backlog.take(3, ReadMode.LATEST) is None
     assert len(backlog) == 2
 
 
 @pytest.mark.parametrize("mode", ReadMode)
-def test_claim_put_back_is_as_if_it_had_not_been_taken(mode: ReadMode) -> None:
+def test_put_back_restores_the_order(mode: ReadMode) -> None:
     backlog = backlog_of(3)
     claim = backlog.take(2, mode)
     assert claim is not None
@@ -68,7 +68,7 @@ def test_claim_from_before_a_clear_is_void(emptied: str) -> None:
     assert claim is not None
     {"clear": backlog.clear, "reset": backlog.reset}[emptied]()
     backlog.put_back(claim)
-    assert (len(backlog), backlog.holds(claim)) == (0, False)
+    assert (len(backlog), backlog.is_valid(claim)) == (0, False)
 
 
 def test_bad_items_are_not_put_back() -> None:
@@ -79,7 +79,7 @@ def test_bad_items_are_not_put_back() -> None:
     assert taken(backlog, 2) == [0, 2]
 
 
-def test_closed_backlog_keeps_what_is_there_and_takes_nothing_more() -> None:
+def test_closed_backlog_keeps_its_items_and_accepts_no_more() -> None:
     backlog = backlog_of(2)
     backlog.close()
     assert not backlog.push(ITEMS[2])
@@ -96,18 +96,18 @@ def test_reset_counts_as_an_opening_only_after_a_close() -> None:
     assert (backlog.openings, backlog.closed) == (1, False)
 
 
-def test_item_on_hold_keeps_later_ones_waiting_until_it_is_shown() -> None:
+def test_item_on_hold_blocks_later_items_until_it_is_released() -> None:
     backlog = backlog_of(1)
     backlog.push(ITEMS[1], hold=True)
     backlog.push(ITEMS[2])
-    assert (len(backlog), backlog.held()) == (1, ITEMS[2])
-    backlog.show(ITEMS[1])
-    assert (len(backlog), backlog.held()) == (2, ITEMS[2])
-    backlog.show(ITEMS[2])
-    assert (len(backlog), backlog.held()) == (3, None)
+    assert (len(backlog), backlog.newest_on_hold()) == (1, ITEMS[2])
+    backlog.release(ITEMS[1])
+    assert (len(backlog), backlog.newest_on_hold()) == (2, ITEMS[2])
+    backlog.release(ITEMS[2])
+    assert (len(backlog), backlog.newest_on_hold()) == (3, None)
 
 
-def test_bad_item_on_hold_is_dropped_and_those_before_it_are_shown() -> None:
+def test_dropping_a_bad_item_on_hold_releases_those_before_it() -> None:
     backlog = backlog_of(1)
     backlog.push(ITEMS[1], hold=True)
     backlog.push(ITEMS[2], hold=True)
@@ -115,30 +115,30 @@ def test_bad_item_on_hold_is_dropped_and_those_before_it_are_shown() -> None:
     assert taken(backlog, 2) == [0, 1]
 
 
-def test_item_that_is_gone_can_be_shown_and_dropped() -> None:
+def test_release_and_drop_ignore_an_item_that_is_gone() -> None:
     backlog = backlog_of(1)
-    backlog.show(ITEMS[5])
+    backlog.release(ITEMS[5])
     backlog.drop(ITEMS[5])
     assert len(backlog) == 1
 
 
-def test_closing_shows_what_is_on_hold() -> None:
+def test_close_releases_items_on_hold() -> None:
     backlog = backlog_of(1)
     backlog.push(ITEMS[1], hold=True)
     backlog.close()
     assert taken(backlog, 2) == [0, 1]
 
 
-def test_eviction_counts_what_is_shown() -> None:
+def test_eviction_keeps_the_count_of_released_items() -> None:
     backlog = backlog_of(1, capacity=2)
     for item in ITEMS[1:4]:
         backlog.push(item, hold=True)
     assert len(backlog) == 0
-    backlog.show(ITEMS[3])
+    backlog.release(ITEMS[3])
     assert taken(backlog, 2) == [2, 3]
 
 
-def test_item_is_decoded_once_and_lets_go_of_its_bytes() -> None:
+def test_item_is_decoded_once_and_frees_its_bytes() -> None:
     calls: list[bytes] = []
 
     def decode(data: bytes) -> str:
@@ -151,7 +151,7 @@ def test_item_is_decoded_once_and_lets_go_of_its_bytes() -> None:
     assert item._decode is None
 
 
-def test_files_that_are_too_large_together_push_the_oldest_out() -> None:
+def test_files_above_the_byte_limit_drop_the_oldest() -> None:
     backlog: Backlog[bytes] = Backlog()
     files = [Item.encoded(bytes(MOST_BYTES // 3), bytes) for _ in range(5)]
     for file in files:
@@ -161,7 +161,7 @@ def test_files_that_are_too_large_together_push_the_oldest_out() -> None:
     assert claim.items == files[2:]
 
 
-def test_a_file_larger_than_all_may_be_waits_alone() -> None:
+def test_file_above_the_byte_limit_is_kept_alone() -> None:
     backlog: Backlog[bytes] = Backlog()
     for _ in range(2):
         backlog.push(Item.encoded(bytes(MOST_BYTES + 1), bytes))

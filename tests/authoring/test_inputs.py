@@ -11,8 +11,8 @@ import pytest
 
 from reactor_runtime import Audio, Input, InputState, Output, ReactorPipeline, Video
 from reactor_runtime.authoring.backlog import Item
-from reactor_runtime.authoring.buffer import InputBuffer, Waits
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.input_buffer import InputBuffer, Waits
 from reactor_runtime.authoring.inputs import inputs_of, make_input
 from reactor_runtime.authoring.tracks import TrackSpec, tracks_of
 from reactor_runtime.errors import ClassError

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.backlog import BufferClosed, Item
-from reactor_runtime.authoring.buffer import InputBuffer, Waits
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.input_buffer import InputBuffer, Waits
 from reactor_runtime.authoring.inputs import make_input
 from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.tracks import tracks_of
@@ -94,13 +94,13 @@ class Inputs:
                     buffer.reset()
                 else:
                     buffer.clear()
-                    buffer.early.begin()
+                    buffer.start_retaining()
 
     def opened(self) -> None:
         """End the time in which the author opens the buffers: a reset() empties them from here on."""
         with self._lock:
             for buffer in self._buffers.values():
-                buffer.early.end()
+                buffer.stop_retaining()
 
     def close(self) -> None:
         """Wake waiting readers and accept nothing until the next session."""
@@ -114,7 +114,7 @@ class Inputs:
         with self._lock:
             self._session = None
             for buffer in self._buffers.values():
-                buffer.early.end()
+                buffer.stop_retaining()
                 buffer.clear()
                 buffer.interrupt()
 
