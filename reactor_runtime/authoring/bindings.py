@@ -7,17 +7,110 @@ events that it sends are those that anybody may send.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from reactor_runtime.authoring.annotations import type_name, union_options
-from reactor_runtime.authoring.keys import STICKS, button_index, button_name, key_code, one_of
 from reactor_runtime.authoring.limits import Limits
 
 KEYWORD = "x-reactor-bind"
 
 Shape = Literal["switch", "number", "pair", "place"]
+
+_PUNCTUATION = {
+    "-": "Minus",
+    "=": "Equal",
+    "[": "BracketLeft",
+    "]": "BracketRight",
+    "\\": "Backslash",
+    ";": "Semicolon",
+    "'": "Quote",
+    "`": "Backquote",
+    ",": "Comma",
+    ".": "Period",
+    "/": "Slash",
+}
+_NAMED = {
+    "space": "Space",
+    "enter": "Enter",
+    "shift": "Shift",
+    "backspace": "Backspace",
+    "up": "ArrowUp",
+    "down": "ArrowDown",
+    "left": "ArrowLeft",
+    "right": "ArrowRight",
+    "pageup": "PageUp",
+    "pagedown": "PageDown",
+    "home": "Home",
+    "end": "End",
+    "insert": "Insert",
+    "delete": "Delete",
+}
+_LETTERS = {letter: f"Key{letter.upper()}" for letter in "abcdefghijklmnopqrstuvwxyz"}
+_DIGITS = {digit: f"Digit{digit}" for digit in "0123456789"}
+_KEYS = {**_LETTERS, **_DIGITS, **_PUNCTUATION, **_NAMED}
+_CODES = {code.lower(): code for code in _KEYS.values()}
+_OTHER_KEYS = {
+    " ": "space",
+    "return": "enter",
+    "shiftleft": "shift",
+    "shiftright": "shift",
+    "pgup": "pageup",
+    "pgdn": "pagedown",
+    "del": "delete",
+    "ins": "insert",
+    "spacebar": "space",
+}
+_KEPT_BY_BROWSERS = {
+    "esc",
+    "escape",
+    "tab",
+    "ctrl",
+    "control",
+    "alt",
+    "meta",
+    "cmd",
+    "command",
+    "win",
+    "altgr",
+    "option",
+} | {f"f{number}" for number in range(1, 13)}
+
+# As browsers number them in the standard layout of a gamepad.
+_BUTTONS = {
+    "a": 0,
+    "b": 1,
+    "x": 2,
+    "y": 3,
+    "lb": 4,
+    "rb": 5,
+    "lt": 6,
+    "rt": 7,
+    "back": 8,
+    "start": 9,
+    "ls": 10,
+    "rs": 11,
+    "up": 12,
+    "down": 13,
+    "left": 14,
+    "right": 15,
+}
+_OTHER_BUTTONS = {
+    "cross": "a",
+    "circle": "b",
+    "square": "x",
+    "triangle": "y",
+    "l1": "lb",
+    "r1": "rb",
+    "l2": "lt",
+    "r2": "rt",
+    "l3": "ls",
+    "r3": "rs",
+    "select": "back",
+}
+_STICKS = ("left", "right", "dpad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +124,13 @@ class Key:
     shapes: ClassVar[tuple[Shape, ...]] = ("switch", "number")
 
     def __post_init__(self) -> None:
-        key_code(self.name, repr(self))
+        _key_code(self.name, repr(self))
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "key", "key": key_code(self.name, repr(self))}
+        return {"kind": "key", "key": _key_code(self.name, repr(self))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +150,7 @@ class Keys:
             three = f"{self.less!r}, {self.more!r}, {self.down or self.up!r}"
             raise TypeError(f"Keys({three}): two keys make one axis, four make x and y")
         for name in self.names:
-            key_code(name, repr(self))
+            _key_code(name, repr(self))
 
     def __repr__(self) -> str:
         return f"Keys({', '.join(map(repr, self.names))})"
@@ -71,7 +164,7 @@ class Keys:
         return ("pair",) if self.down else ("number",)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "keys", "keys": [key_code(name, repr(self)) for name in self.names]}
+        return {"kind": "keys", "keys": [_key_code(name, repr(self)) for name in self.names]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +175,14 @@ class Button:
     shapes: ClassVar[tuple[Shape, ...]] = ("switch", "number")
 
     def __post_init__(self) -> None:
-        button_index(self.name, repr(self))
+        _button_index(self.name, repr(self))
 
     def __repr__(self) -> str:
         return f"Button({self.name!r})"
 
     def to_json(self) -> dict[str, Any]:
         here = repr(self)
-        return {"kind": "button", "button": button_name(self.name, here), "index": button_index(self.name, here)}
+        return {"kind": "button", "button": _button_name(self.name, here), "index": _button_index(self.name, here)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +197,9 @@ class Stick:
     speed: float | None = None
 
     def __post_init__(self) -> None:
-        one_of(self.name, STICKS, "stick", repr(self))
+        _one_of(self.name, _STICKS, "stick", repr(self))
         if self.axis is not None:
-            one_of(self.axis, ("x", "y"), "axis", repr(self))
+            _one_of(self.axis, ("x", "y"), "axis", repr(self))
         if self.speed is not None:
             _positive(self.speed, "speed", repr(self))
 
@@ -164,7 +257,7 @@ class Look:
     shapes: ClassVar[tuple[Shape, ...]] = ()
 
     def __post_init__(self) -> None:
-        one_of(self.unit, ("radians", "fraction"), "unit", repr(self))
+        _one_of(self.unit, ("radians", "fraction"), "unit", repr(self))
         _positive(self.sensitivity, "sensitivity", repr(self))
 
     def to_json(self) -> dict[str, Any]:
@@ -309,3 +402,51 @@ def _positive(value: float, name: str, where: str) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{where}: {name} is a number above 0, not {value!r}")
+
+
+def _key_code(name: str, where: str) -> str:
+    """Return the browsers' code of a key; ValueError with the nearest name there is."""
+    wanted = _text(name, where).lower()
+    wanted = _OTHER_KEYS.get(wanted, wanted)
+    if wanted in _KEPT_BY_BROWSERS:
+        raise ValueError(f"{where}: browsers keep {name!r} for themselves; choose another key")
+    code = _KEYS.get(wanted) or _CODES.get(wanted)
+    if code is None:
+        near = _nearest(wanted, [*_NAMED, *_KEYS, *_CODES.values()], "write a letter, a digit or one of")
+        raise ValueError(f"{where}: there is no key {name!r}; {near}")
+    return code
+
+
+def _button_index(name: str, where: str) -> int:
+    """Return the number of a gamepad's button in the standard layout; ValueError with the nearest name there is."""
+    return _BUTTONS[_button_name(name, where)]
+
+
+def _button_name(name: str, where: str) -> str:
+    """Return our name of a gamepad's button, which may be written as other makers call it."""
+    wanted = _text(name, where).lower()
+    wanted = _OTHER_BUTTONS.get(wanted, wanted)
+    if wanted not in _BUTTONS:
+        raise ValueError(f"{where}: a gamepad has no button {name!r}; {_nearest(wanted, _BUTTONS, 'there are')}")
+    return wanted
+
+
+def _one_of(name: str, names: Iterable[str], what: str, where: str) -> None:
+    """See that a name is one of a few; ValueError with the nearest of them."""
+    known = list(names)
+    if name not in known:
+        raise ValueError(f"{where}: there is no {what} {name!r}; {_nearest(str(name), known, 'there are')}")
+
+
+def _text(name: str, where: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: a name is text, as in 'w', not {name!r}")
+    return name
+
+
+def _nearest(wanted: str, known: Iterable[str], otherwise: str) -> str:
+    names = list(known)
+    lowered = {name.lower(): name for name in reversed(names)}
+    near = get_close_matches(wanted.lower(), lowered, n=1)
+    words = [name for name in names if name == name.lower() and (len(names) < 20 or len(name) > 1)]
+    return f"did you mean {lowered[near[0]]!r}?" if near else f"{otherwise} {', '.join(dict.fromkeys(words))}"
