@@ -63,20 +63,10 @@ _OTHER_KEYS = {
     "ins": "insert",
     "spacebar": "space",
 }
-_KEPT_BY_BROWSERS = {
-    "esc",
-    "escape",
-    "tab",
-    "ctrl",
-    "control",
-    "alt",
-    "meta",
-    "cmd",
-    "command",
-    "win",
-    "altgr",
-    "option",
-} | {f"f{number}" for number in range(1, 13)}
+# Browsers keep these for themselves.
+_RESERVED = {"esc", "escape", "tab", "ctrl", "control", "alt", "meta", "cmd", "command", "win", "altgr", "option"} | {
+    f"f{number}" for number in range(1, 13)
+}
 
 # As browsers number them in the standard layout of a gamepad.
 _BUTTONS = {
@@ -408,7 +398,7 @@ def _key_code(name: str, where: str) -> str:
     """Return the browsers' code of a key; ValueError with the nearest name there is."""
     wanted = _text(name, where).lower()
     wanted = _OTHER_KEYS.get(wanted, wanted)
-    if wanted in _KEPT_BY_BROWSERS:
+    if wanted in _RESERVED:
         raise ValueError(f"{where}: browsers keep {name!r} for themselves; choose another key")
     code = _KEYS.get(wanted) or _CODES.get(wanted)
     if code is None:
