@@ -25,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.hints import hint_for
 
-INVALID = "invalid_event"
 _OURS = Path(__file__).parent
 
 
@@ -130,7 +130,7 @@ class FieldError:
 class InvalidEvent(ReactorError):
     """A client's event has wrong, missing or unknown values; `fields` lists every one of them, `code` is the wire's."""
 
-    def __init__(self, fields: Sequence[FieldError], *, code: str = INVALID) -> None:
+    def __init__(self, fields: Sequence[FieldError], *, code: ErrorCode = ErrorCode.INVALID_EVENT) -> None:
         super().__init__("; ".join(f"{field.path}: {field.message}" for field in fields))
         self.fields = tuple(fields)
         self.code = code
@@ -139,7 +139,7 @@ class InvalidEvent(ReactorError):
 class WireError(ReactorError):
     """A client's message can't be understood; `code` is the wire's error code, `id` that of the message, if known."""
 
-    def __init__(self, code: str, message: str, *, id: str | int | None = None) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, id: str | int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.id = id

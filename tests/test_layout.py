@@ -12,7 +12,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = frozenset(
-    {"errors", "hints", "config", "clock", "logs", "prints", "version", "yamlfile", "streams", "verbosity"}
+    {
+        "errors",
+        "error_codes",
+        "hints",
+        "config",
+        "clock",
+        "logs",
+        "prints",
+        "version",
+        "yamlfile",
+        "streams",
+        "verbosity",
+    }
 )
 DOOR = ("reactor_runtime", "reactor_runtime.interface")  # two files, one noun: each gives the names of the other
 ARROWS = {
@@ -195,5 +207,5 @@ def test_the_client_is_there_without_the_server_and_the_authoring_side() -> None
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     ours = {name.split(".")[1] for name in loaded if name.startswith("reactor_runtime.")}
-    assert ours <= {"client", "errors", "hints", "media", "version", "wire"}
+    assert ours <= {"client", "error_codes", "errors", "hints", "media", "version", "wire"}
     assert not {"starlette", "uvicorn", "pydantic", "prometheus_client"} & set(loaded)

@@ -9,9 +9,10 @@ from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_s
 
 from reactor_runtime.authoring.bindings import Source
 from reactor_runtime.authoring.fields import FieldSpec
-from reactor_runtime.authoring.phrases import UNRESOLVED, phrase, unknown
+from reactor_runtime.authoring.phrases import phrase, unknown
 from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
-from reactor_runtime.errors import INVALID, FieldError, InvalidEvent
+from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors import FieldError, InvalidEvent
 
 _MOST_ERRORS = 100
 _LONGEST_NAME = 60
@@ -82,10 +83,10 @@ class Payload:
         return {**schema, "additionalProperties": False}
 
 
-def _code(error: ValidationError) -> str:
+def _code(error: ValidationError) -> ErrorCode:
     """Tell whether a file that isn't there is all that is wrong."""
     kinds = {detail["type"] for detail in error.errors(include_url=False, include_input=False)}
-    return UNRESOLVED if kinds == {UNRESOLVED} else INVALID
+    return ErrorCode.UNRESOLVED_UPLOAD if kinds == {ErrorCode.UNRESOLVED_UPLOAD} else ErrorCode.INVALID_EVENT
 
 
 def _shortened(name: str) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from reactor_runtime.error_codes import ErrorCode
+
 _LONGEST = 40
 _MOST_NAMES = 12
 _OWN = "reactor"
-UNRESOLVED = "unresolved_upload"
 
 
 def complaint(phrase: str) -> PydanticCustomError:
@@ -24,14 +25,14 @@ def complaint(phrase: str) -> PydanticCustomError:
 def unresolved(id: str) -> PydanticCustomError:
     """Make the error for a file that isn't there, which clients are told by a code of its own."""
     phrase = f"there is no file {shown(id)} in this session; send it to /uploads first"
-    return PydanticCustomError(UNRESOLVED, "{phrase}", {"phrase": phrase})
+    return PydanticCustomError(ErrorCode.UNRESOLVED_UPLOAD.value, "{phrase}", {"phrase": phrase})
 
 
 def phrase(error: ErrorDetails) -> str:
     """Put one of pydantic's errors into a short phrase that shows the value."""
     context: dict[str, Any] = error.get("ctx", {})
     kind = error["type"]
-    if kind in (_OWN, UNRESOLVED):
+    if kind in (_OWN, ErrorCode.UNRESOLVED_UPLOAD):
         return str(context["phrase"])
     if kind == "missing":
         return "missing"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
@@ -60,7 +61,7 @@ def read_header(data: bytes) -> MediaHeader:
     """Read what the server's file says of itself. Raises `WireError` for a file without."""
     header, _ = detach(data)
     if header is None:
-        raise WireError("bad_media", "a file without a reactor header")
+        raise WireError(ErrorCode.BAD_MEDIA, "a file without a reactor header")
     return header
 
 

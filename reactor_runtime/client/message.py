@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, cast
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
@@ -25,12 +26,12 @@ class Message:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise WireError("invalid_json", f"not JSON: {error}") from error
+            raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-            raise WireError("invalid_message", "a message is an object with a type")
+            raise WireError(ErrorCode.INVALID_MESSAGE, "a message is an object with a type")
         data = message.get("data", {})
         if not isinstance(data, dict):
-            raise WireError("invalid_message", "a message's data is an object")
+            raise WireError(ErrorCode.INVALID_MESSAGE, "a message's data is an object")
         return cls(message["type"], data, message.get("id"))
 
 
@@ -63,7 +64,7 @@ class Track:
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Read one entry of a welcome."""
         if data["kind"] not in ("video", "audio") or data["direction"] not in ("out", "in"):
-            raise WireError("invalid_message", f"a track that is {data['kind']} {data['direction']}")
+            raise WireError(ErrorCode.INVALID_MESSAGE, f"a track that is {data['kind']} {data['direction']}")
         kind, direction = (
             cast("Literal['video', 'audio']", data["kind"]),
             cast("Literal['out', 'in']", data["direction"]),

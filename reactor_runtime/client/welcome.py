@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.message import Track
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES
 
@@ -30,7 +31,7 @@ class Welcome:
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         for name in ("schema", "state", "limits"):
             if not isinstance(data.get(name, {}), Mapping):
-                raise WireError("invalid_message", f"a welcome whose {name} is no object")
+                raise WireError(ErrorCode.INVALID_MESSAGE, f"a welcome whose {name} is no object")
         return cls(
             str(data["model"]),
             "controller" if data["role"] == "controller" else "viewer",

@@ -15,6 +15,7 @@ from reactor_runtime.authoring.model import Model
 from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import InvalidEvent, from_author
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, ToServer
 
@@ -40,7 +41,7 @@ def check_event(
     spec = events.get(event.name)
     if spec is None:
         known = ", ".join(sorted(events)) or "none"
-        return refusal(event, "unknown_event", f"the model has no event {event.name!r}; it has: {known}")
+        return refusal(event, ErrorCode.UNKNOWN_EVENT, f"the model has no event {event.name!r}; it has: {known}")
     try:
         return CheckedEvent(event, spec, spec.validate(event.data_json, uploads))
     except InvalidEvent as error:
@@ -54,7 +55,9 @@ def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, 
 
 def too_many(event: ClientEvent) -> EventRefused:
     """Return the refusal of an event while too many wait for the model."""
-    return refusal(event, "rate_limited", f"the model is behind: {event.name} changed nothing; send fewer events")
+    return refusal(
+        event, ErrorCode.RATE_LIMITED, f"the model is behind: {event.name} changed nothing; send fewer events"
+    )
 
 
 @dataclass(slots=True)
@@ -160,7 +163,7 @@ class Dispatcher:
             logger.error(
                 "the handler of event %s failed; the session continues", event.name, exc_info=from_author(error)
             )
-            return refusal(event, "internal_error", f"the handler of {event.name} failed")
+            return refusal(event, ErrorCode.INTERNAL_ERROR, f"the handler of {event.name} failed")
 
     async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
         spec = checked.spec

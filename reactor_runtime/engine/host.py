@@ -32,6 +32,7 @@ from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer, is_soun
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.trace import TraceRecorder
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 
 logger = logging.getLogger(__name__)
@@ -140,7 +141,9 @@ class Host:
         """Report media that could not be decoded; any thread."""
         if (current := self._current) is not None:
             session = current[0]
-            self._sink.send(ipc.EventRefused(session.id, session.client.id, None, "", "bad_media", f"{track}: {error}"))
+            self._sink.send(
+                ipc.EventRefused(session.id, session.client.id, None, "", ErrorCode.BAD_MEDIA, f"{track}: {error}")
+            )
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
         client = ClientInfo(

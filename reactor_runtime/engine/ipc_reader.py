@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, refusal, too_many
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.liveness import HeartbeatSource, LoadingHeartbeatSource
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import from_author
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -114,7 +115,7 @@ def _check(event: ipc.ClientEvent, host: Host) -> CheckedEvent | ipc.EventRefuse
         return check_event(host.contract.events, event, host.uploads)
     except BaseException as error:
         logger.error("the values of event %s could not be checked", event.name, exc_info=from_author(error))
-        return refusal(event, "internal_error", f"the values of {event.name} could not be checked")
+        return refusal(event, ErrorCode.INTERNAL_ERROR, f"the values of {event.name} could not be checked")
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

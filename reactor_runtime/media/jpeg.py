@@ -13,6 +13,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 
 MAX_SIDE = 4096
@@ -140,4 +141,4 @@ def _picture_end(data: bytes, start: int, components: int) -> int:
 
 
 def _bad(message: str) -> WireError:
-    return WireError("bad_media", message)
+    return WireError(ErrorCode.BAD_MEDIA, message)

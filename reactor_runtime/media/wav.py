@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 
 MAX_SAMPLE_RATE = 384_000
@@ -112,4 +113,4 @@ def _header(layout: tuple[int, int] | None, start: int, size: int) -> WavHeader:
 
 
 def _bad(message: str) -> WireError:
-    return WireError("bad_media", message)
+    return WireError(ErrorCode.BAD_MEDIA, message)

@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
-from reactor_runtime.wire.protocol import RESERVED_PREFIX, ErrorCode
+from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 MAX_DEPTH = 64
 MAX_TYPE_LENGTH = 128

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Literal
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.protocol import ErrorCode
 
 VERSION = 1
 

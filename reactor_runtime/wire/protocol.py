@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 
 SUBPROTOCOL = "reactor.v1"
@@ -29,22 +30,6 @@ class CloseCode(IntEnum):
     NO_PONG = 4408
     TOO_SLOW = 4408  # the same to a client: its connection is of no use
     RATE_LIMITED = 4429
-
-
-class ErrorCode(StrEnum):
-    """What `reactor.error` says went wrong; an author adds codes with `CommandError`."""
-
-    INVALID_JSON = "invalid_json"
-    INVALID_MESSAGE = "invalid_message"
-    UNKNOWN_EVENT = "unknown_event"
-    INVALID_EVENT = "invalid_event"
-    NOT_CONTROLLER = "not_controller"
-    RATE_LIMITED = "rate_limited"
-    BAD_MEDIA = "bad_media"
-    UNKNOWN_TRACK = "unknown_track"
-    MODEL_ERROR = "model_error"
-    INTERNAL_ERROR = "internal_error"
-    UNRESOLVED_UPLOAD = "unresolved_upload"
 
 
 def choose_subprotocol(offered: Sequence[str]) -> str | None:

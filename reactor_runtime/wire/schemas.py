@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.wire.codec import LOWEST_FPS, MAX_SEQ
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL, ErrorCode
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
 
 Schema = dict[str, Any]
 

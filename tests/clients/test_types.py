@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.wire.protocol import ErrorCode
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.wire.schemas import from_server
 from tests.clients.node import node
 

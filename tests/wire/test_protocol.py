@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.protocol import SUBPROTOCOL, CloseCode, ErrorCode, choose_subprotocol
+from reactor_runtime.wire.protocol import SUBPROTOCOL, CloseCode, choose_subprotocol
 
 
 def test_no_offer_is_accepted_without_subprotocol() -> None:

@@ -24,6 +24,7 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import SocketSender
@@ -48,7 +49,6 @@ from reactor_runtime.wire.protocol import (
     MAX_TEXT_BYTES,
     MAX_VIEWER_BYTES,
     CloseCode,
-    ErrorCode,
     choose_subprotocol,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client, Role
@@ -12,7 +13,6 @@ from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.slot import SlotEngine
 from reactor_runtime.wire.media_header import detach, media_kind
 from reactor_runtime.wire.messages import Event
-from reactor_runtime.wire.protocol import ErrorCode
 
 
 class Inbound:

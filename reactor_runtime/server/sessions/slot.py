@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from reactor_runtime import errors
 from reactor_runtime.clock import Clock
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client
@@ -23,7 +24,7 @@ from reactor_runtime.server.sessions.welcome import WelcomeSender
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.workers.restarts import Restarts
 from reactor_runtime.server.workers.supervisor import EnginePhase
-from reactor_runtime.wire.protocol import CloseCode, ErrorCode
+from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc.messages import Bundle
 from reactor_runtime.server.encoding.encoded import Encoded
 from reactor_runtime.server.telemetry.trace import Trace
 from reactor_runtime.wire.media_header import media_kind
-from reactor_runtime.wire.protocol import ErrorCode
 
 MOST_VALUES = 64
 LONGEST_VALUE = 64
