@@ -13,8 +13,8 @@ from typing import Any
 
 from reactor_runtime.wire import schemas
 from reactor_runtime.wire.codec import LOWEST_FPS
+from reactor_runtime.wire.json_schema import STRING, Schema, record, ref
 from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES, SUBPROTOCOL
-from reactor_runtime.wire.schemas import STRING, Schema, record, ref
 
 ABOUT = """\
 A real-time video model. `GET /ws` becomes a WebSocket: its text messages are JSON, each binary one is a whole JPEG or

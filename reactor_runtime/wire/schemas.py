@@ -5,41 +5,13 @@ What a client may say is closed, as the codec is. What the server says is open: 
 
 from __future__ import annotations
 
-from typing import Any
-
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.wire.codec import LOWEST_FPS, MAX_SEQ
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
+from reactor_runtime.wire.json_schema import COUNT, ID, SECONDS, STRING, Schema, by_name, one_of, record, ref
+from reactor_runtime.wire.welcome import welcome_schema
 
-Schema = dict[str, Any]
-
-STRING: Schema = {"type": "string"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-ID: Schema = {"type": ["string", "integer"]}
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
-SECONDS: Schema = {"type": ["number", "null"], "minimum": 0}
 STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
-
-
-def ref(name: str) -> Schema:
-    """Point at a component of the document."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def record(required: Schema, optional: Schema | None = None, **more: Any) -> Schema:
-    """Describe an object by its members."""
-    named = {"required": list(required)} if required else {}
-    return {"type": "object", "properties": {**required, **(optional or {})}, **named, **more}
-
-
-def one_of(names: list[str]) -> Schema:
-    """Describe a value of any one of these components, of which there is at least one."""
-    return ref(names[0]) if len(names) == 1 else {"oneOf": [ref(name) for name in names]}
-
-
-def by_name(value: Schema) -> Schema:
-    """Describe an object whose members are all alike."""
-    return {"type": "object", "additionalProperties": value}
 
 
 def message(kind: str, data: Schema, description: str, *, id_required: bool | None = None) -> Schema:
@@ -88,7 +60,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
     """
     reply = {"message": one_of(replies)} if replies else {}
     data: dict[str, tuple[Schema, str]] = {
-        "reactor.welcome": (_welcome(), "The first message to a client that sees the model."),
+        "reactor.welcome": (welcome_schema(), "The first message to a client that sees the model."),
         "reactor.session": (_session(), "What becomes of the session, or of loading the model."),
         "reactor.queue": (
             record({"position": {**COUNT, "minimum": 1}, "length": COUNT}),
@@ -135,41 +107,6 @@ def health() -> Schema:
         "uptime_s": {"type": "number", "minimum": 0},
     }
     return record({"status": status}, more)
-
-
-def _welcome() -> Schema:
-    json_schema = {"type": "object", "description": "A JSON Schema of the data"}
-    field = {"type": ["string", "null"], "description": "The state field that the event sets"}
-    replies = {
-        "type": ["array", "null"],
-        "items": {"type": ["string", "null"]},
-        "description": "The types of the message in the event's reply, null for none; null where they are not declared",
-    }
-    event = record({"description": STRING, "field": field, "parameters": json_schema}, {"replies": replies})
-    said = record({"description": STRING, "data": json_schema})
-    return record(
-        {
-            "protocol": {"type": "string", "const": SUBPROTOCOL},
-            "session": {"type": ["string", "null"], "description": "null: nobody controls the model"},
-            "role": {"type": "string", "enum": ["controller", "viewer"]},
-            "model": STRING,
-            "tracks": {"type": "array", "items": ref("Track")},
-            "schema": record({"events": by_name(event), "messages": by_name(said)}),
-            "state": ref("State"),
-            "resume": {"type": ["string", "null"]},
-            "upload_key": {"type": ["string", "null"], "description": "The `key` of the session's uploads"},
-            "limits": record(
-                {
-                    "max_text_bytes": {**COUNT, "examples": [MAX_TEXT_BYTES]},
-                    "max_media_bytes": {**COUNT, "examples": [MAX_MEDIA_BYTES]},
-                    "max_upload_bytes": {**COUNT, "examples": [MAX_UPLOAD_BYTES]},
-                    "max_session_s": SECONDS,
-                    "idle_timeout_s": SECONDS,
-                    "resume_grace_s": SECONDS,
-                }
-            ),
-        }
-    )
 
 
 def _session() -> Schema:

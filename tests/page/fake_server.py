@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.welcome import WelcomeMessage
 from tests.timeouts import TIMEOUT_S
 
 from .fake_sound import chord, piece
@@ -268,13 +269,14 @@ class FakeServer:
             self._released.clear()
             await self._released.wait()
 
-    def _welcome(self, client: WebSocket) -> dict[str, Any]:
+    def _welcome(self, client: WebSocket) -> WelcomeMessage:
         return {
             "protocol": "reactor.v1",
             "session": self.script.session,
             "role": self.script.role or client.query_params.get("role", "controller"),
             "model": self.script.model,
             "resume": self.script.resume,
+            "upload_key": None,
             "tracks": [
                 *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
                 *(
@@ -288,6 +290,9 @@ class FakeServer:
             "limits": {
                 "max_text_bytes": 262144,
                 "max_media_bytes": 16777216,
+                "max_upload_bytes": 268435456,
+                "max_session_s": None,
+                "idle_timeout_s": None,
                 "resume_grace_s": RESUME_GRACE_S if self.script.resume else None,
             },
         }

@@ -1,0 +1,68 @@
+"""The shape of `reactor.welcome`, the first message to a client that sees the model.
+
+Each member has its type, which mypy holds the server to, and its JSON Schema, which `/schema` publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypedDict, get_type_hints
+
+from reactor_runtime.wire.json_schema import COUNT, SECONDS, STRING, Schema, by_name, record, ref
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
+
+_JSON_SCHEMA: Schema = {"type": "object", "description": "A JSON Schema of the data"}
+_FIELD: Schema = {"type": ["string", "null"], "description": "The state field that the event sets"}
+_REPLIES: Schema = {
+    "type": ["array", "null"],
+    "items": {"type": ["string", "null"]},
+    "description": "The types of the message in the event's reply, null for none; null where they are not declared",
+}
+_EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
+_MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
+_MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)})
+_SESSION: Schema = {"type": ["string", "null"], "description": "null: nobody controls the model"}
+_UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
+
+
+class WelcomeLimits(TypedDict):
+    """Limit what a client sends, and its session; null is no limit."""
+
+    max_text_bytes: Annotated[int, {**COUNT, "examples": [MAX_TEXT_BYTES]}]
+    max_media_bytes: Annotated[int, {**COUNT, "examples": [MAX_MEDIA_BYTES]}]
+    max_upload_bytes: Annotated[int, {**COUNT, "examples": [MAX_UPLOAD_BYTES]}]
+    max_session_s: Annotated[float | None, SECONDS]
+    idle_timeout_s: Annotated[float | None, SECONDS]
+    resume_grace_s: Annotated[float | None, SECONDS]
+
+
+class WelcomeMessage(TypedDict):
+    """Describe the model, the session, and the client's rights in it."""
+
+    protocol: Annotated[str, {"type": "string", "const": SUBPROTOCOL}]
+    session: Annotated[str | None, _SESSION]
+    role: Annotated[str, {"type": "string", "enum": ["controller", "viewer"]}]
+    model: Annotated[str, STRING]
+    tracks: Annotated[Sequence[Mapping[str, Any]], {"type": "array", "items": ref("Track")}]
+    schema: Annotated[Mapping[str, Any], _MODEL]
+    state: Annotated[Mapping[str, Any], ref("State")]
+    resume: Annotated[str | None, {"type": ["string", "null"]}]
+    upload_key: Annotated[str | None, _UPLOAD_KEY]
+    limits: WelcomeLimits
+
+
+def welcome_schema() -> Schema:
+    """Return the JSON Schema of a welcome's data."""
+    return _schema_of(WelcomeMessage)
+
+
+def _schema_of(shape: type) -> Schema:
+    hints = get_type_hints(shape, include_extras=True)
+    return record(
+        {name: _schema_of(hint) if isinstance(hint, type) else _annotation(hint) for name, hint in hints.items()}
+    )
+
+
+def _annotation(hint: Any) -> Schema:
+    (schema,) = hint.__metadata__
+    return dict(schema)
