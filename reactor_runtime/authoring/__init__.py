@@ -1,5 +1,5 @@
-"""What a model's author writes: tracks, state, events, messages and the model class itself.
+"""The classes and decorators that an author writes a model with: tracks, state, events, messages, models.
 
-Everything here is pure: no clock, no event loop, no sockets. Declarations are inspected once, when Python defines the
-class, and wrong ones are a TypeError or ValueError there. `contract.Contract` is the sum of it, for the engine.
+Pure code: no clock, no event loop, no sockets. Declarations are inspected once, when Python defines the class; wrong
+ones raise TypeError or ValueError there. `contract.Contract` combines them for the engine.
 """

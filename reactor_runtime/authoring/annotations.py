@@ -1,6 +1,6 @@
-"""Turns what an author wrote after a colon into a type, also where it is text or names something local to a function.
+"""Resolves annotations to types, also annotations that are strings or use names local to a function.
 
-What the types mean is up to those who ask.
+The modules that call it give the types their meaning.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Hold the names an annotation may use: a module's, and those around a class defined in a function."""
+    """Hold the names an annotation may use: those of a module, and of the function a class is defined in."""
 
     globals: Mapping[str, Any]
     locals: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_definition(cls, owner: type) -> Scope:
-        """Find the names around the `class` statement that runs; call it from `__init_subclass__`."""
+        """Collect the names visible to the `class` statement that runs; call it from `__init_subclass__`."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not _defines(frame, owner):
             frame = frame.f_back
@@ -30,7 +30,7 @@ class Scope:
 
     @classmethod
     def of_class(cls, owner: type, around: Mapping[str, Any]) -> Scope:
-        """Take the names of the module `owner` comes from, and `around` for what the module doesn't know."""
+        """Use the names of the module that defines `owner`, and `around` for names the module lacks."""
         return cls(_module_names(owner), around)
 
     def of_handler(self, function: FunctionType, owner: type) -> Scope:
@@ -38,7 +38,7 @@ class Scope:
         return Scope(function.__globals__, {**self.locals, **vars(owner)})
 
     def resolve(self, annotation: Any, where: str) -> Any:
-        """Return the type; TypeError names `where`, and has a NameError as its cause for a name that isn't defined."""
+        """Return the type; raise TypeError that names `where`, caused by a NameError if a name is undefined."""
         holder = type("_", (), {"__annotations__": {"_": annotation}})
         try:
             return get_type_hints(holder, dict(self.globals), dict(self.locals), include_extras=True)["_"]
@@ -47,17 +47,18 @@ class Scope:
                 f"{where}: the annotation {annotation!r} uses the name {error.name!r}, which is not defined here; "
                 "define or import it above the class, outside of `if TYPE_CHECKING`"
             ) from error
-        except Exception as error:  # annotations are the author's code
+        # Evaluating an annotation runs the author's code.
+        except Exception as error:
             raise TypeError(f"{where}: the annotation {annotation!r} can't be evaluated: {error}") from error
 
 
 def own_annotations(cls: type) -> dict[str, Any]:
-    """List what the class body itself annotates, as written."""
+    """Return the annotations of the class body itself, unresolved."""
     return inspect.get_annotations(cls)
 
 
 def union_options(hint: Any) -> tuple[Any, ...]:
-    """List what `A | B` or `Optional[A]` offers; a type that is no union offers itself."""
+    """Return the members of a union such as `A | B` or `Optional[A]`, or the type itself if it is no union."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -66,7 +67,7 @@ def is_class_variable(hint: Any) -> bool:
 
 
 def type_name(hint: Any) -> str:
-    """Show a type the way its author wrote it."""
+    """Return a type as its author writes it."""
     if isinstance(hint, type) and get_origin(hint) is None:
         return hint.__name__
     return str(hint).replace("typing.", "")
@@ -86,7 +87,8 @@ def _function_names(frame: FrameType | None) -> dict[str, Any]:
     names: dict[str, Any] = {}
     while frame is not None and frame.f_locals is not frame.f_globals:
         names = {**frame.f_locals, **names}
-        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function; a class body isn't optimized
+        # Only functions are optimized, class bodies are not.
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             break
         frame = frame.f_back
     return names

@@ -1,7 +1,6 @@
-"""What an author may bind to a value or to an event: keys, a gamepad, the pointer. Says which of it goes where.
+"""Bindings of keys, gamepads and the pointer to values and events, and the checks that they fit.
 
-A client that has such a thing, as our page does, finds the bindings in the schema and acts on them by itself; the
-events that it sends are those that anybody may send.
+A client with such a device, such as the page, reads the bindings from the schema and sends ordinary events.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _RESERVED = {"esc", "escape", "tab", "ctrl", "control", "alt", "meta", "cmd", "c
     f"f{number}" for number in range(1, 13)
 }
 
-# As browsers number them in the standard layout of a gamepad.
+# Browsers number the buttons so in the standard gamepad layout.
 _BUTTONS = {
     "a": 0,
     "b": 1,
@@ -105,9 +104,9 @@ _STICKS = ("left", "right", "dpad")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Bind a key: while it is held, a bool is turned and a number at its greatest; on an event, each press sends it.
+    """Bind a key: while it is held, a bool is inverted and a number is at its maximum; each press sends an event.
 
-    Keys are named as on an English keyboard and meant by their place: "w" is above "s" everywhere.
+    Names are those of an English keyboard and mean positions: "w" is above "s" on every layout.
     """
 
     name: str
@@ -125,9 +124,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Bind keys as an axis: `Keys("s", "w")` takes a number to its least and its greatest value.
+    """Bind keys as an axis: `Keys("s", "w")` sets a number to its minimum and its maximum.
 
-    With four, `Keys("a", "d", "s", "w")`, x from the first two and y from the others, for a `tuple[float, float]`.
+    Four keys, `Keys("a", "d", "s", "w")`, set the x (first two) and y (last two) of a `tuple[float, float]`.
     """
 
     less: str
@@ -159,7 +158,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Bind a gamepad's button as `Key` binds a key; a number follows how far a trigger, `lt` or `rt`, is pulled."""
+    """Bind a gamepad's button as `Key` binds a key; a number follows the position of a trigger, `lt` or `rt`."""
 
     name: str
     shapes: ClassVar[tuple[Shape, ...]] = ("switch", "number")
@@ -177,9 +176,9 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Stick:
-    """Bind a gamepad's stick, "left", "right" or "dpad"; `axis` "x" or "y" for a number, none for x and y; up is more.
+    """Bind a gamepad's stick, "left", "right" or "dpad"; `axis` is "x" or "y" for a number, None for both; up is more.
 
-    On an event it adds to `dx` and `dy`, `speed` of what they count in each second at its end; without, 2.0.
+    For an event a stick at its end adds `speed` per second to `dx` and `dy`; the default is 2.0.
     """
 
     name: str
@@ -209,9 +208,9 @@ class Stick:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Bind the place of mouse or finger on the picture, x and y from 0 to 1 from its upper left corner.
+    """Bind the position of mouse or finger on the frame: x and y from 0 to 1, from the upper left corner.
 
-    While it presses, or with `hover` as long as a mouse is over the picture. An event gets them as its `x` and `y`.
+    It applies while pressed, or with `hover` also while a mouse is over the frame. An event gets `x` and `y`.
     """
 
     hover: bool = False
@@ -226,7 +225,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """Bind a click or a tap on the picture to an event; it gets the place as `x` and `y`, if it has these."""
+    """Bind a click or a tap on the frame to an event, which gets the position if it has `x` and `y`."""
 
     shapes: ClassVar[tuple[Shape, ...]] = ()
 
@@ -236,10 +235,10 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Bind the movement of the mouse, locked in by a click on the picture, or of a finger, to an event's `dx` and `dy`.
+    """Bind movement to an event's `dx` and `dy`: of a finger, or of the mouse after a click on the frame locks it.
 
-    They are what was moved since the event before, right and down, in `unit`: "radians" to turn by, or "fraction" of
-    the picture; times `sensitivity`. Nothing of it is lost, however rarely the model takes an event.
+    They are the movement since the previous event, right and down, in `unit`: "radians" to turn by, or "fraction" of
+    the frame; times `sensitivity`. All movement is counted, also when the model takes events rarely.
     """
 
     unit: Literal["radians", "fraction"] = "radians"
@@ -256,7 +255,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """Bind the wheel over the picture: each notch adds `step` to a number, or takes it away, within its limits."""
+    """Bind the wheel over the frame: each notch adds or subtracts `step`, within the limits of the number."""
 
     step: float = 0.1
     shapes: ClassVar[tuple[Shape, ...]] = ("number",)
@@ -272,7 +271,7 @@ Source = Key | Keys | Button | Stick | Pointer | Tap | Look | Wheel
 
 
 def sources_of(bind: object, where: str) -> tuple[Source, ...]:
-    """Return what `bind=` names: one source, or a list of them; TypeError for anything else."""
+    """Return the sources that `bind=` names, one or a list; raise TypeError for anything else."""
     if bind is None:
         return ()
     sources = tuple(bind) if isinstance(bind, list | tuple) else (bind,)
@@ -288,12 +287,12 @@ def sources_of(bind: object, where: str) -> tuple[Source, ...]:
 
 
 def to_json(sources: Sequence[Source]) -> dict[str, Any]:
-    """Return what a JSON Schema says of bindings: one keyword, or nothing where there are none."""
+    """Return the bindings as a JSON Schema keyword; an empty dict without bindings."""
     return {KEYWORD: [source.to_json() for source in sources]} if sources else {}
 
 
 def check_value(sources: Sequence[Source], hint: Any, default: object, limits: Limits, where: str) -> None:
-    """See that each source can set a value of this type; TypeError that says what could."""
+    """Check that each source can set a value of this type; raise TypeError that names the types it can set."""
     for source in sources:
         if not source.shapes:
             raise TypeError(f'{where}: {source!r} goes above a method: @event(name="…", bind={source!r})')
@@ -316,7 +315,7 @@ def check_value(sources: Sequence[Source], hint: Any, default: object, limits: L
 
 
 def _check_ends(source: Source, limits: Limits, where: str) -> None:
-    """See that the ends an axis goes to are values of the field's; without limits they are its default ± 1."""
+    """Check that the field allows both ends of an axis; without limits they are the default ± 1."""
     if limits.given("gt", "lt"):
         raise TypeError(f"{where}: {source!r} goes to the ends, which gt and lt leave out; use ge and le")
     if len(limits.given("ge", "le")) == 1:
@@ -324,7 +323,7 @@ def _check_ends(source: Source, limits: Limits, where: str) -> None:
 
 
 def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: str) -> None:
-    """See that an event can be sent by each source; `parameters` says of each whether it has to be sent."""
+    """Check that each source can send an event; `parameters` maps each name to whether it is required."""
     for source in sources:
         if isinstance(source, Keys | Wheel):
             raise TypeError(
@@ -343,12 +342,12 @@ def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: s
 
 
 def filled(sources: Sequence[Source], parameters: Sequence[str]) -> set[str]:
-    """Name the parameters of an event that its sources fill."""
+    """Return the parameters of an event that its sources fill."""
     return {name for source in sources for name in _filled(source, parameters)}
 
 
 def check_together(sources: Sequence[Source], where: str) -> None:
-    """See that the pointer has one meaning; TypeError where one binding locks it in and another wants its place."""
+    """Raise TypeError if one binding locks the pointer and another uses its position."""
     looks = [source for source in sources if isinstance(source, Look)]
     places = [source for source in sources if isinstance(source, Pointer)]
     if looks and places:
@@ -395,7 +394,7 @@ def _positive(value: float, name: str, where: str) -> None:
 
 
 def _key_code(name: str, where: str) -> str:
-    """Return the browsers' code of a key; ValueError with the nearest name there is."""
+    """Return the browsers' code of a key; raise ValueError with the nearest known name."""
     wanted = _text(name, where).lower()
     wanted = _OTHER_KEYS.get(wanted, wanted)
     if wanted in _RESERVED:
@@ -408,12 +407,12 @@ def _key_code(name: str, where: str) -> str:
 
 
 def _button_index(name: str, where: str) -> int:
-    """Return the number of a gamepad's button in the standard layout; ValueError with the nearest name there is."""
+    """Return a button's number in the standard gamepad layout; raise ValueError with the nearest known name."""
     return _BUTTONS[_button_name(name, where)]
 
 
 def _button_name(name: str, where: str) -> str:
-    """Return our name of a gamepad's button, which may be written as other makers call it."""
+    """Return our name of a gamepad's button, also for the names other makers use."""
     wanted = _text(name, where).lower()
     wanted = _OTHER_BUTTONS.get(wanted, wanted)
     if wanted not in _BUTTONS:
@@ -422,7 +421,7 @@ def _button_name(name: str, where: str) -> str:
 
 
 def _one_of(name: str, names: Iterable[str], what: str, where: str) -> None:
-    """See that a name is one of a few; ValueError with the nearest of them."""
+    """Raise ValueError with the nearest known name unless `name` is one of `names`."""
     known = list(names)
     if name not in known:
         raise ValueError(f"{where}: there is no {what} {name!r}; {_nearest(str(name), known, 'there are')}")

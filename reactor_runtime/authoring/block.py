@@ -1,4 +1,4 @@
-"""The block style: `VideoModel`, whose `start_session()` makes blocks of frames in a thread of its own."""
+"""The block style: `VideoModel`, whose `start_session()` emits blocks of frames from its own thread."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ C = TypeVar("C", bound=type)
 
 
 class BlockOutput(Output):
-    """The output of a block model that declares none."""
+    """Declare the output of a block model that declares none."""
 
     main_video: Video
 
 
 class VideoModel(Model):
-    """Write a model as a function that serves one client: emit blocks of frames until the session is to stop.
+    """Write a model as a function that serves one client: emit blocks of frames until the session stops.
 
-    `__init__` runs once, before any client, with the config; the instance is used for all sessions, one after the
-    other. In `start_session()` and in commands, `get_ctx()` is the session. Commands run one at a time, in another
-    thread than `start_session()`: share what both use with care. Declare `fps` for a fixed rate; without it, blocks
-    play as fast as they come, up to `max_fps`. `buffer_size` is the most frames in two queued blocks.
+    `__init__` runs once, before any client, with the config; the instance serves all sessions, one after the other.
+    `start_session()` and commands get the session with `get_ctx()`. Commands run one at a time, in another thread
+    than `start_session()`: protect state that both use. Declare `fps` for a fixed rate; without it, blocks play as
+    fast as they come, up to `max_fps`. `buffer_size` is the maximum number of frames in two queued blocks.
     """
 
     buffer_size = 50
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
-        """Prepare the model: read weights, allocate memory; yours to override."""
+        """Prepare the model: read weights, allocate memory; override it."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -53,14 +53,14 @@ class VideoModel(Model):
     def start_session(self) -> None:
         """Serve one client: make blocks and `get_ctx().emit_block()` them until `get_ctx().should_stop()`.
 
-        Runs in a thread of its own. Returning ends the session when all blocks have been shown, raising at once.
+        Runs in its own thread. Returning ends the session when all blocks have been shown; raising ends it at once.
         """
         raise NotImplementedError(f"{type(self).__name__} needs start_session(), which emits blocks of frames")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMark:
-    """Hold what `@model` was given."""
+    """Hold the arguments of `@model`."""
 
     name: str
     config: str | Mapping[str, Any] | None
@@ -70,7 +70,7 @@ class ModelMark:
 def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any) -> Callable[[C], C]:
     """Name a block model, and the file (from the directory of reactor.yaml) or mapping that its config starts from.
 
-    What the config of reactor.yaml says is laid over it. Optional; `meta` is kept for whoever wants to read it.
+    The config that reactor.yaml names is merged over it. Optional; `meta` is stored and not used.
     """
     if not isinstance(name, str) or not name:
         raise TypeError('model takes a name: write @model(name="my-model") above the class')
@@ -90,10 +90,10 @@ def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any)
 def command(
     name: str = "", description: str = "", *, bind: Source | Sequence[Source] | None = None
 ) -> Callable[[F], F]:
-    """Let clients call a method under `name`; its parameters, each with a type, are what the command carries.
+    """Allow clients to call a method under `name`, with its parameters, which all need types.
 
-    A plain `def`: it runs beside `start_session()`, in the thread of the commands, one after the other. A returned
-    `ModelMessage` is the reply, a raised `CommandError` the answer. `bind` is that of `event`.
+    The method is a plain `def` and runs in the thread of commands, one at a time, beside `start_session()`. A returned
+    `ModelMessage` is the reply, a raised `CommandError` the error. `bind` is that of `event`.
     """
     if not isinstance(name, str) or not name:
         raise TypeError('command takes a name: write @command("set_prompt") above the method')
@@ -101,13 +101,13 @@ def command(
 
 
 def mark_of_model(cls: type) -> ModelMark | None:
-    """Return what `@model` said of a class, or of the nearest of its parents."""
+    """Return the `@model` mark of a class or of its nearest parent that has one."""
     mark = getattr(cls, _MODEL, None)
     return mark if isinstance(mark, ModelMark) else None
 
 
 def starting_config(cls: type, project: Path) -> dict[str, Any]:
-    """Read the config that `@model` names; ConfigError when it can't be."""
+    """Read the config that `@model` names; raise ConfigError if it can't be read."""
     mark = mark_of_model(cls)
     if mark is None or mark.config is None:
         return {}

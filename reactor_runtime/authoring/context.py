@@ -1,7 +1,7 @@
-"""What a block model's code holds while it serves a session: `get_ctx()`, and what it gives.
+"""`get_ctx()`: the running session, for the code of a block model.
 
-The sessions that run in this process are kept here, because threads an author starts inherit nothing else to find
-theirs by; a model's own threads find theirs by a context variable.
+The sessions of this process are stored here, because a thread that an author starts inherits no context variable; the
+model's own threads find their session by one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from reactor_runtime.authoring.messages import ModelMessage
 
 
 class ContextTrack(Protocol):
-    """A track of the session; without a name, the model's only output and its only input."""
+    """Represent a track of the session; without a name, the model's only output and its only input."""
 
     def emit(self, frame: object) -> None:
-        """Hand over a frame, a block of frames, or sound for this track alone, as `emit_block` does."""
+        """Emit a frame, a block of frames, or sound on this track alone, as `emit_block` does."""
         ...
 
     def latest(self) -> NDArray[Any] | None:
-        """Return the newest frame or sound of the client's, the same until a newer one comes; None before the first.
+        """Return the client's newest frame or sound, the same until a newer one comes; None before the first.
 
         Never waits.
         """
@@ -32,39 +32,39 @@ class ContextTrack(Protocol):
 
 
 class Context(Protocol):
-    """A session, as the model's code has it; every method may be called from any thread."""
+    """Represent the running session; every method may be called from any thread."""
 
     @property
     def model(self) -> str:
-        """The name of the model's class."""
+        """Return the name of the model's class."""
         ...
 
     def emit_block(self, frames: object) -> None:
-        """Hand over a block `(N, H, W, 3)`, a frame `(H, W, 3)` or an Output; None shows black until the next block.
+        """Emit a block `(N, H, W, 3)`, a frame `(H, W, 3)` or an Output; None shows black until the next block.
 
         Blocks play evenly, at the rate they come. Waits while 2 blocks, or `buffer_size` frames, are queued; returns at
-        once when the session stops. Raises ValueError or TypeError for what can't be shown, saying what to change.
+        once when the session stops. Raises ValueError or TypeError, with the fix, for a value that can't be shown.
         """
         ...
 
     def should_stop(self) -> bool:
-        """Tell that the client has gone: return from `start_session()` soon."""
+        """Return whether the client has left; `start_session()` must return soon then."""
         ...
 
     def send(self, message: dict[str, Any] | ModelMessage) -> None:
-        """Send `{"type": …, "data": {…}}` to the session's clients, after the blocks handed over before it."""
+        """Send `{"type": …, "data": {…}}` to the session's clients, after the blocks emitted before it."""
         ...
 
     def enable_monitoring(self) -> None:
-        """Measure again how fast blocks come."""
+        """Resume measuring the rate of blocks."""
         ...
 
     def disable_monitoring(self) -> None:
-        """Pause on purpose: the time until `enable_monitoring()` does not lower the rate."""
+        """Stop measuring the rate of blocks until `enable_monitoring()`, for a deliberate pause."""
         ...
 
     def get_track(self, name: str | None = None) -> ContextTrack:
-        """Return a track; ValueError names those there are."""
+        """Return a track; raise ValueError that lists the tracks if there is no such track."""
         ...
 
 
@@ -73,9 +73,9 @@ _running: list[Context] = []
 
 
 def get_ctx() -> Context:
-    """Return the session that runs, from any thread; RuntimeError without one, or if two are and neither is meant.
+    """Return the running session, from any thread; raise RuntimeError if there is none, or several in this process.
 
-    `start_session()` and commands always get their own.
+    `start_session()` and commands always get their own session.
     """
     running, own = tuple(_running), _own.get(None)
     if own is not None:
@@ -95,7 +95,7 @@ def get_ctx() -> Context:
 
 @contextlib.contextmanager
 def running(context: Context) -> Iterator[None]:
-    """Let any thread find `context` while the block runs."""
+    """Make `context` available to all threads inside the `with` block."""
     _running.append(context)
     try:
         yield
@@ -105,7 +105,7 @@ def running(context: Context) -> Iterator[None]:
 
 @contextlib.contextmanager
 def belonging_to(context: Context) -> Iterator[None]:
-    """Let the code in the block, in this thread, find `context` and no other."""
+    """Make `context` the only session for this thread inside the `with` block."""
     token = _own.set(context)
     try:
         yield

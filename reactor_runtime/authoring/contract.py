@@ -1,4 +1,4 @@
-"""The contract of a model class: everything the engine and its clients must know about it, compiled once."""
+"""The contract of a model class: all that the engine and clients need of it, compiled once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from reactor_runtime.errors import ClassError
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Say what a model sends, takes and keeps.
+    """Describe a model's tracks, events, messages and state.
 
-    `inputs` are by the attribute that holds them; `fps` is None for a model whose rate follows its compute time.
+    `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
     `buffer_grows` is true for a pipeline without a `buffer_size` of its own: two batches may be queued.
     """
 
@@ -50,7 +50,7 @@ class Contract:
 
     @classmethod
     def of(cls, model: type) -> Contract:
-        """Compile a model class; ClassError says what makes it one that can't be served."""
+        """Compile a model class; raise ClassError with the reason if it can't be served."""
         style = style_of(model) if isinstance(model, type) and not is_ours(model) else None
         if style is None or not issubclass(model, Model):
             name = getattr(model, "__qualname__", repr(model))
@@ -96,12 +96,12 @@ class Contract:
 
     @property
     def declared_name(self) -> str | None:
-        """The name that `@model` gives."""
+        """Return the name that `@model` gives."""
         mark = mark_of_model(self.model)
         return None if mark is None else mark.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return what clients are told in `reactor.welcome`: tracks and schema, and the name that `@model` gives."""
+        """Return the contract's part of `reactor.welcome`: tracks, schema, and the name that `@model` gives."""
         events = {
             event.name: {
                 "description": event.description,
@@ -116,7 +116,7 @@ class Contract:
         return {"name": self.declared_name, "tracks": tracks, "schema": {"events": events, "messages": messages}}
 
     def _replies(self, event: EventSpec) -> list[str | None] | None:
-        """List the types of the messages that a reply may hold, those derived from an annotated one as well."""
+        """Return the types of the messages a reply may hold, including those derived from an annotated one."""
         if event.replies is None:
             return None
         declared = tuple(each for each in event.replies if each is not None)
@@ -125,18 +125,18 @@ class Contract:
 
 
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
-    """Join generated events, first, and written ones; a written `set_<field>` takes the generated one's place."""
+    """Return the generated events, then the declared ones; a declared `set_<field>` replaces the generated one."""
     events = {f"set_{field.name}": _setter(field) for field in (state.fields if state else ())}
     for handler in handlers:
         if isinstance(handler, EventSpec):
             generated = events.get(handler.name)
-            _refuse_lost(generated, handler)
+            _refuse_lost_binding(generated, handler)
             events[handler.name] = replace(handler, field=generated.field if generated else None)
     return events
 
 
-def _refuse_lost(generated: EventSpec | None, written: EventSpec) -> None:
-    """See that a written `set_<field>` takes over what the field is bound to."""
+def _refuse_lost_binding(generated: EventSpec | None, written: EventSpec) -> None:
+    """Raise an error if a declared `set_<field>` omits a binding of the field."""
     if generated and generated.payload.sources and not (written.payload.sources or written.sources):
         raise TypeError(
             f"{written.method} takes the place of {written.name}, so what the field {generated.field} is bound to "

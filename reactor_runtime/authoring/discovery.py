@@ -1,6 +1,6 @@
-"""Finds the Output and ModelMessage classes that belong to a model: those of its modules, or beside it in a function.
+"""Finds the Output and ModelMessage classes of a model: those of its modules, or of the function that defines it.
 
-There is no registry, so two models in one process never see each other's.
+There is no registry, so two models in one process do not share classes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def remember_neighbours(cls: type, scope: Scope) -> None:
-    """Keep on the class those declared beside it in a function, which nobody could find later."""
+    """Store on the class the classes defined beside it in a function, which can't be found later."""
     setattr(cls, _BESIDE, _of_kind(scope.locals.values(), Output) + _of_kind(scope.locals.values(), ModelMessage))
 
 
@@ -33,7 +33,7 @@ def is_ours_module(name: str) -> bool:
 
 
 def find(model: type, kind: type[T]) -> tuple[type[T], ...]:
-    """List the subclasses of `kind` that belong to the model and its parents."""
+    """Return the subclasses of `kind` that belong to the model and its parents."""
     found: list[type[T]] = []
     for owner in model.__mro__:
         if not is_ours(owner):
@@ -42,7 +42,7 @@ def find(model: type, kind: type[T]) -> tuple[type[T], ...]:
 
 
 def declaring(model: type, name: str) -> type | None:
-    """Return the nearest class of the author's that annotates `name`."""
+    """Return the author's nearest class that annotates `name`."""
     return next((owner for owner in model.__mro__ if not is_ours(owner) and name in own_annotations(owner)), None)
 
 

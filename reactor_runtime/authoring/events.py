@@ -1,7 +1,7 @@
-"""The decorators for a model's methods, `event`, `connected` and `disconnected`, and what a decorated method becomes.
+"""The decorators `event`, `connected` and `disconnected`, and the specifications compiled from decorated methods.
 
-Decorating checks the form and takes `InputField` out of the defaults, so the method can be called as plain Python.
-Types are resolved when the class is defined; `handlers.py` says which methods count then.
+A decorator checks the form and removes `InputField` from the defaults, so that the method stays callable. Types are
+resolved when the class is defined; `handlers.py` decides which methods are handlers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
 
 F = TypeVar("F", bound=Callable[..., Any])
-_NOTHING: Any = None  # where `@connected()` leaves out the method
+# Default of the method that `@connected()` omits.
+_NOTHING: Any = None
 Hook = Literal["connected", "disconnected"]
 
 
 @dataclass(frozen=True, slots=True)
 class EventMark:
-    """Hold what `@event` was given, and the `InputField`s it took out of the method's defaults."""
+    """Hold the arguments of `@event`, and the `InputField`s it removed from the method's defaults."""
 
     name: str
     description: str
@@ -51,8 +52,8 @@ class HookMark:
 class EventSpec:
     """Describe one event. `method` is None for a generated `set_<field>`; `field` is the state field the event sets.
 
-    `replies` are the messages that the reply may hold, None among them for a reply without one; it is None where the
-    handler's return annotation doesn't say.
+    `replies` are the messages that the reply may hold, with None for a reply without a message; it is None if the
+    handler has no return annotation that declares them.
     """
 
     name: str
@@ -67,7 +68,7 @@ class EventSpec:
     replies: tuple[type[ModelMessage] | None, ...] | None = None
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
-        """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
+        """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""
         return self.payload.validate(data_json, uploads)
 
     def parameters_schema(self) -> dict[str, Any]:
@@ -77,7 +78,7 @@ class EventSpec:
 
 @dataclass(frozen=True, slots=True)
 class HookSpec:
-    """Describe the method that runs when a client has come or gone."""
+    """Describe a method that runs when a session starts or ends."""
 
     hook: Hook
     method: str
@@ -92,11 +93,11 @@ def event(
     dedupe: bool = False,
     bind: Source | Sequence[Source] | None = None,
 ) -> Callable[[F], F]:
-    """Let clients call a method, sync or async, under `name`; its parameters are what the event carries.
+    """Allow clients to call a method, sync or async, under `name`, with its parameters.
 
-    It runs between two steps of the model. With `dedupe`, of several waiting only the newest runs. A parameter
-    annotated `ClientInfo` gets the client. A returned `ModelMessage` is the reply, a raised `CommandError` the answer.
-    `bind` names what sends it: `Key("space")`, or a list of such things.
+    It runs between two steps of the model. With `dedupe`, only the newest of several waiting calls runs. A parameter
+    annotated `ClientInfo` gets the client. A returned `ModelMessage` is the reply, a raised `CommandError` the error.
+    `bind` is a source that sends the event, such as `Key("space")`, or a list of sources.
     """
     if misplaced or not isinstance(name, str) or not name:
         raise TypeError('event takes its name as a keyword: write @event(name="set_prompt") above the method')
@@ -106,7 +107,7 @@ def event(
 def declare(
     decorator: str, name: str, description: str, *, dedupe: bool = False, bind: object = None
 ) -> Callable[[F], F]:
-    """Make a decorator that lets clients call a method; ValueError for a name that isn't free."""
+    """Return a decorator that makes a method an event handler; raise ValueError for a reserved name."""
     if name in RESERVED or name.startswith("reactor."):
         own = f"use @{name}" if name in RESERVED else "types starting with 'reactor.' belong to the protocol"
         raise ValueError(f"{decorator} name {name!r}: {own}")
@@ -143,7 +144,7 @@ def _mark_hook(function: F, hook: Hook, options: Mapping[str, object]) -> F:
 
 
 def mark_of(value: object) -> EventMark | HookMark | None:
-    """Return what a class attribute was decorated with."""
+    """Return the mark that a decorator left on a class attribute."""
     inner: object = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     if not isinstance(inner, FunctionType):
         return None
@@ -155,7 +156,7 @@ def mark_of(value: object) -> EventMark | HookMark | None:
 
 
 def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scope) -> EventSpec:
-    """Compile a method's signature; TypeError naming the method and the parameter."""
+    """Compile a method's signature; raise TypeError that names the method and the parameter."""
     plain = innermost(function)
     client, fields = None, []
     for parameter in parameters_of(plain):
@@ -186,16 +187,17 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
 
 
 def replies_of(function: FunctionType, scope: Scope, *, dedupe: bool) -> tuple[type[ModelMessage] | None, ...] | None:
-    """List the messages that a handler's return annotation names; None for an annotation that names anything else.
+    """Return the messages that a handler's return annotation names; None if it names anything else.
 
-    An event that was replaced by a newer one is answered without a message, as `dedupe` allows.
+    With `dedupe`, an event that a newer one replaced gets a reply without a message.
     """
     annotation = inspect.signature(function).return_annotation
     if annotation is Parameter.empty:
         return None
     try:
         hint = scope.resolve(annotation, function.__qualname__)
-    except TypeError:  # no value is checked against it, and it may exist for type checkers alone
+    # The annotation is only descriptive, and may exist for type checkers alone.
+    except TypeError:
         return None
     options = union_options(hint)
     named = [each for each in options if isinstance(each, type) and issubclass(each, ModelMessage)]
@@ -206,7 +208,7 @@ def replies_of(function: FunctionType, scope: Scope, *, dedupe: bool) -> tuple[t
 
 
 def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], where: str) -> None:
-    """See that what the event is bound to, and what its arguments are, can send it whole."""
+    """Check that the bindings of an event and of its arguments can send a complete event."""
     bindings.check_event(sources, {field.name: field.required for field in fields}, where)
     numbers = bindings.filled(sources, [field.name for field in fields])
     for field in fields:
@@ -217,7 +219,7 @@ def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], wher
 
 
 def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> HookSpec:
-    """Compile a hook; it may take the client and nothing else."""
+    """Compile a hook, whose only parameter may be the client."""
     plain = innermost(function)
     client = None
     for parameter in parameters_of(plain):
@@ -231,13 +233,13 @@ def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> 
 
 
 def innermost(function: FunctionType) -> FunctionType:
-    """Return the function below decorators made with functools.wraps."""
+    """Return the function that decorators made with functools.wraps enclose."""
     plain = inspect.unwrap(function)
     return plain if isinstance(plain, FunctionType) else function
 
 
 def parameters_of(function: FunctionType) -> list[Parameter]:
-    """List a method's parameters without `self`."""
+    """Return a method's parameters without `self`."""
     return list(inspect.signature(function).parameters.values())[1:]
 
 
@@ -286,7 +288,7 @@ def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
 
 
 def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
-    """Replace each `InputField` default by the plain one, or by none, and return what was there."""
+    """Replace each `InputField` default by its plain default, or none, and return the declarations."""
     parameters = list(inspect.signature(function).parameters.values())
     declared = {p.name: _declared(function, p) for p in parameters}
     taken = {name: default for name, default in declared.items() if isinstance(default, InputDeclaration)}

@@ -1,4 +1,4 @@
-"""`InputField` and `MessageField`, and the values a client may set: fields of a state, arguments of an event."""
+"""`InputField`, `MessageField`, and the compiled values that clients set: state fields and event arguments."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from reactor_runtime.authoring.typespec import TypeSpec, ValuePath, compile_type
 
 _INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
 _LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
-_ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})  # values are checked strictly whatever a pydantic.Field says
+# Values are always checked strictly, whatever a pydantic.Field says.
+_ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})
 _OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputDeclaration:
-    """Hold what an author said with `InputField`, until the name and the type are known."""
+    """Hold the arguments of `InputField` until the name and the type are known."""
 
     default: Any
     description: str
@@ -38,7 +39,7 @@ class InputDeclaration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageDeclaration:
-    """Hold what an author said with `MessageField`."""
+    """Hold the arguments of `MessageField`."""
 
     default: Any
     description: str
@@ -61,11 +62,11 @@ def InputField(
     default_factory: Any = MISSING,
     **unknown: Never,
 ) -> Any:
-    """Describe and limit a value clients set: a field of an `InputState`, or a parameter of an event.
+    """Describe and limit a value that clients set: a field of an `InputState`, or a parameter of an event.
 
-    A state's field needs a default; a parameter without one must be sent. `pattern` is searched for: anchor it with ^
-    and $. `bind` names keys and the like that set the value, as in `Keys("s", "w")`, or a list of them.
-    `default_factory` is refused, with the field's name, since a client can be told a value only.
+    A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
+    and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. `default_factory` is
+    refused, with the field's name, because the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
@@ -74,11 +75,12 @@ def InputField(
 
 
 def plain_declaration(value: object, where: str) -> object:
-    """Return a `pydantic.Field` as the `InputField` it stands for, anything else as it is.
+    """Convert a `pydantic.Field` to an `InputField`; return anything else unchanged.
 
-    TypeError that names `where` for an option that would have no effect.
+    Raises TypeError that names `where` for an option that would have no effect.
     """
-    pydantic = sys.modules.get("pydantic.fields")  # not imported here: only an author who did has one of its fields
+    # Not imported here: a pydantic.Field exists only if the author has imported pydantic.
+    pydantic = sys.modules.get("pydantic.fields")
     if pydantic is None or not isinstance(value, pydantic.FieldInfo):
         return value
     options: dict[str, Any] = {}
@@ -101,7 +103,7 @@ def plain_declaration(value: object, where: str) -> object:
 
 
 def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:
-    """Describe a field of a `ModelMessage`; without a default it must be given."""
+    """Describe a field of a `ModelMessage`; without a default it is required."""
     if "default_factory" in unknown:
         raise TypeError("MessageField takes no default_factory; use dataclasses.field(default_factory=…) instead of it")
     _refuse_unknown(unknown, "MessageField", ("default", "description"))
@@ -110,7 +112,7 @@ def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Ne
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """Hold one value a client may set; `default` is MISSING where it has none."""
+    """Describe one value that clients set; `default` is MISSING if there is none."""
 
     name: str
     type: TypeSpec
@@ -133,7 +135,7 @@ class FieldSpec:
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
-    """Compile a resolved annotation and what stands after its `=`; TypeError naming `where` if the two don't fit."""
+    """Compile a resolved annotation and its default; raise TypeError that names `where` if they don't fit."""
     default, description, limits = _parts(declared, where)
     spec = compile_type(hint, limits, ValuePath(where, scope))
     if default is not MISSING:
@@ -194,7 +196,7 @@ def _refuse_mutable(default: Any, where: str) -> None:
 
 
 def _converted(spec: TypeSpec, default: Any, where: str) -> Any:
-    """Return the default as a client's value would arrive: 3 for a float becomes 3.0."""
+    """Convert the default as a client's value is converted: 3 for a float becomes 3.0."""
     if isinstance(default, np.generic):
         default = default.item()
     value = spec.convert(default, f"{where}: default")

@@ -1,4 +1,4 @@
-"""Finds the handlers of a model class: its own, its parents', and what became of those it overrides."""
+"""Finds the handlers of a model class: its own, inherited ones, and overrides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Handler = EventSpec | HookSpec
 
 
 def compile_handlers(cls: type, scope: Scope) -> None:
-    """Compile the handlers a class body declares and keep them on the class; TypeError for wrong or double ones."""
+    """Compile the handlers of a class body and store them on the class; raise TypeError for wrong or duplicate ones."""
     inherited = _joined(cls.__mro__[1:], scope)
     setattr(cls, _OWN, _own_handlers(cls, inherited, scope))
     setattr(cls, _IN_FORCE, _joined(cls.__mro__, scope))
@@ -45,11 +45,12 @@ def handlers_of(cls: type) -> Mapping[str, Handler]:
 
 
 def _joined(owners: Sequence[type], scope: Scope) -> dict[str, Handler]:
-    """Join the handlers of classes in MRO order; events replace those of parents by their name as well."""
+    """Merge the handlers of classes in MRO order; an event also replaces a parent's event of the same name."""
     found: dict[str, Handler] = {}
     for owner in reversed(owners):
         own = vars(owner).get(_OWN)
-        if own is None:  # not a model, a class mixed in
+        # A mixin that is not a model has no compiled handlers.
+        if own is None:
             own = _own_handlers(owner, found, scope)
         for method, handler in own.items():
             _replace(found, method, handler)
@@ -92,12 +93,12 @@ def _own_handler(cls: type, method: str, value: object, parent: Handler | None, 
         return hook_spec(method, value, mark.hook, names)
     if isinstance(parent, HookSpec):
         return hook_spec(method, value, parent.hook, names)
-    assert parent is not None, "a method without a mark is looked at only when it overrides a handler"
+    assert parent is not None, "an unmarked method is compiled only if it overrides a handler"
     return _override(cls, method, value, parent, names)
 
 
 def _override(cls: type, method: str, function: FunctionType, parent: EventSpec, scope: Scope) -> EventSpec:
-    """Compile an undecorated override: by its own signature if that says anything about types, else by the parent's."""
+    """Compile an undecorated override from its own signature if it has types, else from the parent's."""
     parameters = parameters_of(innermost(function))
     collects = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
     declares = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
@@ -105,7 +106,7 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     if speaks and not collects:
         again = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
         mark = mark_of(again(function))
-        assert isinstance(mark, EventMark), "event leaves its mark on the function it is given"
+        assert isinstance(mark, EventMark), "event marks the function it decorates"
         return event_spec(method, function, mark, scope)
     handed = [*parent.payload.names, *([parent.client_parameter] if parent.client_parameter else [])]
     try:

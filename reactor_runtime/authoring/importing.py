@@ -1,4 +1,4 @@
-"""Bringing the author's class in: its module imported, the class found, errors that point at the author's own line."""
+"""Imports the author's module, finds the class, and turns failures into errors that point at the author's line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reactor_runtime.errors import ClassError, Location, author_error, author_tr
 
 
 def import_class(project: Path, module_name: str, class_name: str) -> type:
-    """Import the author's module from `project` and find the class in it; ClassError says why it can't be served."""
+    """Import the module from `project` and return the class; raise ClassError with the reason if it can't be served."""
     sys.path.insert(0, str(project))
     module = _import_module(project, module_name)
     found = vars(module).get(class_name)
@@ -41,7 +41,7 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
 
 
 def _derive(found: object) -> str:
-    """Say how there comes to be a model, from the class that was named where it is one to derive from."""
+    """Return a hint for deriving a model, from the named class if it is one of Reactor's."""
     if isinstance(found, type) and issubclass(found, Model):
         return f"derive yours from it: class MyModel({found.__name__})"
     return "derive it from ReactorPipeline"
@@ -53,7 +53,7 @@ def _file_of(module: ModuleType) -> Path | None:
 
 
 def _elsewhere(project: Path, module: ModuleType) -> ClassError | None:
-    """Say that another module of the name that reactor.yaml gives came first, Python's own or an installed one."""
+    """Return an error if another module has the name that reactor.yaml gives: Python's own or an installed one."""
     name, file = module.__name__, _file_of(module)
     if file is not None and project.resolve() in file.parents:
         return None
@@ -88,14 +88,15 @@ def _import_module(project: Path, name: str) -> ModuleType:
         raise author_error(
             ClassError, f"importing {name} failed", error, project, hint=_importing(str(error))
         ) from error
-    except BaseException as error:  # whatever the author's code, or a library's of another language, raises
+    # The author's code, or a native library, may raise anything.
+    except BaseException as error:
         raise _declaration(error, project) or author_error(
             ClassError, f"importing {name} failed", error, project
         ) from error
 
 
 def _declaration(error: BaseException, project: Path) -> ClassError | None:
-    """Say what is wrong with a declaration, which is what a TypeError or ValueError raised by our own code means."""
+    """Return an error for a wrong declaration: a TypeError or ValueError that our own code raised."""
     said = _with_class(error)
     last, _ = list(traceback.walk_tb(said.__traceback__))[-1]
     if not isinstance(said, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
@@ -106,7 +107,7 @@ def _declaration(error: BaseException, project: Path) -> ClassError | None:
 
 
 def _with_class(error: BaseException) -> BaseException:
-    """Say of what an author's own `@dataclass` raised about the order of fields which class it is about."""
+    """Add the class name to the error that an author's own `@dataclass` raises about the order of fields."""
     if not isinstance(error, TypeError) or "follows default argument" not in str(error):
         return error
     for frame, _ in traceback.walk_tb(error.__traceback__):

@@ -1,6 +1,6 @@
-"""Input tracks: the `Input` an author declares, and which attributes of a model are annotated with one.
+"""Input tracks: the `Input` an author declares, and the attributes of a model that are annotated with one.
 
-What is found there when the model is run are the buffers of `input_buffer.py`.
+A running model has the buffers of `input_buffer.py` in these attributes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _IN_FORCE = "__reactor_inputs__"
 
 @dataclass_transform(field_specifiers=(field,))
 class Input(Record):
-    """Declare what the model takes: each field annotated `Video` or `Audio` is a track of that name.
+    """Declare the model's input tracks: each field annotated `Video` or `Audio` is a track of that name.
 
-    Annotate an attribute of the model with your subclass, as in `input: MyInput`, and find a buffer for each track
-    there: `await self.input.webcam.read()`.
+    Annotate an attribute of the model with your subclass, as in `input: MyInput`. It holds a buffer for each track:
+    `await self.input.webcam.read()`.
     """
 
     __slots__ = ()
@@ -40,14 +40,14 @@ class Input(Record):
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """Stand for an annotation with a name that isn't defined yet."""
+    """Hold an annotation that uses a name not defined yet."""
 
     owner: type
     annotation: Any
 
 
 class _NotServed:
-    """Stand on the class where a running model has its input."""
+    """Raise RuntimeError for an input that is read before the model runs."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,7 +64,7 @@ _Found = type[Input] | _Later
 
 
 def compile_inputs(cls: type, scope: Scope) -> Mapping[str, type[Input]]:
-    """Find the inputs a model class and its parents annotate, keep them on the class and return those known by now.
+    """Find the annotated inputs of a model class and its parents, store them on the class, return those resolved.
 
     Raises TypeError for an annotation that can't be served.
     """
@@ -87,7 +87,7 @@ def compile_inputs(cls: type, scope: Scope) -> Mapping[str, type[Input]]:
 
 
 def inputs_of(model: type) -> Mapping[str, type[Input]]:
-    """Return a model's Input classes by the attributes that hold them, those defined below the model included."""
+    """Return a model's Input classes by attribute, including classes defined below the model."""
     found: dict[str, _Found] = vars(model)[_IN_FORCE]
     resolved = {name: _now(name, kind) if isinstance(kind, _Later) else kind for name, kind in found.items()}
     inputs = {name: kind for name, kind in resolved.items() if kind is not None}
@@ -98,7 +98,7 @@ def inputs_of(model: type) -> Mapping[str, type[Input]]:
 
 
 def join_all(model: str, outputs: Iterable[type[Output]], inputs: Iterable[type[Input]]) -> tuple[TrackSpec, ...]:
-    """List the tracks of a model, outputs first; TypeError where two that are not the same share a name."""
+    """Return the tracks of a model, outputs first; raise TypeError if two different tracks share a name."""
     outputs = list(outputs)
     tracks = list(join_tracks(model, outputs))
     owners: dict[str, type[Record]] = {track.name: cls for cls in outputs for track in tracks_of(cls)}
@@ -122,8 +122,9 @@ def _double(model: str, track: str, first: type[Record], second: type[Input]) ->
 
 
 def make_input(kind: type[Input], buffers: Mapping[str, InputBuffer[Any]]) -> Input:
-    """Make what a running model has in the annotated attribute: a buffer for each track."""
-    make: Any = kind  # its parameters are the author's fields
+    """Create the value of the annotated attribute in a running model: a buffer for each track."""
+    # The author's fields are the parameters.
+    make: Any = kind
     made: Input = make(**buffers)
     return made
 
@@ -144,11 +145,12 @@ def _refuse_unfilled(cls: type[Input], scope: Scope) -> None:
 
 def _inputs_in(owner: type, scope: Scope) -> Mapping[str, _Found | None]:
     own: dict[str, _Found | None] | None = vars(owner).get(_OWN)
-    return _own_inputs(owner, Scope.of_class(owner, scope.locals)) if own is None else own  # None: a class mixed in
+    # A mixin has no stored inputs.
+    return _own_inputs(owner, Scope.of_class(owner, scope.locals)) if own is None else own
 
 
 def _own_inputs(owner: type, scope: Scope) -> dict[str, _Found | None]:
-    """Look at every annotation of a class body; None for one that is something else than an input."""
+    """Return the inputs that a class body annotates; None for annotations that are not inputs."""
     return {name: _own_input(owner, name, annotation, scope) for name, annotation in own_annotations(owner).items()}
 
 
@@ -156,7 +158,8 @@ def _own_input(owner: type, name: str, annotation: Any, scope: Scope) -> _Found 
     where = f"{owner.__name__}.{name}"
     try:
         hint = scope.resolve(annotation, where)
-    except TypeError as error:  # it may be anything, a name imported for type checkers alone for example
+    # The annotation may be anything, such as a name imported for type checkers alone.
+    except TypeError as error:
         return _Later(owner, annotation) if isinstance(error.__cause__, NameError) else None
     with declared_at(owner, name):
         return _checked(hint, where)

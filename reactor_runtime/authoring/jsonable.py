@@ -1,6 +1,6 @@
-"""Turns an author's values into what JSON can say, naming the place of a value that it can't.
+"""Converts an author's values to JSON values; errors name the path of a value that can't be converted.
 
-It makes new lists and dicts, so what it returned doesn't change when the author's value does.
+The result shares no lists or dicts with the author's value, so later changes do not affect it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 from reactor_runtime.authoring.upload import UploadedFile
 
 _MOST_NESTED = 100
-_TOO_LARGE = 10**4300  # Python refuses to print, and clients can't send, integers of more digits
+# Python does not print integers with more digits, and clients can't send them.
+_TOO_LARGE = 10**4300
 
 
 def to_json(value: object, path: str) -> Any:
-    """Convert `value`; TypeError with `path` (as `Progress.step`) where JSON has no way to say it."""
+    """Convert `value`; raise TypeError that names `path`, such as `Progress.step`, if JSON can't express it."""
     return _convert(value, path, 0)
 
 

@@ -1,4 +1,4 @@
-"""What `InputField` may ask of a value besides its type, and which of it makes sense where."""
+"""The limits that `InputField` sets on values, and the types that each limit applies to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LENGTHS = ("min_length", "max_length")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Hold the limits of one value; None where there is none."""
+    """Hold the limits of one value; None is no limit."""
 
     ge: float | None = None
     le: float | None = None
@@ -27,12 +27,12 @@ class Limits:
     choices: Sequence[object] | None = None
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Return those of the named limits (of all, without names) that are set."""
+        """Return the limits that are set, among `names` or all."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: values[name] for name in names or values if values[name] is not None}
 
     def allow(self, kind: str, names: Collection[str], where: str) -> None:
-        """Raise a TypeError where a limit is set that says nothing about values of this kind."""
+        """Raise TypeError if a limit is set that does not apply to values of this kind."""
         for name in self.given():
             if name not in names:
                 raise TypeError(f"{where}: {name} does not apply to {kind}")
@@ -61,7 +61,7 @@ class Limits:
                 raise TypeError(f"{where}: no value has {low}={given[low]!r} and {high}={given[high]!r}")
 
     def lengths(self, where: str) -> dict[str, Any]:
-        """Return the limits of the length."""
+        """Return the limits of the length as pydantic-core names them."""
         given = self.given(*_LENGTHS)
         for name, value in given.items():
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
@@ -71,7 +71,7 @@ class Limits:
 
     @staticmethod
     def to_json(given: dict[str, Any], counted: str = "Length") -> dict[str, Any]:
-        """Say limits in JSON Schema's words; lengths are those of `Length`, `Items` or `Properties`."""
+        """Return the limits as JSON Schema keywords; lengths end in `Length`, `Items` or `Properties`."""
         names = {**_SCHEMA_NAMES, "min_length": f"min{counted}", "max_length": f"max{counted}"}
         return {names[name]: value for name, value in given.items()}
 

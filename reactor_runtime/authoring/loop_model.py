@@ -1,4 +1,4 @@
-"""What the models have in common that live on an event loop: generators and loops."""
+"""The base class of models that run on an event loop: generators and loops."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _RESERVED = ("connected", "output_buffer", "send", "send_nowait")
 
 
 class OutputQueue(Protocol):
-    """The queue between a model and its viewers."""
+    """Control the queue of frames that wait to be shown."""
 
     @property
     def fps(self) -> float:
-        """The rate frames leave at."""
+        """Return the rate at which frames are shown."""
         ...
 
     def set_fps(self, fps: float) -> None:
-        """Change the rate from the next frame on; ValueError unless it is above 0."""
+        """Change the rate from the next frame on; raise ValueError unless it is above 0."""
         ...
 
     def flush(self) -> None:
-        """Show nothing that is queued, and one black frame instead."""
+        """Drop all queued frames and show one black frame."""
         ...
 
 
 class Runtime(Protocol):
-    """What a model needs of those who run it."""
+    """Connect a model to the engine that runs it."""
 
     @property
     def connected(self) -> asyncio.Event: ...
@@ -44,9 +44,10 @@ class Runtime(Protocol):
 
 
 class LoopModel(Model):
-    """Give a model that lives on an event loop its clients' presence, messages and output."""
+    """Provide the client's presence, messages and output to a model on an event loop."""
 
-    _runtime: Runtime | None = None  # set from outside before load(), as authors' __init__ needn't call ours
+    # The engine sets it before load(), because an author's __init__ need not call ours.
+    _runtime: Runtime | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         _check_names(cls)
@@ -54,20 +55,20 @@ class LoopModel(Model):
 
     @property
     def connected(self) -> asyncio.Event:
-        """Is set while a client is connected."""
+        """Return the event that is set while a client is connected."""
         return self._served().connected
 
     @property
     def output_buffer(self) -> OutputQueue:
-        """The queue of frames that wait to be shown."""
+        """Return the queue of frames that wait to be shown."""
         return self._served().output_buffer
 
     async def send(self, message: ModelMessage) -> None:
-        """Send a message to the session's clients, in order with the frames before it; no client: nothing happens."""
+        """Send a message to the session's clients, after the frames before it; without a client nothing happens."""
         self._served().send(message)
 
     def send_nowait(self, message: ModelMessage) -> None:
-        """Do what `send` does, from sync code and from any thread."""
+        """Send a message as `send` does, from sync code and from any thread."""
         self._served().send(message)
 
     def _served(self) -> Runtime:

@@ -1,4 +1,4 @@
-"""What goes to clients besides frames: a model's messages, its own errors, and the client a handler may answer."""
+"""The classes with which a model sends messages and errors to clients."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 class ModelMessage(Record):
     """Declare a message to clients: `{"type": <snake_case of the class name>, "data": {<its fields>}}`.
 
-    Subclasses are dataclasses by themselves. A class attribute `name = "…"` sets another type. Fields starting with `_`
-    are not sent.
+    Subclasses become dataclasses. A class attribute `name = "…"` sets another type. Fields that start with `_` are not
+    sent.
     """
 
     __slots__ = ()
@@ -41,12 +41,13 @@ class ModelMessage(Record):
 
 
 class CommandError(Exception):
-    """Raise it in an event handler to answer the client with an error of your own; nothing is logged.
+    """Raise it in an event handler to send the client an error of your own; nothing is logged.
 
     `code` is a str; `message` may be anything that `str` turns into one, such as an exception.
     """
 
-    code = "command_error"  # of a subclass whose __init__ leaves ours out
+    # Serves subclasses whose __init__ does not call ours.
+    code = "command_error"
     message = ""
 
     def __init__(self, code: str, message: object) -> None:
@@ -65,7 +66,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """Tell a handler which client it serves; `role` is "controller" or "viewer", `joined_at` in Unix seconds."""
+    """Describe the client of an event; `role` is "controller" or "viewer", `joined_at` in Unix seconds."""
 
     id: str
     role: str
@@ -73,18 +74,21 @@ class ClientInfo:
     _send: Callable[[ModelMessage], None] = field(repr=False, compare=False)
 
     async def send(self, message: ModelMessage) -> None:
-        """Send a message to this client alone; TypeError names a field JSON can't say. A no-op once it has gone."""
+        """Send a message to this client alone; do nothing once it has left.
+
+        Raises TypeError that names a field whose value JSON can't express.
+        """
         self._send(message)
 
 
 def message_type(cls: type[ModelMessage]) -> str:
-    """Return a message class's type on the wire."""
+    """Return the type of a message class on the wire."""
     name: str = vars(cls)[_NAME]
     return name
 
 
 def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
-    """Return type and data for the wire; TypeError names the field whose value JSON can't say."""
+    """Return type and data for the wire; raise TypeError that names a field whose value JSON can't express."""
     cls = type(message)
     if not isinstance(message, ModelMessage) or cls is ModelMessage:
         raise TypeError(f"only a ModelMessage can be sent, not {cls.__name__}; derive a class from ModelMessage")
@@ -95,7 +99,8 @@ def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
 def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:
     """Describe a message class: `description` from its docstring, `data` as JSON Schema."""
     documented = vars(cls).get("__doc__") or ""
-    generated = documented.startswith(f"{cls.__name__}(")  # dataclasses write the signature where there is no docstring
+    # Without a docstring dataclasses generate the signature.
+    generated = documented.startswith(f"{cls.__name__}(")
     schemas = merged(cls, _SCHEMAS)
     names = [field.name for field in dataclasses.fields(cls) if field.name in schemas]
     data = {
@@ -123,7 +128,7 @@ def _own_name(cls: type[ModelMessage]) -> str:
 
 
 def _own_schemas(cls: type[ModelMessage]) -> dict[str, dict[str, Any]]:
-    """Describe the fields the class body declares, and leave their plain defaults to dataclasses."""
+    """Return the schemas of the declared fields and replace each `MessageField` by its default for dataclasses."""
     scope = Scope.of_definition(cls)
     annotations = own_annotations(cls)
     for name, value in vars(cls).items():
@@ -147,10 +152,11 @@ def _own_schemas(cls: type[ModelMessage]) -> dict[str, dict[str, Any]]:
 
 
 def _schema(annotation: Any, scope: Scope, where: str) -> dict[str, Any] | None:
-    """Describe a type; `{}`, anything, for one that clients couldn't send but JSON can say; None for a ClassVar."""
+    """Return the schema of a type: `{}` for a type that clients could not send, None for a ClassVar."""
     try:
         hint = scope.resolve(annotation, where)
-    except TypeError:  # the type is for the schema only, and may exist for type checkers alone
+    # The type is used for the schema only, and may exist for type checkers alone.
+    except TypeError:
         return None if "ClassVar" in str(annotation) else {}
     if is_class_variable(hint):
         return None

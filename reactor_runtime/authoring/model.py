@@ -1,4 +1,4 @@
-"""What all models have in common, whatever style they are written in."""
+"""The base class of all models, whatever their style."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTPUTS = "__reactor_outputs__"
 
 
 class Model:
-    """Hold what a model of any style declares; made by the runtime, once, before any client."""
+    """Compile the declarations of a model of any style; the runtime creates one instance, before any client."""
 
     fps: float
     buffer_size: int = 4
@@ -33,11 +33,11 @@ class Model:
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
     def load(self, config: dict[str, Any]) -> None:
-        """Prepare the model: read weights, allocate memory. Runs once, before any client; yours to override."""
+        """Prepare the model: read weights, allocate memory. Runs once, before any client; override it."""
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:
-    """List the Output classes of a model: those it names as `output: …`, else those its modules hold."""
+    """Return the Output classes of a model: those it annotates as `output: …`, else those of its modules."""
     for owner in model.__mro__:
         narrowed: tuple[type[Output], ...] | None = vars(owner).get(_OUTPUTS)
         if narrowed is not None:

@@ -1,4 +1,4 @@
-"""Checks the data of an event: its arguments by name, all errors at once."""
+"""Validates the data of an event: its arguments by name, with all errors at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_NAME = 60
 
 
 class Payload:
-    """Validate and describe what one event carries. Immutable, so any thread may use it."""
+    """Validate and describe the arguments of one event. Immutable, so any thread may use it."""
 
     def __init__(self, event: str, fields: Iterable[FieldSpec], *, all_required: bool = False) -> None:
         self._event = event
@@ -42,11 +42,11 @@ class Payload:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What its arguments are bound to."""
+        """Return the bindings of the arguments."""
         return tuple(source for field in self._fields for source in field.sources)
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
-        """Convert a JSON object into keyword arguments, defaults filled in; InvalidEvent names every wrong one."""
+        """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""
         try:
             data = data_json.encode()
         except UnicodeEncodeError as error:
@@ -84,7 +84,7 @@ class Payload:
 
 
 def _code(error: ValidationError) -> ErrorCode:
-    """Tell whether a file that isn't there is all that is wrong."""
+    """Return UNRESOLVED_UPLOAD if missing files are the only errors, else INVALID_EVENT."""
     kinds = {detail["type"] for detail in error.errors(include_url=False, include_input=False)}
     return ErrorCode.UNRESOLVED_UPLOAD if kinds == {ErrorCode.UNRESOLVED_UPLOAD} else ErrorCode.INVALID_EVENT
 

@@ -1,4 +1,4 @@
-"""Says in our own words what is wrong with a value a client sent: `3.2 is above 2.0`."""
+"""Short error messages for the values that clients send: `3.2 is above 2.0`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _OWN = "reactor"
 
 
 def complaint(phrase: str) -> PydanticCustomError:
-    """Make the error a validator of ours raises; the phrase reaches the client as it is."""
+    """Return the error for a validator of ours to raise; the client receives the phrase unchanged."""
     return PydanticCustomError(_OWN, "{phrase}", {"phrase": phrase})
 
 
 def unresolved(id: str) -> PydanticCustomError:
-    """Make the error for a file that isn't there, which clients are told by a code of its own."""
+    """Return the error for a missing file, which has its own code on the wire."""
     phrase = f"there is no file {shown(id)} in this session; send it to /uploads first"
     return PydanticCustomError(ErrorCode.UNRESOLVED_UPLOAD.value, "{phrase}", {"phrase": phrase})
 
 
 def phrase(error: ErrorDetails) -> str:
-    """Put one of pydantic's errors into a short phrase that shows the value."""
+    """Convert one of pydantic's errors to a short phrase that shows the value."""
     context: dict[str, Any] = error.get("ctx", {})
     kind = error["type"]
     if kind in (_OWN, ErrorCode.UNRESOLVED_UPLOAD):
@@ -47,13 +47,13 @@ def phrase(error: ErrorDetails) -> str:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Complain about an argument nobody declared, with the nearest declared one."""
+    """Return the message for an undeclared argument, with the nearest declared name."""
     nearest = get_close_matches(name[:100], list(known), n=1)
     return f'unknown argument, did you mean "{nearest[0]}"?' if nearest else "unknown argument"
 
 
 def shown(value: object) -> str:
-    """Show a client's value as it would write it, shortened."""
+    """Return a client's value as JSON, shortened."""
     match value:
         case list() | tuple():
             return "a list"
@@ -71,7 +71,7 @@ def shown(value: object) -> str:
 
 
 def not_one_of(value: object, allowed: Iterable[object]) -> PydanticCustomError:
-    """Make the error for a value outside of a closed set."""
+    """Return the error for a value outside a closed set."""
     names = [shown(item) for item in allowed]
     more = f" … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     return complaint(f"{shown(value)} is not one of {', '.join(names[:_MOST_NAMES])}{more}")

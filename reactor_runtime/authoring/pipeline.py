@@ -21,9 +21,9 @@ class _Falsy(type):
 
 @final
 class Idle(metaclass=_Falsy):
-    """Yield it, the class itself or an instance, when there is nothing to show yet; the next input wakes the model.
+    """Yield it, the class or an instance, when there is nothing to show; the next input wakes the model.
 
-    Both are false.
+    Both are false in conditions.
     """
 
     def __bool__(self) -> bool:
@@ -31,7 +31,7 @@ class Idle(metaclass=_Falsy):
 
 
 def is_idle(value: object) -> bool:
-    """Tell whether a yielded value means that there is no frame."""
+    """Return whether a yielded value means that there is no frame."""
     return value is None or value is Idle or isinstance(value, Idle)
 
 
@@ -39,8 +39,8 @@ class ReactorPipeline(LoopModel):
     """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
 
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
-    `buffer_size` is the most bundles that wait to be shown; without it, 4 or two batches, at most 50. Events run
-    between two yields and never within a step. `self.state` is None outside a session.
+    `buffer_size` is the maximum number of bundles that wait to be shown; without it, 4 or two batches, at most 50.
+    Events run between two yields, never within a step. `self.state` is None outside a session.
     """
 
     state: InputState = None  # type: ignore[assignment]  # authors read it in sessions
@@ -54,12 +54,12 @@ class ReactorPipeline(LoopModel):
                 raise _without_state(cls)
 
     def inference(self) -> Iterator[Any] | AsyncIterator[Any]:
-        """Yield an Output, a raw frame or batch, or Idle; a sync or async generator, run anew for each session."""
+        """Yield an Output, a frame, a batch or Idle; a sync or async generator, started for each session."""
         raise NotImplementedError(f"{type(self).__name__} needs inference(), a generator that yields frames")
 
 
 def state_of(model: type[ReactorPipeline]) -> type[InputState]:
-    """Return the model's state class; TypeError says what to add where there is none."""
+    """Return the model's state class; raise TypeError with the fix if there is none."""
     owner = declaring(model, "state")
     with declared_at(model, "state"):
         if owner is None:
@@ -74,7 +74,7 @@ def state_of(model: type[ReactorPipeline]) -> type[InputState]:
 
 
 def _keep_state(cls: type, scope: Scope) -> None:
-    """Keep the state class on the model class, unless it is defined further down or left to subclasses."""
+    """Store the state class on the model class, unless it is defined later or left to subclasses."""
     if declaring(cls, "state") is not cls:
         return
     try:

@@ -1,7 +1,7 @@
-"""Makes the classes authors declare dataclasses, whether or not they write `@dataclass` themselves.
+"""Makes dataclasses of the classes that authors declare, with or without their own `@dataclass`.
 
-It has to wait: the decorator runs after `__init_subclass__`, may say `frozen`, `kw_only` or `slots`, and keeps methods
-it finds. So a class becomes a dataclass when someone first looks at its fields or makes an instance.
+The decorator runs after `__init_subclass__`, and may set `frozen`, `kw_only` or `slots`. So a class becomes a dataclass
+only when its fields are first read or an instance is created.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELDS = "__dataclass_fields__"
 
 
 class Record:
-    """Give each subclass the fields its body annotates."""
+    """Make each subclass a dataclass of the fields its body annotates."""
 
     __slots__ = ()
 
@@ -31,12 +31,13 @@ class Record:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if Record not in cls.__bases__ and not is_clone(cls):  # ours are no dataclasses, so authors' may be frozen
+        # Our own classes are not dataclasses, so that authors' classes may be frozen.
+        if Record not in cls.__bases__ and not is_clone(cls):
             setattr(cls, _FIELDS, _Unsettled())
 
 
 class _Unsettled:
-    """Stand where the fields will be, until someone looks."""
+    """Make the class a dataclass when its fields are first read."""
 
     def __get__(self, instance: object, owner: type) -> dict[str, dataclasses.Field[Any]]:
         settle(owner)
@@ -45,7 +46,7 @@ class _Unsettled:
 
 
 def settle(cls: type) -> None:
-    """Make the class a dataclass unless it is one already; TypeError naming the field that stands in the way."""
+    """Make the class a dataclass unless it is one; raise TypeError that names the wrong field."""
     if not isinstance(vars(cls).get(_FIELDS), _Unsettled):
         return
     try:
@@ -59,13 +60,13 @@ def settle(cls: type) -> None:
 
 
 def refuse_order(cls: type, error: TypeError) -> NoReturn:
-    """Raise what dataclass says of fields in the wrong order, with the class and at the field it is about."""
+    """Raise dataclass's error about the order of fields, with the class and the place of the field."""
     with declared_at(cls, _out_of_order(cls)):
         raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
 
 
 def refuse_mutable(cls: type, name: str, default: object) -> None:
-    """Raise TypeError for a default that all instances would share and one could change."""
+    """Raise TypeError for a mutable default, which all instances would share."""
     if type(default).__hash__ is None and not isinstance(default, dataclasses.Field):
         with declared_at(cls, name):
             raise TypeError(
@@ -80,7 +81,7 @@ def _maker(default: object) -> str:
 
 
 def _out_of_order(cls: type) -> str:
-    """Name the first field without a default after one that has one."""
+    """Return the first field without a default that follows a field with one."""
     optional = any(field.default is not MISSING for field in _inherited(cls))
     for name, annotation in own_annotations(cls).items():
         if annotation is KW_ONLY or annotation == "KW_ONLY":
@@ -99,12 +100,12 @@ def _inherited(cls: type) -> list[dataclasses.Field[Any]]:
 
 
 def is_clone(cls: type) -> bool:
-    """Tell whether `@dataclass(slots=True)` is defining a finished class a second time, its defaults taken out."""
+    """Return whether the class is the copy that `@dataclass(slots=True)` defines, without defaults."""
     return isinstance(vars(cls).get(_FIELDS), dict)
 
 
 def merged(cls: type, attribute: str) -> dict[str, Any]:
-    """Join the dict each class up the MRO keeps under `attribute`, parents first; the nearest class wins."""
+    """Merge the dicts that the classes of the MRO store as `attribute`, parents first; the nearest class wins."""
     found: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):
         found.update(vars(owner).get(attribute, {}))

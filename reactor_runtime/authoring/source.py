@@ -1,4 +1,4 @@
-"""Finds where the author's files declare a class, a member of it, a method or a parameter, and tells errors."""
+"""Finds the place of a declaration in the author's files: class, member, method or parameter."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @contextmanager
 def declared_at(owner: type | FunctionType, member: str = "", *, returning: bool = False) -> Iterator[None]:
-    """Let a TypeError or ValueError raised inside carry the place of what it is about, as the innermost of these says.
+    """Attach the place of a declaration to a TypeError or ValueError raised inside; the innermost place counts.
 
-    `member` is a field or a method of a class, or a parameter of a function; without it the owner itself is meant.
-    `returning` means the `return` of that method.
+    `member` is a field or method of a class, or a parameter of a function; without it the place is the owner's.
+    `returning` selects the `return` of that method.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
-        if _PLACE not in vars(error):  # now, as nobody finds the file of a module whose import has failed
+        # Located now, because a module whose import has failed can't be found later.
+        if _PLACE not in vars(error):
             of_return = locate_return(owner, member) if returning and isinstance(owner, type) else None
             vars(error)[_PLACE] = of_return or locate(owner, member)
         raise
 
 
 def place_of(error: BaseException) -> Location | None:
-    """Return the place of the declaration an error is about, None where it carries none or there is no source."""
+    """Return the place attached to an error; None if there is none or no source."""
     place: Location | None = vars(error).get(_PLACE)
     return place
 
 
 def locate(owner: type | FunctionType, member: str = "") -> Location | None:
-    """Find a class or function, or a member of it; a member that its body doesn't declare is looked for up the MRO."""
+    """Find a class or function, or a member of it; members are searched along the MRO."""
     if isinstance(owner, FunctionType):
         return _location(owner.__code__.co_filename, _parameter(_function(owner), member))
     authors = [cls for cls in owner.__mro__ if cls.__module__.partition(".")[0] != _OURS]
@@ -52,7 +53,7 @@ def locate(owner: type | FunctionType, member: str = "") -> Location | None:
 
 
 def locate_return(owner: type, method: str) -> Location | None:
-    """Find the first `return` of a value in a method, else the method."""
+    """Find the first `return` of a value in a method, or else the method."""
     function = inspect.getattr_static(owner, method, None)
     definition = _function(function) if isinstance(function, FunctionType) else None
     found = [node for node in ast.walk(definition) if isinstance(node, ast.Return) and node.value] if definition else []
@@ -63,7 +64,7 @@ def locate_return(owner: type, method: str) -> Location | None:
 
 
 def line_of(frame: FrameType) -> Location:
-    """Return the line that a frame is at."""
+    """Return the line that a frame executes."""
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line).rstrip("\n")
     written = text.rstrip()
@@ -80,10 +81,11 @@ def _function(function: FunctionType) -> _Definition | None:
 
 
 def _class(cls: type) -> tuple[str, _Definition | None]:
-    """Find the last definition under this name, which is the one in force."""
+    """Find the last definition of this name, which is the effective one."""
     try:
         file = inspect.getsourcefile(cls)
-    except (TypeError, OSError):  # built in, or made without a file
+    # The class is built in or was created without a file.
+    except (TypeError, OSError):
         return "", None
     if file is None:
         return "", None
@@ -92,7 +94,7 @@ def _class(cls: type) -> tuple[str, _Definition | None]:
 
 
 def _definitions(inside: ast.AST, prefix: str = "") -> Iterator[tuple[str, _Definition]]:
-    """List the classes and functions below a node by their qualified names."""
+    """Yield the classes and functions below a node with their qualified names."""
     for node in ast.iter_child_nodes(inside):
         if isinstance(node, _Definition):
             name = prefix + node.name
@@ -127,12 +129,13 @@ def _parsed(file: str) -> ast.AST:
     linecache.checkcache(file)
     try:
         return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # it has changed since it was imported
+    # The file has changed since the import.
+    except (SyntaxError, ValueError):
         return ast.Module([], [])
 
 
 def _location(file: str, node: ast.stmt | ast.arg | None) -> Location | None:
-    """Point at a node; at the first line of one that has several."""
+    """Return the location of a node, or of its first line."""
     if node is None:
         return None
     text = linecache.getline(file, node.lineno).rstrip("\n")

@@ -1,4 +1,4 @@
-"""`InputState`: what clients can change while the model runs."""
+"""`InputState`: the values that clients change while the model runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from reactor_runtime.authoring.records import Record, is_clone, merged, settle
 from reactor_runtime.authoring.source import declared_at
 
 _SPECS = "__reactor_fields__"
-_PLAIN = (float, int, bool, str, type(None))  # their JSON value is the very same object
+# Their JSON value is the same object.
+_PLAIN = (float, int, bool, str, type(None))
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 class InputState(Record):
-    """Declare a session's state: each public field gives clients an event `set_<field>`.
+    """Declare a session's state: clients change each public field with an event `set_<field>`.
 
-    Subclasses are dataclasses by themselves. Every field needs a default; those starting with `_` stay private.
+    Subclasses become dataclasses. Every field needs a default; fields that start with `_` are private.
     """
 
     __slots__ = ()
@@ -46,27 +47,28 @@ class StateSpec:
 
     @classmethod
     def of(cls, state: type[InputState]) -> StateSpec:
-        """Describe a state class; TypeError if its fields can't be set."""
+        """Describe a state class; raise TypeError if its fields can't be set."""
         settle(state)
-        parameters = vars(state).get("__dataclass_params__")  # none on InputState itself, which may stand for no fields
+        # InputState itself has none; it may be used as a state without fields.
+        parameters = vars(state).get("__dataclass_params__")
         if parameters is not None and parameters.frozen:
             with declared_at(state):
                 raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
         return cls(state, tuple(merged(state, _SPECS).values()))
 
     def fresh(self) -> InputState:
-        """Make the state a session starts with."""
+        """Return a new state for a session."""
         return self.cls()
 
     def to_json(self, state: InputState) -> dict[str, Any]:
-        """Return the public fields; TypeError naming the field whose value JSON can't say."""
+        """Return the public fields; raise TypeError that names a field whose value JSON can't express."""
         return {field.name: self._field_json(field, getattr(state, field.name)) for field in self.fields}
 
     def changes(self, state: InputState, last: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields whose JSON value is no longer that in `last`, and bring `last` up to date.
+        """Return the fields whose JSON value differs from `last`, and update `last`.
 
-        Costs a comparison for a plain value; lists and the like are converted each time, as they may change in place.
-        Raises what `to_json` raises, with `last` as it was.
+        A plain value costs one comparison; containers are converted each time because they may change in place.
+        Raises what `to_json` raises and leaves `last` unchanged.
         """
         changed: dict[str, Any] = {}
         for field in self.fields:
@@ -97,7 +99,7 @@ def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:
 
 
 def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) -> FieldSpec | None:
-    """Compile one field and leave its default to dataclasses; None for one that clients don't set."""
+    """Compile one field and set its default for dataclasses; return None for a field that clients can't set."""
     where = f"{cls.__name__}.{name}"
     declared = plain_declaration(vars(cls).get(name, MISSING), where)
     if name.startswith("_"):
@@ -127,7 +129,7 @@ def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> N
 
 
 def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation: Any) -> None:
-    """Leave a private field to dataclasses, once it has a default it can have."""
+    """Check the default of a private field and set it for dataclasses."""
     where = f"{cls.__name__}.{name}"
     if "ClassVar" in str(annotation):
         return

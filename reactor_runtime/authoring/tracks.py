@@ -1,4 +1,4 @@
-"""Tracks: the named streams of pictures and sound an author declares as fields of an `Output` or an `Input`."""
+"""Tracks: the named streams of frames and sound that an author declares as fields of an `Output` or `Input`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from reactor_runtime.authoring.records import Record, is_clone, merged
 from reactor_runtime.authoring.source import declared_at
 
 _TRACKS = "__reactor_tracks__"
-_LONGEST_NAME_BYTES = 255  # the wire counts them in one byte
+# The wire stores the length in one byte.
+_LONGEST_NAME_BYTES = 255
 
 Kind = Literal["video", "audio"]
 Direction = Literal["out", "in"]
 
 
 if TYPE_CHECKING:
-    # To type checkers a track is a buffer in an input and takes any library's array in an output. Where the author
-    # writes @dataclass they don't see descriptors; there it is that Video is a protocol, with no member of its own.
+    # For type checkers a track is a buffer in an input and accepts any library's array in an output. They ignore
+    # descriptors in a class with an explicit @dataclass; there any value fits because Video is a protocol without
+    # members.
     from typing import Generic, Protocol, Self, TypeVar, overload
 
     import numpy as np
@@ -56,13 +58,13 @@ else:
 
 
 class Video(_Pictures, Protocol):  # type: ignore[misc]  # a base that is no protocol
-    """Annotate a track of pictures: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
+    """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
 
 
 class Audio(_Sound, Protocol):  # type: ignore[misc]  # a base that is no protocol
-    """Annotate a track of sound: int16, `(channels, samples)`, or `(samples,)` for mono.
+    """Annotate an audio track: int16, `(channels, samples)`, or `(samples,)` for mono.
 
-    Derive a class with another `sample_rate` for sound that isn't 48 kHz.
+    Derive a class with another `sample_rate` unless it is 48 kHz.
     """
 
     if not TYPE_CHECKING:
@@ -82,7 +84,7 @@ _AUDIO: type = Audio
 
 @dataclass(frozen=True, slots=True)
 class TrackSpec:
-    """Describe one track, as clients are told about it."""
+    """Describe one track as the welcome message does."""
 
     name: str
     kind: Kind
@@ -97,9 +99,9 @@ class TrackSpec:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Output(Record):
-    """Declare what the model sends: each field annotated `Video` or `Audio` is a track of that name.
+    """Declare the model's output tracks: each field annotated `Video` or `Audio` is a track of that name.
 
-    Subclasses are dataclasses by themselves. Two outputs are equal only if they are the same object.
+    Subclasses become dataclasses. Two outputs are equal only if they are the same object.
     """
 
     __slots__ = ()
@@ -108,30 +110,31 @@ class Output(Record):
         super().__init_subclass__(**options)
         if is_clone(cls):
             return
-        for name in ("__eq__", "__hash__"):  # in the class itself, where @dataclass leaves them: arrays don't compare
+        # Set in the class itself, where @dataclass leaves them alone; arrays can't be compared.
+        for name in ("__eq__", "__hash__"):
             if name not in vars(cls):
                 setattr(cls, name, vars(object)[name])
         declare_tracks(cls, "out")
 
 
 def declare_tracks(cls: type[Record], direction: Direction) -> None:
-    """Find the tracks a class body annotates and keep them on the class; call it from `__init_subclass__`."""
+    """Find the tracks that a class body annotates and store them on the class; call it in `__init_subclass__`."""
     setattr(cls, _TRACKS, _own_tracks(cls, direction))
 
 
 def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
-    """List the tracks of an Output or Input class, those of its parents first."""
+    """Return the tracks of an Output or Input class, those of its parents first."""
     tracks: dict[str, TrackSpec] = merged(cls, _TRACKS)
     return tuple(tracks.values())
 
 
 def payloads(output: Output) -> dict[str, Any]:
-    """Return what an output carries, by track."""
+    """Return the values of an output by track."""
     return {name: getattr(output, name) for name in merged(type(output), _TRACKS)}
 
 
 def join_tracks(model: str, outputs: Iterable[type[Output]]) -> tuple[TrackSpec, ...]:
-    """List the tracks of several Output classes once each; TypeError where they disagree about one."""
+    """Return the tracks of several Output classes once each; raise TypeError if two declare one differently."""
     joined: dict[str, tuple[TrackSpec, type[Output]]] = {}
     for cls in outputs:
         for track in tracks_of(cls):
@@ -167,7 +170,7 @@ def _own_tracks(cls: type, direction: Direction) -> dict[str, TrackSpec]:
 
 
 def _refuse_value(value: object, where: str, *, annotated: bool) -> None:
-    """Raise TypeError for what was meant to be a track, or a control, and would be neither."""
+    """Raise TypeError for a value that looks like a track or a control and would be neither."""
     if isinstance(value, InputDeclaration | MessageDeclaration):
         raise TypeError(f"{where}: InputField and MessageField say nothing here; give a plain default or none")
     if not annotated and (_is_kind(value) or isinstance(value, _VIDEO | _AUDIO)):

@@ -1,7 +1,7 @@
-"""Compiles the type of a value a client may set into a strict validator and a JSON Schema.
+"""Compiles the type of a value that clients set to a strict validator and a JSON Schema.
 
-Says which types there are and which limits go with which. Built on pydantic-core directly, since we choose the meaning
-of each type ourselves (8.0 is a fine int, true is no number) and want no author's class treated in pydantic's own way.
+Defines the supported types and the limits of each. Uses pydantic-core directly, because the meaning of each type is
+ours (8.0 is an int, true is not a number) and pydantic must not interpret authors' classes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SUPPORTED = "int, float, str, bool, Literal, Enum, UploadedFile, Optional, list,
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """Hold one compiled type: what pydantic-core checks, and what a client is told about it."""
+    """Hold one compiled type: the validator's schema and the JSON Schema."""
 
     core: CoreSchema
     json: dict[str, Any]
 
     def convert(self, value: object, where: str) -> Any:
-        """Pass an author's own value (a default, a choice) through the validator; TypeError where it doesn't fit."""
+        """Validate an author's value, such as a default or a choice; raise TypeError if it doesn't fit."""
         text = json.dumps(to_json(value, where))
         try:
             return SchemaValidator(self.core).validate_json(text)
@@ -45,7 +45,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
-    """Say where a type stands: for its error messages, its names, and against dataclasses that contain themselves."""
+    """Hold the place of a type: for messages, for names, and to detect dataclasses that contain themselves."""
 
     where: str
     scope: Scope
@@ -56,7 +56,7 @@ class ValuePath:
 
 
 def compile_type(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
-    """Compile a resolved annotation; TypeError for a type or a limit clients can't be held to."""
+    """Compile a resolved annotation; raise TypeError for a type or a limit that can't be validated."""
     options = union_options(hint)
     if len(options) > 1 and NoneType in options:
         return _optional([option for option in options if option is not NoneType], hint, limits, place)
@@ -85,7 +85,7 @@ def _compile_one(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
 
 
 def _compile_part(hint: Any, place: ValuePath) -> TypeSpec:
-    """Compile what a container holds: a type, or whatever JSON has."""
+    """Compile the element type of a container; without one, any JSON value."""
     return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, place)
 
 
@@ -124,7 +124,8 @@ def _float(limits: Limits, place: ValuePath) -> TypeSpec:
 def _str(limits: Limits, place: ValuePath) -> TypeSpec:
     limits.allow("str", {"min_length", "max_length", "pattern", "choices"}, place.where)
     given = {**limits.lengths(place.where), **limits.given("pattern")}
-    core = core_schema.str_schema(strict=True, **given)  # the default engine is linear in hostile text, unlike re
+    # The default engine is linear in hostile text, unlike re.
+    core = core_schema.str_schema(strict=True, **given)
     return TypeSpec(core, {"type": "string", **limits.to_json(given)})
 
 
@@ -143,7 +144,7 @@ def _upload(limits: Limits, place: ValuePath) -> TypeSpec:
 
 
 def _resolve(value: dict[str, str], info: core_schema.ValidationInfo) -> UploadedFile:
-    """Find the file a client names, among those that validating was given."""
+    """Return the uploaded file that a client names, from the validation context."""
     if info.context is None:
         raise complaint("a file comes from a client; write UploadedFile | None = None")
     file = info.context.get(value["upload"])
@@ -182,7 +183,7 @@ def _enum(cls: type[Enum], place: ValuePath) -> TypeSpec:
 
 
 def value_key(value: Any) -> tuple[type, Any]:
-    """Tell true, 1 and 1.0 apart, which Python calls equal."""
+    """Return a key that distinguishes true, 1 and 1.0, which are equal in Python."""
     return type(value), value
 
 
@@ -202,7 +203,8 @@ def _with_choices(spec: TypeSpec, choices: Sequence[object], place: ValuePath) -
     allowed = [spec.convert(choice, f"{place.where}: choices") for choice in choices]
     shown_as = [to_json(choice, place.where) for choice in allowed]
 
-    where = place.where  # the validator lives on, and must not keep the names around the class alive
+    # The validator outlives the class body and must not keep its names alive.
+    where = place.where
 
     def check(value: Any) -> Any:
         if value in allowed:
@@ -252,7 +254,8 @@ def _dataclass(cls: type, place: ValuePath) -> TypeSpec:
     members: dict[str, core_schema.TypedDictField] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for field in dataclasses.fields(cls):  # the annotation's own class may be a parent in another module
+    # A field's annotation may come from a parent class in another module.
+    for field in dataclasses.fields(cls):
         if not field.init:
             continue
         scope = Scope.of_class(_annotating(cls, field.name), place.scope.locals)
@@ -280,7 +283,8 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
             return cls(**values)
         except ValueError as error:
             raise complaint(" ".join(str(error).split())[:200]) from error
-        except Exception as error:  # the author's __post_init__
+        # The author's __post_init__ may raise anything.
+        except Exception as error:
             raise complaint(f"does not make a {cls.__name__}") from error
 
     return make

@@ -1,4 +1,4 @@
-"""`UploadedFile`: a file a client has sent, as the value of a state's field or an event's parameter."""
+"""`UploadedFile`: a file that a client has sent, as the value of a state field or an event parameter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import BinaryIO, Self, cast
 
 
 class UploadedFile:
-    """A file a client has sent: `read()` gives its bytes, `open()` a binary file to read it piece by piece.
+    """Represent a file that a client has sent: `read()` returns its bytes, `open()` a binary file.
 
-    Immutable, and gone when nothing holds it any more; any thread may read it, and several at a time. `name` and
-    `content_type` are what the client said; `data`, `size` and `mime_type` are other names of `read()`, `size_bytes`
-    and `content_type`. For tests: `UploadedFile(b"…", name="cat.png")`.
+    Immutable; deleted when the last reference is gone; several threads may read it at the same time. The client chose
+    `name` and `content_type`. `data`, `size` and `mime_type` are aliases of `read()`, `size_bytes` and `content_type`.
+    For tests: `UploadedFile(b"…", name="cat.png")`.
     """
 
     __slots__ = ("__weakref__", "_content", "content_type", "id", "name", "size_bytes")
@@ -31,7 +31,7 @@ class UploadedFile:
 
     @classmethod
     def received(cls, id: str, content: bytes | Path, *, name: str, content_type: str) -> Self:
-        """Make one of what a client called `id` has sent; from a path it is opened, and no longer there afterwards."""
+        """Create the file with this id from bytes or from a path, which is opened and removed."""
         file = cls(b"" if isinstance(content, Path) else content, name=name, content_type=content_type)
         file.id = id
         if isinstance(content, Path):
@@ -51,7 +51,7 @@ class UploadedFile:
 
     @property
     def data(self) -> bytes:
-        """The whole file, read anew each time where it is on disk."""
+        """Return the whole file; a file on disk is read each time."""
         return self.read()
 
     @property
@@ -63,7 +63,7 @@ class UploadedFile:
         return self.content_type
 
     def open(self) -> BinaryIO:
-        """Return a binary file, with a position of its own, at its beginning."""
+        """Return a binary file at position 0, independent of others."""
         if isinstance(self._content, bytes):
             return io.BytesIO(self._content)
         return cast("BinaryIO", io.BufferedReader(_OnDisk(self, self._content)))
@@ -76,15 +76,16 @@ NO_UPLOADS: Mapping[str, UploadedFile] = MappingProxyType({})
 
 
 def new_id() -> str:
-    """Make an id that nobody guesses."""
+    """Return an id that can't be guessed."""
     return f"u-{secrets.token_hex(8)}"
 
 
 class _OnDisk(io.RawIOBase):
-    """Read a descriptor that others read too, from a position of one's own."""
+    """Read a shared descriptor from an independent position."""
 
     def __init__(self, file: UploadedFile, descriptor: int) -> None:
-        self._file = file  # whose end closes the descriptor
+        # Dropping the last reference closes the descriptor.
+        self._file = file
         self._descriptor = descriptor
         self._at = 0
 
