@@ -1,6 +1,6 @@
 """Reactor serves a real-time, interactive video model: write one class, get frames and controls in the browser.
 
-The public names are those of `reactor_runtime.interface`, loaded when first used, so importing the package is cheap.
+The public names are those of `reactor_runtime.interface`, imported on first use, so importing the package is cheap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Monotonic time and waiting on absolute deadlines, for the server's loop and the model's loop alike.
+"""Monotonic time and waiting on absolute deadlines, for the server's loop and the model's loop.
 
-On Linux deadlines are kept by a timerfd that the event loop reads: a loop's own timers have a grain of 1 ms, a timerfd
-wakes within 0.1 ms and costs nothing while it waits. Elsewhere the loop's timers serve.
+On Linux the event loop reads a timerfd, which wakes within 0.1 ms and costs nothing while it waits; a loop's own timers
+have a resolution of 1 ms. Other systems use the loop's timers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 TIMER_ABSTIME = 1
-LATEST_S = 2.0**32  # 136 years after the boot: the kernel's timers and C's integers take it
+# 136 years after boot; kernel timers and C integers accept it.
+LATEST_S = 2.0**32
 MOST_CANCELLED = 64
 
 
 class Timer(Protocol):
-    """Something that will call back once, unless cancelled before."""
+    """Represent a callback that is called once unless cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Tell monotonic seconds and call back at a deadline; tests bring a clock of their own that they move."""
+    """Return monotonic seconds and call back at a deadline; tests use a fake clock."""
 
     def now(self) -> float: ...
 
@@ -38,9 +39,9 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Keep real deadlines for one event loop, that of the first `call_at`; close it before the loop ends.
+    """Serve one event loop, that of the first `call_at`; close it before the loop ends.
 
-    `now` is CLOCK_MONOTONIC, the same in every process of this machine: times may cross the seam.
+    `now` is CLOCK_MONOTONIC, the same in all processes of a machine, so times may be sent over ipc.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class SystemClock:
         return waiting
 
     def close(self) -> None:
-        """Let go of the timer; nothing that still waits is called."""
+        """Close the timer; pending callbacks are not called."""
         if self._timerfd is not None and self._loop is not None:
             self._loop.remove_reader(self._timerfd.fd)
             self._timerfd.close()
@@ -74,7 +75,7 @@ class SystemClock:
         self._cancelled = 0
 
     def _on_cancel(self) -> None:
-        """Drop the cancelled deadlines once they are more than the others: a far one would be kept until it is over."""
+        """Remove the cancelled entries once they outnumber the others; a distant one would stay until its deadline."""
         self._cancelled += 1
         if self._cancelled > max(MOST_CANCELLED, len(self._waiting) // 2):
             self._waiting = [entry for entry in self._waiting if entry[2].callback is not None]
@@ -101,10 +102,10 @@ class SystemClock:
 
 
 class Alarm:
-    """Wake one sleeper at a deadline, or earlier when somebody rings.
+    """Wake one task at a deadline, or earlier when `ring` is called.
 
-    A ring while nobody sleeps is kept, so none is missed between a check and the sleep that follows it. Wake-ups
-    may be spurious: look again at what you waited for. `ring` belongs to the loop's thread.
+    A ring without a waiting task is kept, so none is missed between a check and the wait after it. Wake-ups may be
+    spurious: check the condition again. Call `ring` on the loop's thread.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -118,11 +119,11 @@ class Alarm:
             self._sleeper.set_result(None)
 
     async def wait(self, deadline: float | None = None) -> None:
-        """Sleep until `deadline` in monotonic seconds, or without end, or until rung."""
+        """Wait until `deadline` in monotonic seconds, or without one, until `ring` is called."""
         if self._rung or (deadline is not None and deadline <= self._clock.now()):
             self._rung = False
             return
-        assert self._sleeper is None, "an alarm has one sleeper"
+        assert self._sleeper is None, "an alarm wakes one task"
         sleeper = self._sleeper = asyncio.get_running_loop().create_future()
         timer = None
         if deadline is not None:
@@ -144,7 +145,7 @@ class _Waiting:
         self._on_cancel = on_cancel
 
     def take(self) -> Callable[[], None] | None:
-        """Return the callback, which is due; cancelling has no effect from then on."""
+        """Return the due callback; cancelling has no effect from then on."""
         callback, self.callback = self.callback, None
         return callback
 
@@ -155,7 +156,7 @@ class _Waiting:
 
 
 class _TimerFd:
-    """Wrap the kernel's timer; Python has it since 3.13, before that three calls through ctypes do."""
+    """Wrap a timerfd, with `os` since Python 3.13 and with ctypes before."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -167,7 +168,8 @@ class _TimerFd:
         if sys.version_info >= (3, 13):
             try:
                 return cls(os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC))
-            except OSError:  # no descriptor is left
+            # No descriptor is left.
+            except OSError:
                 return None
         fd = _libc().timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         return cls(fd) if fd >= 0 else None
@@ -186,7 +188,8 @@ class _TimerFd:
         try:
             os.read(self.fd, 8)
         except OSError as error:
-            if error.errno != errno.EAGAIN:  # armed anew since the loop saw it ready: nothing to read yet
+            # The timer was armed again since the loop saw it ready: nothing to read yet.
+            if error.errno != errno.EAGAIN:
                 raise
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The dictionary that `load(config)` receives: the config file, with `--set` overrides laid over it."""
+"""The dictionary that `load(config)` receives: the config file with `--set` overrides."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from reactor_runtime.yamlfile import name_of, parse_value, read
 def load(
     path: Path | None, overrides: Sequence[str] = (), *, warn: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
-    """Read the config file (`{}` without one or from an empty one) and apply `--set` texts like `a.b=3` in order.
+    """Read the config file (`{}` if there is none or it is empty) and apply `--set` texts such as `a.b=3` in order.
 
-    `warn` receives a line for each override of a key that the file lacks and has a similar one of.
+    `warn` receives a line for each override of a key that the file lacks if it has a similar key.
     """
     config = _read(path) if path else {}
     result = override(config, overrides)
@@ -30,7 +30,7 @@ def load(
 
 
 def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Return `config` with every `key.sub=value` applied; values are YAML, missing mappings on the way are made."""
+    """Return `config` with every `key.sub=value` applied; values are YAML, missing mappings are created."""
     result = copy.deepcopy(config)
     for assignment in assignments:
         keys, value = _parse(assignment)
@@ -50,7 +50,7 @@ def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
 
 
 def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` with the values of `over`, mapping by mapping; what isn't one is replaced whole."""
+    """Merge `over` into `base`: mappings key by key, other values replaced; return a new dict."""
     result = copy.deepcopy(base)
     for key, value in over.items():
         below = result.get(key)
@@ -62,7 +62,7 @@ def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _misspelt(config: dict[str, Any], keys: Sequence[str]) -> tuple[str, str]:
-    """Return the first key that isn't there, and the one that is most like it, with those on the way; "" for none."""
+    """Return the dotted path of the first missing key and of the most similar existing one; "" if there is none."""
     inner: Any = config
     for depth, key in enumerate(keys):
         if not isinstance(inner, dict):

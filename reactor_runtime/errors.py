@@ -1,4 +1,4 @@
-"""Every error of ours, split by what the caller does next.
+"""All errors of Reactor, split by what the caller does next.
 
 ReactorError
 ├── UsageError         exit code 2: the author or operator corrects something and starts again
@@ -10,8 +10,8 @@ ReactorError
 ├── ModelFailed        exit code 1: the model failed while serving and can't go on
 ├── InvalidEvent       a client's event carries wrong values; nothing changed
 ├── WireError          a client's message can't be understood; the connection goes on
-├── Violation          a client breaks a rule of its socket, which is closed; server/net/message_reader.py has it
-└── ClientError        a server could not do what a client in Python wanted; client/errors.py has its tree
+├── Violation          a client breaks a rule of its socket, which is closed; in server/net/message_reader.py
+└── ClientError        a request of a Python client failed; the tree is in client/errors.py
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OURS = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Say where in the author's files something is; line and column count from 1, column 0 is unknown."""
+    """Hold a place in the author's files; line and column count from 1, column 0 is unknown."""
 
     file: str
     line: int
@@ -47,10 +47,9 @@ class Location:
 
 
 class ReactorError(Exception):
-    """Name one cause in one line; `hint` says what to do, `where` points at the author's own line.
+    """Describe one cause in one line; `hint` is the fix, `where` the author's line.
 
-    `details` is a full traceback, for those who ask for it; `trail` the author's frames on the way to `where`,
-    outermost first.
+    `details` is the full traceback; `trail` holds the author's stack frames that lead to `where`, outermost first.
     """
 
     exit_code: ClassVar[int] = 1
@@ -81,44 +80,44 @@ E = TypeVar("E", bound=ReactorError)
 
 
 class UsageError(ReactorError):
-    """Ask the author or operator to correct what they gave."""
+    """Report wrong input of the author or operator."""
 
     exit_code = 2
 
 
 class ManifestError(UsageError):
-    """reactor.yaml is missing, unreadable or says something impossible."""
+    """Report a missing, unreadable or invalid reactor.yaml."""
 
 
 class ConfigError(UsageError):
-    """The config file or a --set override is wrong."""
+    """Report a wrong config file or --set override."""
 
 
 class ClassError(UsageError):
-    """The model's module can't be imported, or its class isn't a model that can be served."""
+    """Report a module that can't be imported, or a class that can't be served."""
 
 
 class BindError(ReactorError):
-    """The address can't be listened on."""
+    """Report an address that can't be listened on."""
 
     exit_code = 3
 
 
 class LoadError(ReactorError):
-    """The author's load() raised, or the process died in it."""
+    """Report that the author's load() raised, or that the process died in it."""
 
     exit_code = 4
 
 
 class ModelFailed(ReactorError):
-    """The model failed while serving and the server gave up on it."""
+    """Report a model that failed while serving and is not restarted."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """Tell which value is wrong: `path` as `set_brightness.brightness`, `message` as `3.2 is above 2.0`."""
+    """Describe one wrong value: `path` as `set_brightness.brightness`, `message` as `3.2 is above 2.0`."""
 
     path: str
     message: str
@@ -128,7 +127,7 @@ class FieldError:
 
 
 class InvalidEvent(ReactorError):
-    """A client's event has wrong, missing or unknown values; `fields` lists every one of them, `code` is the wire's."""
+    """Report a client's event with wrong, missing or unknown values, all listed in `fields`."""
 
     def __init__(self, fields: Sequence[FieldError], *, code: ErrorCode = ErrorCode.INVALID_EVENT) -> None:
         super().__init__("; ".join(f"{field.path}: {field.message}" for field in fields))
@@ -137,7 +136,7 @@ class InvalidEvent(ReactorError):
 
 
 class WireError(ReactorError):
-    """A client's message can't be understood; `code` is the wire's error code, `id` that of the message, if known."""
+    """Report a client's message that can't be understood; `id` is that of the message, if known."""
 
     def __init__(self, code: ErrorCode, message: str, *, id: str | int | None = None) -> None:
         super().__init__(message)
@@ -146,10 +145,11 @@ class WireError(ReactorError):
 
 
 def author_error(kind: type[E], what: str, error: BaseException, project: Path, *, hint: str = "") -> E:
-    """Make an error of ours out of what the author's code raised, pointing at the author's line."""
+    """Convert an exception of the author's code to `kind`, with the author's line."""
     error = from_author(error)
     trail = author_trail(error.__traceback__, project)
-    first_line = _message(error).strip().partition("\n")[0]  # the rest is in the details
+    # The rest is in the details.
+    first_line = _message(error).strip().partition("\n")[0]
     return kind(
         f"{what}: {type(error).__name__}{': ' + first_line if first_line else ''}",
         hint=hint or hint_for(error),
@@ -167,10 +167,10 @@ def _message(error: BaseException) -> str:
 
 
 def from_author(error: BaseException) -> BaseException:
-    """Cut the frames of ours off the head of a traceback, so that a log begins with the author's code.
+    """Remove our frames from the head of a traceback, so that a log begins with the author's code.
 
-    Where there is none of the author's, the message says what is wrong and the whole traceback is logged as debug.
-    A hint that is known for the exception becomes a note of it, which tracebacks show.
+    If there are no frames of the author, the whole traceback is logged as debug. A known hint is added to the
+    exception as a note, which tracebacks show.
     """
     note = f"hint: {hint_for(error)}"
     if note != "hint: " and note not in getattr(error, "__notes__", ()):
@@ -179,25 +179,26 @@ def from_author(error: BaseException) -> BaseException:
     while head is not None and is_ours(head.tb_frame.f_code.co_filename):
         head = head.tb_next
     if head is None:
-        import logging  # which takes longer than all else a command needs to print its help
+        # Imported late: it takes longer than everything else that prints a command's help.
+        import logging
 
         logging.getLogger(__name__).debug("the traceback of %s", type(error).__name__, exc_info=error)
     return error.with_traceback(head)
 
 
 def is_ours(filename: str) -> bool:
-    """Tell whether a frame's code is ours and not the author's."""
+    """Return whether a file is part of Reactor."""
     return Path(filename).is_relative_to(_OURS)
 
 
 def author_trail(tb: TracebackType | None, project: Path) -> tuple[Location, ...]:
-    """List the frames of `tb` that lie in the author's project, outermost first."""
+    """Return the frames of `tb` in the author's project, outermost first."""
     root = project.resolve()
     return tuple(frame_location(frame) for frame in traceback.extract_tb(tb) if _inside(frame.filename, root))
 
 
 def frame_location(frame: traceback.FrameSummary) -> Location:
-    """Turn one traceback entry into a Location with its source line."""
+    """Convert a traceback entry to a Location with its source line."""
     line = frame.lineno or 1
     text = linecache.getline(frame.filename, line).rstrip("\n")
     column = 0 if frame.colno is None else _characters(text, frame.colno) + 1
@@ -212,12 +213,13 @@ def _characters(text: str, utf8_bytes: int) -> int:
 
 def _inside(file: str, root: Path) -> bool:
     path = Path(file).resolve()
-    generated = file.startswith("<")  # as <string> and the frozen modules are called, and no path
+    # <string> and frozen modules have such names, which are not paths.
+    generated = file.startswith("<")
     return not generated and root in path.parents and "site-packages" not in path.parts
 
 
 def to_json(error: ReactorError) -> dict[str, Any]:
-    """Write an error as JSON values, for the seam between engine and server."""
+    """Convert an error to JSON values, for ipc."""
 
     def place(location: Location) -> list[Any]:
         return [location.file, location.line, location.column, location.end_column, location.text]
@@ -233,7 +235,7 @@ def to_json(error: ReactorError) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> ReactorError:
-    """Read what `to_json` wrote; an unknown kind becomes a plain ReactorError."""
+    """Convert the values of `to_json` back; an unknown kind becomes a ReactorError."""
     kinds: dict[str, type[ReactorError]] = {
         kind.__name__: kind
         for kind in (UsageError, ManifestError, ConfigError, ClassError, BindError, LoadError, ModelFailed)
@@ -248,7 +250,7 @@ def from_json(values: dict[str, Any]) -> ReactorError:
 
 
 def describe_exit(status: int) -> str:
-    """Say in words how a process ended, from the status `subprocess` gives."""
+    """Describe how a process ended, from its `subprocess` status."""
     if status >= 0:
         return f"exited with code {status}"
     try:

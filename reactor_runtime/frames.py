@@ -1,4 +1,4 @@
-"""Frames from what models compute: `to_frames`."""
+"""`to_frames`: converts the tensors that models compute to frames."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ __all__ = ["Layout", "to_frames"]
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-_NARROWEST, _WIDEST = 1e-30, 1e30  # what float32 can scale
+# The ranges that float32 can scale.
+_NARROWEST, _WIDEST = 1e-30, 1e30
 
 
 def to_frames(
     tensor: object, layout: Layout = "BCTHW", value_range: tuple[float, float] = (-1, 1)
 ) -> NDArray[np.uint8]:
-    """Convert pictures to frames: uint8 RGB, `(T, H, W, 3)`, or `(H, W, 3)` for a layout without T.
+    """Convert images to frames: uint8 RGB, `(T, H, W, 3)`, or `(H, W, 3)` for a layout without T.
 
-    Takes torch tensors and NumPy arrays. Floats are computed on the tensor's device, in float32: those outside
-    `value_range` become its nearest end, NaN its low end, and what lies between goes to the nearest of 0 to 255, from
-    half way to the even one. uint8 is taken as it is, whatever the range. One channel is shown gray.
-    The result is an array of its own, and the tensor's device has finished when it is returned.
+    Accepts torch tensors and NumPy arrays. Floats are converted on the tensor's device, in float32: values outside
+    `value_range` are clipped, NaN becomes its low end, others are rounded to 0 to 255, halves to even. uint8 stays
+    unchanged, whatever the range. One channel becomes gray.
+    The result does not share memory with the input, and the tensor's device has finished when it is returned.
     Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the fix.
     """
     low, high = _checked_range(value_range)
@@ -45,13 +46,14 @@ def to_frames(
         return to_host(torch, levels_on_device(torch, pictures, low, high))
     if pictures.dtype == torch.bfloat16:
         pictures = pictures.view(torch.uint16)
-    # NumPy on one thread is as fast as torch on two, and waits for no others on a machine that is busy encoding
+    # NumPy on one thread is as fast as torch on two, and does not wait for threads of a machine that is busy encoding.
     return levels(to_host(torch, pictures), low, high)
 
 
 def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:
     low, high = value_range
-    if not _NARROWEST < high - low < _WIDEST:  # NaN isn't either
+    # A NaN is not in between either.
+    if not _NARROWEST < high - low < _WIDEST:
         raise ValueError(f"to_frames: value_range is {value_range}; give (low, high), as (-1, 1), (0, 1) or (0, 255)")
     return float(low), float(high)
 

@@ -1,4 +1,4 @@
-"""Hints for the exceptions that Python itself raises in an author's code."""
+"""Hints for exceptions that Python raises in an author's code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYWORD = re.compile(r"(?P<callee>\S+)\(\) got an unexpected keyword argument '
 
 
 def hint_for(error: BaseException) -> str:
-    """Return what to do about an exception, "" where nothing is known."""
+    """Return the hint for an exception; "" if there is none."""
     if isinstance(error, ModuleNotFoundError):
         return _missing(error.name or "")
     found = _KEYWORD.fullmatch(str(error)) if type(error) is TypeError else None
@@ -36,8 +36,9 @@ def _missing(module: str) -> str:
 
 
 def _unexpected(error: BaseException, callee: str, name: str) -> str:
-    """Name the keywords of what was called, as the calling frame knows it."""
-    import difflib  # which with inspect takes longer than all else a command needs to print its help
+    """Return the hint for an unexpected keyword, from the callable in the calling frame."""
+    # Imported late: with inspect it takes longer than everything else that prints a command's help.
+    import difflib
     import inspect
 
     called = _value_of(_innermost(error), callee)
@@ -59,7 +60,7 @@ def _innermost(error: BaseException) -> FrameType | None:
 
 
 def _value_of(frame: FrameType | None, name: str) -> object:
-    """Look a name up in a frame, and then in the modules that the frame's module has imported."""
+    """Look up a name in a frame, then in the modules that the frame's module imports."""
     if frame is None:
         return None
     modules = [vars(value) for value in frame.f_globals.values() if isinstance(value, ModuleType)]

@@ -1,4 +1,4 @@
-"""The names an author uses; `reactor_runtime` gives the very same ones."""
+"""The public names, which `reactor_runtime` exports."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ else:
     def __getattr__(name: str) -> object:
         if name not in ("PipelineExecutor", "StepResult"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from reactor_runtime.testing import executor  # brings the engine, which no model needs to be imported
+        # Imports the engine, which importing a model does not need.
+        from reactor_runtime.testing import executor
 
         return getattr(executor, name)

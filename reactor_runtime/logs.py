@@ -1,6 +1,6 @@
-"""How log lines look on stderr, the same in the server and in the engine's process.
+"""The format of log lines on stderr, the same for the server and the engine.
 
-Only the two programs call this. Libraries of ours log through `logging.getLogger(__name__)` and configure nothing.
+Only these two programs call it. Other modules log through `logging.getLogger(__name__)` and configure nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICA
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-# json.dumps would make an encoder for each value, and a model may print 100,000 lines in a handler
+# json.dumps would create an encoder for each value, and a model may print 100,000 lines in a handler.
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -38,11 +38,11 @@ def configure(
     ids: Mapping[str, str] = _NOBODY,
     engine: str = "",
 ) -> None:
-    """Send every logger's lines of at least `level` to `stream` (stderr); calling it again replaces what it set up.
+    """Write all loggers' lines of at least `level` to `stream` (stderr); a second call replaces the first.
 
-    In JSON every line has the fields that `ids` holds at that time: whose session it is. Where engines are several, all
-    lines are of one, `engine`, or ours say which they are of by an extra field of that name. Web server and socket
-    libraries stay at `warning`. Raises ValueError for an unknown level or format.
+    In JSON each line has the fields that `ids` holds at that time, such as the session. With several engines, `engine`
+    is the engine of all lines, or lines of ours name theirs in an extra field. Web server and socket libraries log from
+    `warning` on. Raises ValueError for an unknown level or format.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: one of {', '.join(LEVELS)}")
@@ -61,19 +61,19 @@ def configure(
 
 
 def write_line(line: str) -> None:
-    """Write a line that is formatted already to where the lines go."""
+    """Write a formatted line to the stream of the log."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _Handler):
             handler.write_line(line)
 
 
 def _has_colour(stream: TextIO) -> bool:
-    """Tell whether colours may be written: a terminal that isn't dumb, and NO_COLOR unset or empty."""
+    """Return whether to write colours: on a terminal that isn't dumb, with NO_COLOR unset or empty."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, so that configuring again finds it and leaves other people's handlers alone."""
+    """Mark our handler, so that a second `configure` replaces it and no other."""
 
     def write_line(self, line: str) -> None:
         self.acquire()
@@ -99,13 +99,13 @@ class _Text(logging.Formatter):
         engine = self._engine or (vars(record).get("engine", "") if ours else "")
         whose = f"engine {engine}: " if engine else ""
         lines = [record.getMessage(), *_trouble(self, record)]
-        # Clients choose parts of what is logged: they get neither a terminal sequence nor a line of their own.
+        # Clients choose parts of log lines: escape control characters and line ends.
         text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", "\n".join(lines)).replace("\n", "\n    ")
         return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {level} {whose}{name}{text}"
 
 
 class _Json(logging.Formatter):
-    """One object a line, whatever is logged: what JSON can't say is written as text."""
+    """Format each record as one JSON object; values that JSON can't express become text."""
 
     def __init__(self, ids: Mapping[str, str], engine: str) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class _Json(logging.Formatter):
 
 
 def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
-    """List the traceback and the stack that a record carries."""
+    """Return the traceback and the stack of a record."""
     trouble = [formatter.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
     return [*trouble, formatter.formatStack(record.stack_info)] if record.stack_info else trouble
 
@@ -143,7 +143,7 @@ def _said(say: Callable[[], str], record: logging.LogRecord) -> str:
 
 
 def _json(value: object) -> str:
-    """Write a value as JSON of ASCII characters only, what has no place in JSON as text; never raises."""
+    """Encode a value as ASCII JSON, or its text if JSON can't express it; never raises."""
     try:
         text = _encode(value)
     except Exception:  # noqa: BLE001  (authors log what they like, and their __str__ does what it likes)

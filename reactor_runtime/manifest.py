@@ -1,6 +1,6 @@
-"""reactor.yaml: which class a project serves, under which name, with which config file.
+"""reactor.yaml: the class that a project serves, its name, and its config file.
 
-It checks what can be told without importing the author's code; the rest is the engine's.
+Checks everything that needs no import of the author's code; the engine checks the rest.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Say what to serve: `model` is `module:Class` as written, at `model_at`, `name` never empty, paths absolute.
+    """Hold the settings: `model` is `module:Class` as written at `model_at`, `name` is not empty, paths are absolute.
 
-    Without `is_named`, the file gives no name, and one that the class declares with `@model` goes before this one.
+    Without `is_named` the file has no name, and a name that the class declares with `@model` has precedence.
     """
 
     project: Path
@@ -38,13 +38,13 @@ class Manifest:
     model_at: Location | None = field(default=None, compare=False)
 
     def name_with(self, declared: str | None) -> str:
-        """Return the model's name, where its class declares one or None."""
+        """Return the model's name, given the one that its class declares or None."""
         return self.name if self.is_named or not declared else declared
 
 
 @contextlib.contextmanager
 def pointing_at(manifest: Manifest) -> Iterator[None]:
-    """Let a ClassError that has no place of its own point at the manifest's `model:`."""
+    """Add the place of the manifest's `model:` to a ClassError without a place."""
     try:
         yield
     except ClassError as error:
@@ -82,7 +82,7 @@ def load(project: Path) -> Manifest:
 
 
 def unread_config(manifest: Manifest) -> str:
-    """Say that a config file lies in the project which neither the manifest nor its code names; "" for none."""
+    """Return a warning if the project has a config file that neither the manifest nor the code names, or ""."""
     if manifest.config_path is not None:
         return ""
     for name in ("config.yml", "config.yaml"):
@@ -96,7 +96,7 @@ def _named_in_code(project: Path, name: str) -> bool:
 
 
 def kebab_case(class_name: str) -> str:
-    """Turn a class name into the default model name: `MyModel` → `my-model`, `HTTPModel` → `http-model`."""
+    """Convert a class name to the default model name: `MyModel` → `my-model`, `HTTPModel` → `http-model`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|_+", "-", class_name)
     return words.strip("-").lower() or class_name
 
@@ -131,7 +131,7 @@ def _where_else(directory: Path) -> str:
 
 
 def _instead_of(key: str, file: YamlFile) -> str:
-    """Say what to write in place of an unknown key; files of another version of the API name the class elsewhere."""
+    """Return a hint for an unknown key; other versions of the API name the class under other keys."""
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.5)
     if near:
         return f'did you mean "{near[0]}"?'
@@ -141,7 +141,7 @@ def _instead_of(key: str, file: YamlFile) -> str:
 
 
 def _model_line(values: object) -> str | None:
-    """Find what names a class, as in `entrypoint: pipeline:MyModel`, and return the line that does here."""
+    """Find a value that names a class, as in `entrypoint: pipeline:MyModel`, and return its `model:` line."""
     nested = values.values() if isinstance(values, dict) else ()
     for value in nested:
         if isinstance(value, str) and _NAMES_CLASS.fullmatch(value.strip()):
@@ -173,7 +173,7 @@ def _split_model(model: str, where: Location) -> tuple[str, str]:
 
 
 def _suggest(model: str) -> str:
-    """Guess what was meant by `pipeline.MyModel`, `pipeline.py:MyModel` or `src/pipeline:MyModel`."""
+    """Return a hint for `pipeline.MyModel`, `pipeline.py:MyModel`, `src/pipeline:MyModel` and the like."""
     guess = _guess(model)
     if all(part.isidentifier() and not iskeyword(part) for part in re.split("[.:]", guess)):
         return f"did you mean `model: {guess}`?"

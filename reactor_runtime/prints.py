@@ -1,4 +1,4 @@
-"""What is printed, as lines of the log: with JSON logs whoever reads them gets nothing else."""
+"""Logs printed lines, so that a stream with JSON logs has no other lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def log_prints(streams: Mapping[str, StandardStream]) -> Callable[[], None]:
-    """Log each line printed to one of the streams from here on, as a logger of its name; returns what ends that."""
+    """Log each line printed to the streams, with a logger per stream name; return the function that stops it."""
     guard = _Guard()
     loggers = [(stream, _Lines(name, guard)) for name, stream in streams.items()]
     for stream, lines in loggers:
@@ -34,7 +34,7 @@ def log_prints(streams: Mapping[str, StandardStream]) -> Callable[[], None]:
 
 
 def log_line(name: str, line: str, **extra: str) -> None:
-    """Log a line that was printed, whatever the level of the log is: a print has none."""
+    """Log a printed line, whatever the level of the log."""
     logger = logging.getLogger(name)
     if line.strip():
         logger.handle(logger.makeRecord(name, logging.INFO, "", 0, line, (), None, extra=extra))
@@ -45,10 +45,10 @@ class _Guard(threading.local):
 
 
 class _Lines:
-    """Cut what is printed into lines, and log them.
+    """Split printed text into lines and log them.
 
-    What is printed while the thread logs what it printed is dropped: a handler of the author's that prints what it is
-    given, or logging that fails and says so, would go round in circles.
+    Text that a thread prints while it logs is dropped: a handler that prints, or an error inside logging, would
+    recurse.
     """
 
     def __init__(self, name: str, guard: _Guard) -> None:

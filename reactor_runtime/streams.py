@@ -1,7 +1,7 @@
-"""Standard output and error of the server and of the model's process: one object each for the life of the process.
+"""Standard output and error of the server and the engine: one object each for the life of the process.
 
-A terminal is closed, the reader of a pipe ends, a disk fills up: none of that is a reason for a session to end, so
-output that can't be written is lost. Only the two programs call this.
+Output that can't be written is dropped: a closed terminal, a closed pipe or a full disk must not end a session. Only
+the two programs call this.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, TextIO
 
 
 class StandardStream(io.TextIOWrapper):
-    """Write to a standard stream, and pass what is printed to an observer or, in place of the file, to a logger.
+    """Write to a standard stream, and pass printed text to an observer and, instead of the file, to a logger.
 
-    Both can be set and taken away at any time, on any thread. The object in `sys.stdout` itself never changes: `print`
-    holds a borrowed reference to it, so that to replace it while another thread prints can crash the process.
-    `direct` writes to the file alone, for the lines of the log.
+    Both can be set and cleared at any time, on any thread. The object in `sys.stdout` never changes: `print` holds a
+    borrowed reference to it, and replacing it while another thread prints can crash the process. `direct` writes to the
+    file alone, for log lines.
     """
 
     def __init__(self, stream: TextIO) -> None:
         stream.flush()
         buffer = io.BufferedWriter(_ForgivingFile(stream.fileno(), "w", closefd=False))
         encoding, errors = stream.encoding, stream.errors
-        # in a pipe, too, what an author prints is to be seen at once; `direct` shares the buffer, so nothing stays here
+        # Printed text must appear at once, also in a pipe; `direct` shares the buffer, so nothing may stay here.
         super().__init__(buffer, encoding=encoding, errors=errors, line_buffering=True, write_through=True)
         self.direct: TextIO = io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
         self.observer: Callable[[str], object] | None = None
@@ -46,7 +46,7 @@ class StandardStream(io.TextIOWrapper):
 
 
 def install() -> None:
-    """Put a `StandardStream` in the place of the two standard ones, once; others, as of a test, stay."""
+    """Replace the two standard streams by a `StandardStream`, once; keep streams that a test has set."""
     if sys.stdout is sys.__stdout__:
         sys.stdout = _standard(sys.stdout)
     if sys.stderr is sys.__stderr__:
@@ -54,18 +54,19 @@ def install() -> None:
 
 
 def installed() -> dict[str, StandardStream]:
-    """Return the standard streams that are ours, by name."""
+    """Return the installed `StandardStream`s by name."""
     streams = {"stdout": sys.stdout, "stderr": sys.stderr}
     return {name: stream for name, stream in streams.items() if isinstance(stream, StandardStream)}
 
 
 def direct(stream: TextIO) -> TextIO:
-    """Return the stream for lines of the log: one that is neither observed nor logged."""
+    """Return the stream for log lines, which is neither observed nor logged."""
     return stream.direct if isinstance(stream, StandardStream) else stream
 
 
 def _standard(stream: TextIO | None) -> TextIO:
-    if stream is None:  # closed before the program began
+    # It was closed before the program started.
+    if stream is None:
         return open(os.devnull, "w", encoding="utf-8")
     return StandardStream(stream)
 
@@ -75,4 +76,5 @@ class _ForgivingFile(io.FileIO):
         try:
             return super().write(b)
         except OSError:
-            return memoryview(b).nbytes  # as if it had been written: a later line may find room again
+            # Report success: later output may fit again.
+            return memoryview(b).nbytes

@@ -1,4 +1,4 @@
-"""How much the log may say, and in which form: apart from `logs`, as `reactor --help` shows it and is to be quick."""
+"""The levels and formats of the log; apart from `logs`, which would slow down `reactor --help`."""
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")

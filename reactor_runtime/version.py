@@ -1,4 +1,4 @@
-"""Which Reactor this is."""
+"""The version of Reactor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Return the installed version; a source tree that isn't installed has none."""
+    """Return the installed version; "0+unknown" for a source tree that isn't installed."""
     try:
         return metadata.version("reactor-live")
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""One YAML file the author wrote: its values, and where in the file each of its keys stands.
+"""Reads an author's YAML file with the place of each top-level key.
 
-Values are what `yaml.safe_load` makes of them. It adds what that leaves out: places for messages, and duplicate keys as
-an error. PyYAML is imported in the functions, so that importing this file costs nothing.
+Values are those of `yaml.safe_load`; duplicate keys are errors. PyYAML is imported in the functions, so that importing
+this file is cheap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """Hold the values of a file, and for each top-level key the place of the key and the place of its value."""
+    """Hold the values of a file, and the places of each top-level key and of its value."""
 
     path: Path
     values: Any
@@ -89,7 +89,7 @@ def parse_value(text: str) -> Any:
 
 
 def name_of(value: Any) -> str:
-    """Name the YAML type of a value the way an author speaks of it."""
+    """Return the name of a value's YAML type for messages."""
     names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
     return "empty" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
@@ -105,7 +105,7 @@ def _text(path: Path, kind: type[UsageError]) -> str:
 
 
 def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
-    """Make the values of `root`; a duplicate key or an impossible value is a MarkedYAMLError as any other."""
+    """Construct the values of `root`; raise MarkedYAMLError for duplicate keys and impossible values."""
     from yaml.constructor import ConstructorError
 
     for node in _walk(root):
@@ -115,7 +115,7 @@ def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
     try:
         return loader.construct_document(root)
     except ValueError as error:
-        # Safe YAML makes dates without checking them, and says nothing of where it failed.
+        # PyYAML constructs dates without checking them, and its error has no place.
         for node in _walk(root):
             try:
                 type(loader)("").construct_document(node)
@@ -125,7 +125,7 @@ def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
 
 
 def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Visit every node once, parents first; aliases lead to nodes already visited."""
+    """Yield every node once, parents first; aliases refer to nodes already visited."""
     waiting, seen = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -157,7 +157,7 @@ def _of_node(node: yaml.Node, path: Path, lines: list[str]) -> Location:
 
 
 def _point(path: Path, lines: list[str], line: int, column: int) -> Location:
-    """Make a Location of YAML's counting from 0; the end of the file is shown as the end of its last line."""
+    """Convert YAML's zero-based position to a Location; the end of the file is the end of its last line."""
     if line >= len(lines):
         line, column = len(lines) - 1, len(lines[-1])
     return Location(str(path), line + 1, column + 1, 0, lines[line])

@@ -1,6 +1,6 @@
-"""Check what a model hands over as picture or sound, and say what to change when it is something else.
+"""Checks the frames and sound that a model emits; errors name the fix.
 
-What passes is a NumPy array whose rank tells what it is: 2 sound, 3 one frame, 4 a batch of frames.
+The result is a NumPy array whose rank gives its kind: 2 sound, 3 one frame, 4 a batch of frames.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ _AUDIO = "sound is int16, (channels, samples) or (samples,)"
 _NAN_FIX = "look for what computes the first NaN: float16 overflows above 65504, bfloat16 and float32 do not"
 _WHERE = "reactor_runtime.frames."
 
-_NEGATIVE = -0.25  # what lies below is no picture in 0..1 that overshoots a little
-_BRIGHT = 2.0  # nor is what lies above
+# A 0..1 frame that overshoots a little stays above this.
+_NEGATIVE = -0.25
+# And below this.
+_BRIGHT = 2.0
 
 
 def check_video(track: str, payload: object) -> NDArray[np.uint8]:
-    """Return the payload as uint8 `(height, width, 3)` or `(n, height, width, 3)`, uncopied unless it is on a device.
+    """Return the payload as uint8 `(height, width, 3)` or `(n, height, width, 3)`, copied only from a device.
 
-    Accepts NumPy arrays and torch tensors; one on a device is waited for, and copied once it is known to be right.
-    Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the track, what came
+    Accepts NumPy arrays and torch tensors; waits for a tensor on a device and copies it after all checks.
+    Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the track, the value
     and the fix.
     """
     if isinstance(payload, np.ndarray):
@@ -44,9 +46,9 @@ def check_video(track: str, payload: object) -> NDArray[np.uint8]:
 
 
 def check_audio(track: str, payload: object) -> NDArray[np.int16]:
-    """Return the payload as int16 `(channels, samples)` with 1 or 2 channels; 1-D is taken as mono.
+    """Return the payload as int16 `(channels, samples)` with 1 or 2 channels; 1-D is mono.
 
-    Accepts and raises what `check_video` does.
+    Accepts the types and raises the errors of `check_video`.
     """
     if isinstance(payload, np.ndarray):
         _check_samples(track, payload, _INT16)
@@ -94,7 +96,7 @@ def _to_uint8(frames: Any, shape: tuple[int, ...]) -> str:
 
 
 def _values(frames: Any) -> tuple[str, tuple[int, int] | None]:
-    """Describe the values and guess the range they are meant in; it takes a while, and only what failed pays it."""
+    """Describe the values and guess their intended range; slow, so only called for an error."""
     if 0 in frames.shape:
         return "", None
     with np.errstate(invalid="ignore"):

@@ -1,6 +1,6 @@
-"""JPEG in and out, the one place that knows the encoder.
+"""JPEG encoding and decoding; the only module that uses the codec library.
 
-Owns what a picture from outside may be: everything is refused from the markers, before a pixel is decoded.
+Defines the JPEG files that clients may send, and refuses others from their markers, before any pixel is decoded.
 Leaves the REACTOR segment to wire/media_header.
 """
 
@@ -21,16 +21,19 @@ QUALITY = 85
 
 _SOI = b"\xff\xd8"
 _EOI, _SOS = 0xD9, 0xDA
-_MARKER = re.compile(rb"\xff+[^\xff]")  # any number of fill bytes may come first
-_MAX_SEGMENTS = 1024  # a file of nothing but empty segments costs no more time than a good one
-_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # DHT, JPG and DAC share the range
+# Any number of fill bytes may precede a marker.
+_MARKER = re.compile(rb"\xff+[^\xff]")
+# A file of empty segments must cost no more time than a valid one.
+_MAX_SEGMENTS = 1024
+# DHT, JPG and DAC share the range of the frame markers.
+_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SEQUENTIAL_HUFFMAN = (0xC0, 0xC1)
 _PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
 
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """What a JPEG says of itself: 1 component is gray, 3 are colour, 4 CMYK; `size_bytes` is where the picture ends."""
+    """Hold a JPEG's properties: 1 component is gray, 3 are colour, 4 CMYK; `size_bytes` is where the image ends."""
 
     height: int
     width: int
@@ -41,21 +44,21 @@ class JpegHeader:
 def encode(frame: NDArray[np.uint8], *, quality: int = QUALITY) -> bytes:
     """Encode an RGB frame `(height, width, 3)` as baseline JPEG, 4:2:0.
 
-    Holds no lock and releases the GIL, so several threads encode at once. The frame may be read-only or a view.
+    Holds no lock and releases the GIL, so several threads can encode in parallel. The frame may be read-only or a view.
     """
     row, pixel, channel = frame.strides
     if pixel != 3 or channel != 1 or row < 3 * frame.shape[1]:
-        # The encoder follows a distance between rows, as a crop has, but no flip, step, swapped channels or broadcast.
+        # The encoder accepts a row stride, as a crop has, but no flip, step, swapped channels or broadcast.
         frame = np.array(frame, order="C")
     encoded: bytes = simplejpeg.encode_jpeg(frame, quality, "RGB", "420")
     return encoded
 
 
 def read_header(data: bytes) -> JpegHeader:
-    """Read the markers up to the first scan, decoding nothing.
+    """Read the markers up to the first scan and decode nothing.
 
-    Raises `WireError("bad_media")` for anything that is not a sequential Huffman JPEG of at most 4096×4096 with 8 bits
-    a sample, 1, 3 or 4 components and no more scans than components.
+    Raises `WireError` with BAD_MEDIA for anything but a sequential Huffman JPEG of at most 4096×4096 with 8 bits per
+    sample, 1, 3 or 4 components and no more scans than components.
     """
     if data[:2] != _SOI:
         raise _bad("not a JPEG: it does not start with FF D8")
@@ -80,11 +83,11 @@ def read_header(data: bytes) -> JpegHeader:
 def decode(data: bytes) -> NDArray[np.uint8]:
     """Decode a JPEG to a new RGB array `(height, width, 3)`; gray and CMYK are converted.
 
-    Raises `WireError("bad_media")` for what `read_header` refuses and for a damaged picture.
+    Raises `WireError` with BAD_MEDIA for files that `read_header` refuses and for a damaged image.
     """
     header = read_header(data)
     try:
-        # What follows the picture never reaches the decoder: it could carry scans that were not counted.
+        # Bytes after the image must not reach the decoder: they could hold scans that were not counted.
         decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(memoryview(data)[: header.size_bytes], "RGB")
     except ValueError as error:
         raise _bad(f"damaged JPEG: {error}") from error
@@ -126,9 +129,9 @@ def _frame_header(marker: int, payload: bytes) -> tuple[int, int, int]:
 
 
 def _picture_end(data: bytes, start: int, components: int) -> int:
-    # Each scan costs a pass over the whole picture, and a header of ten bytes is enough to ask for one: 4096² with
-    # thousands of empty scans would take minutes. Inside entropy-coded data FF is always followed by 00, so counting
-    # the two bytes finds every scan up to the first end marker. In one go: bytes.find and count take six times as long.
+    # Each scan costs a pass over the whole image, and ten bytes of header request one: 4096² with thousands of empty
+    # scans would take minutes. In entropy-coded data FF is always followed by 00, so counting the two-byte markers
+    # finds every scan up to the first end marker. Calling bytes.find and count instead takes six times as long.
     rest = np.frombuffer(data, np.uint8)[start:]
     found = np.flatnonzero((rest[:-1] == 0xFF) & (rest[1:] & 0xFC == 0xD8))
     markers = rest[found + 1]

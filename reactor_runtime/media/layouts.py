@@ -1,4 +1,4 @@
-"""In which order the dimensions of pictures come: batch, channels, time, height and width, by their first letters."""
+"""Orders of an array's dimensions: batch, channels, time, height and width, by their first letters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LIKELIEST = (_RGB, _GRAY, _RGBA)
 
 
 def channels_last(layout: Layout) -> list[int]:
-    """Give the order to take the dimensions in, the batch's left out, for the channels to come last."""
+    """Return the order of axes, without the batch, that puts the channels last."""
     letters = layout.removeprefix("B")
     return [letters.index(letter) for letter in "THWC" if letter in letters]
 
 
 def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
-    """Say what keeps pictures of this shape from being frames in this layout; None if nothing does."""
+    """Return why an array of this shape is not frames in this layout; None if it is."""
     if len(shape) != len(layout):
         return f"{layout} has {len(layout)} dimensions"
     if layout[0] == "B" and shape[0] != 1:
@@ -31,7 +31,7 @@ def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
 
 
 def conversion(shape: tuple[int, ...], value_range: tuple[float, float] | None = None) -> str | None:
-    """Write the likeliest call of `to_frames` for pictures `x` of this shape; None where no layout comes near."""
+    """Return the likeliest call of `to_frames` for an array `x` of this shape; None if no layout is close."""
     ways = [way for way in _ways(shape) if _channels(way) in _LIKELIEST]
     if not ways or 0 in shape:
         return None
@@ -45,7 +45,7 @@ _Way = tuple[str, tuple[int, ...], Layout]
 
 
 def _ways(shape: tuple[int, ...]) -> Iterator[_Way]:
-    """List as what pictures `x` may be taken: the expression, its shape, its layout."""
+    """Yield the possible interpretations of an array `x`: expression, shape and layout."""
     for layout in LAYOUTS:
         if len(layout) == len(shape):
             yield "x", shape, layout
@@ -61,7 +61,7 @@ def _channels(way: _Way) -> int:
 
 
 def _cut(shape: tuple[int, ...], layout: Layout) -> str:
-    """Write the index that leaves one video of the batch and no alpha."""
+    """Return the index expression that selects one video of the batch without alpha."""
     wanted = {"B": 1, "C": _RGB}
     cuts = [
         f":{wanted[name]}" if name in wanted and size > wanted[name] else ":"

@@ -1,7 +1,7 @@
-"""From pictures, channels last, whose values lie in a range, to frames of levels 0 to 255: in NumPy and on a device.
+"""Converts images, channels last, from a range of values to levels 0 to 255, in NumPy and on a device.
 
-Both compute in float32, one rounding after the other, and give the same. uint8 stays as it is, one channel becomes
-three alike.
+Both compute in float32 with the same roundings and have equal results. uint8 stays unchanged; one channel becomes
+three equal ones.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from reactor_runtime.media.tensors import Tensor, Torch
 
 
 def levels(pictures: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """Convert pictures one after the other, so that what is computed stays in the cache; uint16 is bfloat16's bits."""
+    """Convert images one by one, so that intermediate values stay in the cache; uint16 holds bfloat16 bits."""
     frames = np.empty((*pictures.shape[:-1], 3), np.uint8)
     for frame, picture in zip(_each(frames), _each(pictures), strict=True):
         made = picture if picture.dtype == np.uint8 else _of_picture(picture, low, high)
         made = np.broadcast_to(made, frame.shape)
-        for channel in range(3):  # in one go it takes three times as long where the channels come first in memory
+        # All channels at once take three times as long if the channels come first in memory.
+        for channel in range(3):
             frame[..., channel] = made[..., channel]
     return frames
 
 
 def _of_picture(picture: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    with np.errstate(all="ignore"):  # what NaN and infinity become is said
+    # The results for NaN and infinity are documented.
+    with np.errstate(all="ignore"):
         values = _as_float32(picture)
         np.clip(values, low, high, out=values)
         np.copyto(values, low, where=np.isnan(values))
@@ -37,7 +39,8 @@ def _of_picture(picture: NDArray[Any], low: float, high: float) -> NDArray[np.ui
 
 
 def _as_float32(picture: NDArray[Any]) -> NDArray[np.float32]:
-    if picture.dtype == np.uint16:  # the upper half of a float32; NumPy has no such type
+    # bfloat16 is the upper half of a float32; NumPy has no such type.
+    if picture.dtype == np.uint16:
         return (picture.astype(np.uint32) << 16).view(np.float32)
     return picture.astype(np.float32)
 
@@ -47,9 +50,9 @@ def _each(pictures: NDArray[Any]) -> NDArray[Any]:
 
 
 def levels_on_device(torch: Torch, pictures: Tensor, low: float, high: float) -> Tensor:
-    """Convert pictures where they are; beside the result it takes one buffer, of float32."""
+    """Convert images on their device; needs one float32 buffer besides the result."""
     if pictures.dtype != torch.uint8:
-        # one operation after the other: fused ones round otherwise, and not on every device
+        # Separate operations: fused ones round differently, and not on every device.
         pictures = pictures.to(torch.float32, copy=True)
         pictures.nan_to_num_(nan=low).clamp_(low, high)
         if (low, high) != (0, 255):

@@ -1,4 +1,4 @@
-"""When each moment is due: an absolute schedule, told the time by its caller."""
+"""The schedule of due times of bundles; the caller passes the time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 
 
 class Schedule:
-    """Give out due times one interval apart, on an absolute grid.
+    """Return due times one interval apart, on an absolute grid.
 
     A frame that comes in time stays on the grid, however early it came, so the rate does not drift. After a stall the
-    grid starts anew at the late frame: nothing is hurried to catch up. Times are seconds of the caller's clock.
+    grid restarts at the late frame; frames are not shown faster to catch up. Times are seconds of the caller's clock.
     """
 
     def __init__(self, fps: float) -> None:
@@ -29,7 +29,7 @@ class Schedule:
 
     @property
     def upcoming(self) -> float | None:
-        """When the next frame is needed; None before the first, which is due as soon as it is there."""
+        """Return when the next frame is due; None before the first, which is due at once."""
         if self._due_s is None:
             return None
         return self._due_s + (self._interval_s if self._length_s is None else self._length_s)
@@ -37,8 +37,8 @@ class Schedule:
     def next(self, now: float, lead_s: float = 0.0, *, length_s: float | None = None, forgiven_s: float = 0.0) -> float:
         """Return when the next frame is due and advance; never earlier than `lead_s` after `now`.
 
-        The lead is what must still happen before the frame can be shown, such as encoding it. `length_s` is how long
-        this frame lasts, if not one interval. One that is late by `forgiven_s` at most keeps its place on the grid.
+        The lead is the time still needed before the frame can be shown, such as for encoding. `length_s` is the
+        duration of this frame, if not one interval. A frame late by at most `forgiven_s` keeps its place on the grid.
         """
         earliest = now + lead_s
         upcoming = self.upcoming
@@ -47,12 +47,12 @@ class Schedule:
         return self._due_s
 
     def reset(self) -> None:
-        """Forget the grid: the next frame is due at once. The rate stays."""
+        """Drop the grid: the next frame is due at once. The rate stays."""
         self._due_s = self._length_s = None
 
 
 def _interval_s(fps: float) -> float:
-    # The second condition also refuses infinity and what is so small that its interval is infinite.
+    # The second condition also refuses infinity and rates so small that their interval is infinite.
     if not (fps > 0 and 0 < 1 / fps < math.inf):
         raise ValueError(f"fps must be above 0 and finite, got {fps}")
     return 1 / fps

@@ -1,4 +1,4 @@
-"""How fast a model makes frames and how long before its due time a step must start, from the times of recent steps."""
+"""Estimates from recent steps: the frame rate of a model, and how long before its due time a step must start."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ _MARGIN_S = 0.0002
 
 
 class RateEstimate:
-    """Estimate the frame rate a model keeps up: frames made over the time it took, bounded to [1, max_fps].
+    """Estimate the frame rate a model sustains: frames divided by compute time, within [1, max_fps].
 
-    Smoothed over the newest steps that made 32 frames together (about a second of play), at least 4 steps. A ratio
-    of sums rather than a mean of rates, which uneven steps would push too high. The slowest step counts as the second
-    slowest: a cold first step or one stall is forgiven, a model that slowed down is followed from its second slow step.
+    Uses the newest steps that made 32 frames together (about a second), at least 4 steps. A ratio of sums, because
+    uneven steps push a mean of rates too high. The slowest step counts as the second slowest: a cold first step or one
+    stall has no effect, and a model that became slower is followed from its second slow step.
     """
 
     def __init__(self, max_fps: float) -> None:
         if not (math.isfinite(max_fps) and max_fps >= _SLOWEST_FPS):
             raise ValueError(f"max_fps must be at least {_SLOWEST_FPS:g} and finite, got {max_fps}")
         self._max_fps = max_fps
-        self._steps: deque[tuple[float, int]] = deque()  # seconds a frame, frames
+        # Seconds per frame, and frames.
+        self._steps: deque[tuple[float, int]] = deque()
         self._frames = 0
         self._fps: float | None = None
 
     @property
     def fps(self) -> float | None:
-        """The estimate; None before the first sample."""
+        """Return the estimate; None before the first sample."""
         return self._fps
 
     def add(self, frames: int, compute_s: float) -> float | None:
-        """Count one step and return the new estimate; the first sample is taken as it is.
+        """Add one step and return the new estimate.
 
-        Zero and negative times mean as fast as allowed; a time that is not a number or no frames change nothing.
+        Times up to zero count as the fastest allowed; NaN and steps without frames are ignored.
         """
         if frames < 1 or math.isnan(compute_s):
             return self._fps
@@ -61,12 +62,12 @@ class RateEstimate:
 
 
 class Lead:
-    """Tell how long before its frames are due a step must start: its computing and what follows until they are shown.
+    """Estimate how long before its frames are due a step must start: for computing, copying and encoding.
 
-    Looks at the newest 64 steps. Computing counts without its longest twentieth (3 of a full window): a rare stall
-    makes one late frame instead of an early start, and with it a late answer to inputs, for a minute; a model that is
-    uneven more often gets its frames queued. What follows (copying, encoding) counts without its longest quarter: it
-    varies little, and a hair of lateness costs less than every input waiting for the slowest encode.
+    Uses the newest 64 steps. Computing counts without its longest twentieth (3 of a full window): after a rare stall
+    one frame is late, and steps do not start early (and react late to inputs) for a minute; if stalls are frequent,
+    frames are queued. Copying and encoding count without their longest quarter: they vary little, and a slightly late
+    frame costs less than making every input wait for the slowest encode.
     """
 
     def __init__(self) -> None:
@@ -76,13 +77,13 @@ class Lead:
 
     @property
     def value_s(self) -> float:
-        """The lead in seconds; infinite before the first sample, so that the first step starts at once."""
+        """Return the lead in seconds; infinite before the first sample, so that the first step starts at once."""
         return self._value_s
 
     def add(self, compute_s: float, ready_s: float) -> None:
-        """Count a step: how long it computed, and how long from there until its first frame could be shown.
+        """Add a step: its compute time, and the time from then until its first frame could be shown.
 
-        What is negative, infinite or not a number changes nothing.
+        Negative, infinite and NaN times are ignored.
         """
         if not (0 <= compute_s < math.inf and 0 <= ready_s < math.inf):
             return

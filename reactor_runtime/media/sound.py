@@ -1,34 +1,36 @@
-"""How long a moment lasts that has sound, and where on the time line each piece of a track's sound begins."""
+"""The duration of bundles with sound, and the start time of each piece of a track's sound."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-LONGEST_PIECE_S = 0.5  # of sound alone: what a flush or a newcomer has to wait for
-FORGIVEN_S = 0.020  # a late piece keeps its place: clients have that much in hand, a gap would be heard
-ROUNDING = 0.02  # of a frame: sound that nearly lasts as long as its frame is meant to, and the frame follows it
+# The longest piece of sound without frames; a flush or a new client waits at most this long.
+LONGEST_PIECE_S = 0.5
+# A piece this late keeps its place: clients buffer that much, and a gap would be audible.
+FORGIVEN_S = 0.020
+# Part of a frame: the frame follows sound that is shorter than the frame by less than this.
+ROUNDING = 0.02
 END_TO_END_S = 0.005
 
 
 def length_s(durations_s: Sequence[float], interval_s: float) -> float:
-    """Tell how long a frame lasts with its sound, one duration a track: its interval, or the sound if that is longer.
+    """Return how long a frame lasts: its interval, or its longest sound if that is longer.
 
-    Sound that is a little shorter, as rounding to samples makes it, sets the length too: frames follow the sound, so
-    that no gap of a sample or two opens between its pieces.
+    Sound that is shorter by a rounding to samples sets the length too, so that no gap of a sample or two opens between
+    pieces.
     """
     longest = max(durations_s)
     if longest < interval_s * (1 - ROUNDING):
         return interval_s
-    # The first track is the measure where another differs by its rounding only: following now the one, now the other
-    # would drift away from both.
+    # If two tracks differ by rounding only, the first one counts: alternating between them would drift from both.
     return durations_s[0] if durations_s[0] >= longest * (1 - ROUNDING) else longest
 
 
 class SoundLine:
-    """Give each piece of one track the time it begins at: where the one before it ends, counted in samples.
+    """Return the start time of each piece of one track: the end of the previous piece, counted in samples.
 
-    Counting keeps the pieces end to end for hours. A piece whose moment is due 5 ms earlier or later than that begins
-    with its moment: the model was late, was flushed, or gave less sound than its frames last.
+    Counting samples keeps pieces end to end for hours. A piece whose bundle is due more than 5 ms earlier or later
+    starts with its bundle: the model was late, was flushed, or emitted less sound than its frames last.
     """
 
     def __init__(self, sample_rate: int) -> None:
@@ -37,7 +39,7 @@ class SoundLine:
         self._samples: int | None = None
 
     def next(self, due: float, samples: int) -> float:
-        """Return when a piece of `samples` begins whose moment is due at `due`."""
+        """Return the start time of a piece of `samples` whose bundle is due at `due`."""
         at = due if self._samples is None else self._began + self._samples / self.sample_rate
         if self._samples is None or abs(at - due) > END_TO_END_S:
             self._began, self._samples, at = due, 0, due
@@ -45,10 +47,10 @@ class SoundLine:
         return at
 
     def reset(self) -> None:
-        """Forget the pieces so far: the next one begins with its moment."""
+        """Start the next piece with its bundle."""
         self._samples = None
 
 
 def pieces_of(durations_s: Sequence[float]) -> int:
-    """Tell in how many pieces sound alone is cut: none is longer than half a second."""
+    """Return into how many pieces sound without frames is cut; none is longer than half a second."""
     return max(1, -int(-max(durations_s) // LONGEST_PIECE_S))

@@ -1,4 +1,4 @@
-"""Cut what one `yield` or `emit` hands over into moments: a frame of each video track with its piece of sound."""
+"""Splits the payload of one `yield` or `emit` into bundles: a frame of each video track with its piece of sound."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _BATCH = 4
 
 
 def split(payloads: Mapping[str, NDArray[Any]], *, alone: int = 1) -> list[dict[str, NDArray[Any]]]:
-    """Cut checked payloads (see `frames`) into moments, each a view per track; nothing is copied.
+    """Split checked payloads (see `frames`) into bundles of one view per track; nothing is copied.
 
-    A single frame beside a batch is in every moment. Sound is cut evenly, longer pieces first; where there are fewer
-    samples than moments, the last moments have none. Sound without frames makes `alone` moments. Raises `ValueError`
-    when batches differ in length.
+    A single frame beside a batch is in every bundle. Sound is cut evenly, longer pieces first; with fewer samples than
+    bundles, the last bundles have none. Sound without frames makes `alone` bundles. Raises `ValueError` if batches
+    differ in length.
     """
     counts = {track: len(payload) for track, payload in payloads.items() if payload.ndim == _BATCH}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{track} has {count}" for track, count in counts.items())
         raise ValueError(f"{listed} frames: batched tracks of one output must have the same number of frames")
     count = next(iter(counts.values()), alone)
-    moments: list[dict[str, NDArray[Any]]] = [{} for _ in range(count)] if payloads else []
+    bundles: list[dict[str, NDArray[Any]]] = [{} for _ in range(count)] if payloads else []
     for track, payload in payloads.items():
-        for moment, piece in zip(moments, _pieces(payload, len(moments)), strict=False):
-            moment[track] = piece
-    return moments
+        for bundle, piece in zip(bundles, _pieces(payload, len(bundles)), strict=False):
+            bundle[track] = piece
+    return bundles
 
 
 def _pieces(payload: NDArray[Any], count: int) -> Iterator[NDArray[Any]]:

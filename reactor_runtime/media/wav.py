@@ -1,6 +1,6 @@
-"""WAV in and out: RIFF/WAVE with 16-bit PCM, mono or stereo.
+"""WAV encoding and decoding: RIFF/WAVE with 16-bit PCM, mono or stereo.
 
-Leaves the `rctr` chunk to wire/media_header; here it is one of the chunks that are passed over.
+Leaves the `rctr` chunk to wire/media_header; this module skips it like other unknown chunks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _FORMAT = struct.Struct("<HHIIHH")
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
 _PCM_SUBFORMAT = bytes.fromhex("0100000000001000800000aa00389b71")
-_MAX_CHUNKS = 64  # a file of nothing but empty chunks costs no more time than a good one
+# A file of empty chunks must cost no more time than a valid one.
+_MAX_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class WavHeader:
-    """What a WAV says of itself, and where its samples are."""
+    """Hold a WAV file's format and the position of its samples."""
 
     channels: int
     sample_rate: int
@@ -37,13 +38,13 @@ class WavHeader:
 
 
 def encode(samples: NDArray[np.int16], sample_rate: int) -> bytes:
-    """Write int16 samples `(channels, samples)` as a complete WAV file."""
+    """Return int16 samples `(channels, samples)` as a complete WAV file."""
     channels, count = samples.shape
     return header(channels, sample_rate, count) + samples.T.astype("<i2", copy=False).tobytes()
 
 
 def header(channels: int, sample_rate: int, count: int) -> bytes:
-    """Write what comes before `count` samples for each channel, `HEADER_BYTES` long."""
+    """Return the header, `HEADER_BYTES` long, of a file with `count` samples per channel."""
     size = channels * count * 2
     return _HEADER.pack(
         b"RIFF", _HEADER.size - 8 + size, b"WAVE",
@@ -53,9 +54,9 @@ def header(channels: int, sample_rate: int, count: int) -> bytes:
 
 
 def read_header(data: bytes) -> WavHeader:
-    """Read the chunks up to the samples and check that these are all there, converting nothing.
+    """Read the chunks up to the samples and check that the samples are complete.
 
-    Raises `WireError("bad_media")` for anything else than complete 16-bit PCM with 1 or 2 channels and some sound.
+    Raises `WireError` with BAD_MEDIA for anything but complete, non-empty 16-bit PCM with 1 or 2 channels.
     """
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise _bad("not a WAV file")
@@ -80,11 +81,11 @@ def read_header(data: bytes) -> WavHeader:
 
 
 def decode(data: bytes) -> NDArray[np.int16]:
-    """Read the samples of a WAV file into a new array `(channels, samples)`; raises what `read_header` does."""
+    """Decode a WAV file to a new array `(channels, samples)`; raise what `read_header` raises."""
     header = read_header(data)
     count = header.size_bytes // 2
     interleaved = np.frombuffer(data, "<i2", count=count, offset=header.start).reshape(-1, header.channels)
-    # A copy: the model may change it, and each channel is one run of memory.
+    # A copy: the model may change it, and each channel must be contiguous.
     return np.array(interleaved.T, dtype=np.int16, order="C")
 
 

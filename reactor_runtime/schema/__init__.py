@@ -1,4 +1,4 @@
-"""What can be said of a model from its class alone, without `load()`."""
+"""Documents and typed clients of a model, from its class alone, without `load()`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from reactor_runtime.wire import openapi
 
 
 def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
-    """Import the class and check all of it, as the engine does before `load()`.
+    """Import the class and check it, as the engine does before `load()`.
 
-    ClassError says what is wrong, ConfigError what is with the config that `@model` names.
+    Raises ClassError for the class and ConfigError for the config that `@model` names.
     """
     contract = Contract.of(import_class(project, module_name, class_name))
     contract.style.check_finished(contract.model)
@@ -26,12 +26,12 @@ def contract_of(project: Path, module_name: str, class_name: str) -> Contract:
 
 
 def document(name: str, contract: Contract) -> dict[str, Any]:
-    """Write the OpenAPI 3.1 document of a model called `name`, the same that its server gives at `/schema`."""
+    """Return the OpenAPI 3.1 document of a model called `name`, as its server returns it from `/schema`."""
     return openapi.document(name, version(), contract.to_json())
 
 
 def written(format: str, name: str, contract: Contract) -> str:
-    """Write the document, or a module for a typed client: `openapi`, `python` or `typescript`."""
+    """Return the document, or a typed client module, as text; `format` is `openapi`, `python` or `typescript`."""
     if format == "openapi":
         return json.dumps(document(name, contract), indent=2) + "\n"
     modules = {"python": typed_python.module, "typescript": typed_typescript.module}
@@ -39,13 +39,13 @@ def written(format: str, name: str, contract: Contract) -> str:
 
 
 def outline(name: str, contract: Contract) -> dict[str, Any]:
-    """Say in JSON values what the model is; `fps` is None where the rate follows the compute time."""
-    said = contract.to_json()
+    """Describe the model in JSON values; `fps` is None if the rate follows the compute time."""
+    described = contract.to_json()
     return {
         "name": name,
         "fps": contract.fps,
         "max_fps": contract.max_fps,
         "buffer_size": contract.buffer_size,
-        "tracks": said["tracks"],
-        **said["schema"],
+        "tracks": described["tracks"],
+        **described["schema"],
     }

@@ -1,4 +1,4 @@
-"""What typed clients in any language need of a model's JSON Schemas: names that may be written, and the records."""
+"""Names and record types from a model's JSON Schemas, shared by the generators of typed clients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Schema = Mapping[str, Any]
 
 
 class TypeNames:
-    """Give each thing a name that may be written in a language and that nothing else has."""
+    """Choose unique names that are valid in a language."""
 
     def __init__(self, reserved: Collection[str]) -> None:
         self._taken = set(reserved)
 
     def choose(self, wanted: str) -> str:
-        """Take the name, or the nearest that is free: `lambda_`, then `lambda_2`."""
+        """Return the name, or the nearest free one: `lambda_`, then `lambda_2`."""
         name = wanted if re.match(r"[A-Za-z_]", wanted) else f"_{wanted}"
         nearest = itertools.chain((name, f"{name}_"), (f"{name}_{number}" for number in itertools.count(2)))
         chosen = next(each for each in nearest if each not in self._taken)
@@ -27,9 +27,9 @@ class TypeNames:
 
 
 class Records:
-    """Name the objects with members among a model's schemas, each that looks alike once.
+    """Name the object types among a model's schemas; equal schemas share a name.
 
-    `define` writes the one that is new, when all that it is made of has been written.
+    `define` generates each new type after the types of its members.
     """
 
     def __init__(self, names: TypeNames, define: Callable[[str, Schema], str]) -> None:
@@ -39,44 +39,44 @@ class Records:
         self._known: dict[str, str] = {}
 
     def name(self, schema: Schema, wanted: str = "Record") -> str:
-        """Return the name of an object's type, and have it defined if it isn't yet."""
-        looks = json.dumps(schema, sort_keys=True)
-        if looks not in self._known:
-            name = self._known[looks] = self._names.choose(camel(str(schema.get("title") or wanted)))
+        """Return the name of an object's type; define the type if it is new."""
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._known:
+            name = self._known[key] = self._names.choose(camel(str(schema.get("title") or wanted)))
             self.definitions.append(self._define(name, schema))
-        return self._known[looks]
+        return self._known[key]
 
 
 def camel(name: str) -> str:
-    """Write a name as those of types are written: `my-model` is `MyModel`."""
+    """Convert a name to a type's name: `my-model` to `MyModel`."""
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", name) if word) or "Unnamed"
 
 
 def snake(name: str) -> str:
-    """Write a name as those of functions are written: `go-now` is `go_now`."""
+    """Convert a name to a function's name: `go-now` to `go_now`."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
 def members(schema: Schema) -> Iterator[tuple[str, Schema, bool]]:
-    """List an object's members: name, schema, and whether it has to be there."""
+    """Yield an object's members: name, schema, and whether it is required."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         yield name, member, name in required
 
 
 def is_upload(schema: Schema) -> bool:
-    """Tell whether a value is a file that was uploaded."""
+    """Return whether a schema is that of an uploaded file."""
     return schema.get("format") == "upload"
 
 
 def literals(schema: Schema) -> list[Any] | None:
-    """List the values there are to choose from, None where there are others."""
+    """Return the allowed values; None if they are not enumerated."""
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     return None if values is None else list(values)
 
 
 def state_of(events: Mapping[str, Schema]) -> Schema:
-    """Describe the public state as an object: each field as the event that sets it takes it."""
+    """Describe the public state as an object, with the schemas of the events that set its fields."""
     fields = {}
     for spec in events.values():
         if spec["field"]:

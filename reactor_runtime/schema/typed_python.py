@@ -1,4 +1,4 @@
-"""A model's events, messages and state as a Python module with types, on top of `reactor_runtime.client`."""
+"""Generates a typed Python module for a model's events, messages and state, on top of `reactor_runtime.client`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UNSET: Any = object()
 
 
 def module(name: str, contract: Mapping[str, Any]) -> str:
-    """Write the module for the model called `name`; `contract` is the JSON form of a Contract."""
+    """Return the module for the model called `name`; `contract` is the JSON form of a Contract."""
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     names = TypeNames(_RESERVED)
     model, blocking = names.choose(camel(name)), names.choose(f"Blocking{camel(name)}")
@@ -76,7 +76,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
 
 
 class _Types:
-    """Write the type of a value."""
+    """Convert JSON Schemas to Python types."""
 
     def __init__(self, names: TypeNames) -> None:
         self.records = Records(names, self._record)
@@ -97,7 +97,7 @@ class _Types:
         return "Any"
 
     def taken(self, schema: Schema, wanted: str) -> str:
-        """Write the type of a parameter: what may be longer or shorter as a list, what may not as a tuple."""
+        """Return the type of a parameter: a list for an array of any length, a tuple for one of fixed length."""
         if "prefixItems" in schema:
             return f"tuple[{', '.join(self.of(each, wanted) for each in schema['prefixItems'])}]"
         return self.of(schema, wanted)
@@ -125,7 +125,7 @@ class _Types:
 
 
 def _message(name: str, kind: str, spec: Schema, types: _Types) -> str:
-    """Write the class of a message, as `messages()` yields it and replies hold it."""
+    """Return the class of a message, which `messages()` yields and replies hold."""
     data = types.records.name({**spec["data"], "title": camel(kind)}, camel(kind))
     return "\n".join([
         "@dataclass(frozen=True, slots=True)",
@@ -137,7 +137,7 @@ def _message(name: str, kind: str, spec: Schema, types: _Types) -> str:
 
 
 def _reader(message_names: Mapping[str, str]) -> str:
-    """Write the union of the messages, and the function that makes a message one of them."""
+    """Return the union of the messages, and the function that converts a message to its class."""
     entries = [f"    {_quoted(kind)}: {name}," for kind, name in message_names.items()]
     return "\n".join([
         f"Said = {' | '.join(message_names.values()) or 'Message'}",
@@ -154,7 +154,7 @@ def _reader(message_names: Mapping[str, str]) -> str:
 
 
 def _reply_name(event: str, spec: Schema, names: TypeNames) -> str | None:
-    """Choose a name for the class of an event's reply; None where the model does not declare what it holds."""
+    """Return a name for the class of an event's reply; None if the model does not declare the reply."""
     return names.choose(f"{camel(event)}Reply") if any(spec.get("replies") or ()) else None
 
 
@@ -231,7 +231,7 @@ def _method(name: str, event: str, spec: Schema, types: _Types, way: Way, reply:
 
 
 def _docstring(text: str, indent: int) -> list[str]:
-    """Write a description as a docstring; whatever is in it, it ends where it should."""
+    """Return a description as the lines of a docstring, with quotes and backslashes escaped."""
     margin = " " * indent
     lines = [line for each in _safe(text).splitlines() for line in textwrap.wrap(each, 116 - indent) or [""]]
     if not lines:

@@ -1,4 +1,4 @@
-"""A model's events, messages, state and tracks as a TypeScript module: types alone, for `connect` of the client."""
+"""Generates TypeScript types of a model's events, messages, state and tracks, for the client's `connect`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ export interface {model} {{
 
 
 def module(name: str, contract: Mapping[str, Any]) -> str:
-    """Write the module for the model called `name`; `contract` is the JSON form of a Contract."""
+    """Return the module for the model called `name`; `contract` is the JSON form of a Contract."""
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     names = TypeNames(_RESERVED)
     types = _Types(names)
@@ -52,7 +52,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
 
 
 class _Types:
-    """Write the type of a value."""
+    """Convert JSON Schemas to TypeScript types."""
 
     def __init__(self, names: TypeNames) -> None:
         self.records = Records(names, self._record)
@@ -75,7 +75,7 @@ class _Types:
         return "unknown"
 
     def members_of(self, schema: Schema, wanted: str) -> str:
-        """Write an object's members in one line."""
+        """Return an object type in one line."""
         if not schema.get("properties"):
             return "Record<string, never>"
         written = [
@@ -109,7 +109,7 @@ def _interface(name: str, about: str, entries: list[str]) -> str:
 
 
 def _tracks(tracks: list[Mapping[str, Any]]) -> str:
-    """Name the tracks by what may be done with them."""
+    """Return the interface of the tracks, grouped by direction and kind."""
     ways = {
         "shown": ("out", "video"),
         "heard": ("out", "audio"),

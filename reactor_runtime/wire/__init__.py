@@ -1,1 +1,1 @@
-"""`reactor.v1` without any I/O: the text messages, the segment inside media files, the numbers both sides agree on."""
+"""`reactor.v1` without I/O: text messages, the header in media files, and the protocol's constants."""

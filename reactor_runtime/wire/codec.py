@@ -1,4 +1,4 @@
-"""JSON text to messages and back. Whatever a client sends, `decode_text` returns a message or raises `WireError`."""
+"""Encodes and decodes text messages; for any input `decode_text` returns a message or raises `WireError`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ACK = re.compile(
 
 
 def decode_text(text: str) -> ClientMessage:
-    """Read one text message of a client.
+    """Decode one text message of a client.
 
-    Raises `WireError` with `invalid_json` or `invalid_message`, and with the message's id wherever that could be read.
-    The caller enforces the limit on its length.
+    Raises `WireError` with INVALID_JSON or INVALID_MESSAGE, and with the message's id if it could be read. The caller
+    limits the length.
     """
     message, wrong = _parse(text)
     if not isinstance(message, dict):
@@ -51,9 +51,9 @@ def decode_text(text: str) -> ClientMessage:
 
 
 def decode_ack(text: bytes) -> Ack | None:
-    """Read an acknowledgement as nearly all clients write it; None for all else, which `decode_text` reads.
+    """Decode an acknowledgement in its usual form; return None for any other text, which `decode_text` decodes.
 
-    One comes with every frame of every viewer: this takes a tenth of the time.
+    Each client sends one per frame, and this takes a tenth of the time.
     """
     found = _ACK.fullmatch(text)
     if found is None or (seq := int(found[2])) > MAX_SEQ:
@@ -62,10 +62,10 @@ def decode_ack(text: bytes) -> Ack | None:
 
 
 def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None) -> str:
-    """Write one text message, compact and as UTF-8 has it; one with half a surrogate pair is written in ASCII.
+    """Encode one text message, compact and without escapes, which would take up to three times the bytes.
 
-    Escapes would take up to three times the bytes.
-    Raises `ValueError` for NaN and infinity, which JSON does not have, and `TypeError` for values it can't hold.
+    A message with half a surrogate pair is escaped to ASCII. Raises `ValueError` for NaN and infinity, and `TypeError`
+    for values that JSON can't express.
     """
     message: dict[str, Any] = {"type": type, "data": data}
     if id is not None:
@@ -75,8 +75,8 @@ def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None)
 
 
 def _parse(text: str) -> tuple[object, list[str]]:
-    """Read JSON, and list what Python would accept in it and we don't: the answer to that can carry the id."""
-    # The engine parses events again, deeper in its stack: what is accepted here must be harmless there.
+    """Parse JSON; list the faults that Python accepts and we refuse, so that the error can carry the id."""
+    # The engine parses events again, deeper in its stack: anything accepted here must be harmless there.
     wrong = [f"nested more than {MAX_DEPTH} deep"] if _is_deep(text) else []
 
     def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _parse(text: str) -> tuple[object, list[str]]:
 
 
 def _data(data: dict[str, Any]) -> str:
-    """Write data as JSON again; refuse numbers that became infinite, such as 1e999, and half surrogates."""
+    """Encode data as JSON again; refuse numbers that became infinite, such as 1e999, and half surrogates."""
     try:
         return _checked(_dump(data))
     except ValueError as error:
@@ -165,7 +165,7 @@ def _id(message: dict[str, Any]) -> str | int | None:
 
 
 def _is_longer(value: float | str, length: int) -> bool:
-    """Tell whether a value takes more characters than it may where it is sent back."""
+    """Return whether a value that will be sent back has too many characters."""
     if isinstance(value, str):
         return len(value) > length
     return isinstance(value, int) and abs(value) >= 10**length
@@ -221,7 +221,7 @@ def _check_keys(kind: str, data: dict[str, Any], known: tuple[str, ...]) -> None
 
 
 def _is_deep(text: str) -> bool:
-    """Tell whether brackets are nested deeper than allowed: removing empty pairs takes one pass for each level."""
+    """Return whether brackets are nested too deeply; each pass removes one level of empty pairs."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     outside_strings = text.replace("\\\\", "").replace('\\"', "").split('"')[::2]
@@ -230,7 +230,7 @@ def _is_deep(text: str) -> bool:
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")
-    # unclosed brackets are left over: only as many as could be open at once are for the parser to complain about
+    # Unclosed brackets remain. The parser reports them, if they are no more than may be open at once.
     return len(brackets) > MAX_DEPTH or brackets.endswith(b"]")
 
 
@@ -239,7 +239,7 @@ def _dump(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    """Say what came, short enough for a message whatever its size."""
+    """Describe a value briefly, whatever its size."""
     match value:
         case None | bool():
             return json.dumps(value)

@@ -1,7 +1,7 @@
-"""What our clients need besides the picture or sound (track, number, time), carried inside the file.
+"""The header inside a media file: track, sequence number, times and metadata.
 
-In a JPEG an APP15 segment directly after SOI, in a WAV a chunk `rctr` before `fmt `; the same fields, big-endian.
-Attaching and detaching leaves every other byte as it was. Knows nothing of pixels and samples.
+It is an APP15 segment directly after SOI in a JPEG and a chunk `rctr` before `fmt ` in a WAV, with the same big-endian
+fields. Attaching and detaching change no other byte. Pixels and samples are not read.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _SEGMENT = struct.Struct(">2s2sH8s")
 _RIFF = struct.Struct("<4sI4s")
 _CHUNK = struct.Struct("<4sI")
 _MAX_RIFF_BYTES = 0xFFFFFFFF
-_MAX_CHUNKS = 64  # a file of nothing but empty chunks costs no more time than a good one
+# A file of empty chunks must cost no more time than a valid one.
+_MAX_CHUNKS = 64
 
 
 class FrameFlag(IntFlag):
-    """What is special about a frame."""
+    """Mark special frames."""
 
     AFTER_FLUSH = 1
     HELD = 2
@@ -40,7 +41,7 @@ class FrameFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class MediaHeader:
-    """The fields that travel with a frame, as PROTOCOL.md's table; `metadata` is the text of a JSON object or empty."""
+    """Hold the fields of a frame's header; `metadata` is the text of a JSON object, or empty."""
 
     track: str
     seq: int
@@ -51,7 +52,7 @@ class MediaHeader:
     metadata: bytes = b""
 
     def pack(self) -> bytes:
-        """Write the fields from `version` on. Raises `ValueError` when one doesn't fit its place or all the segment."""
+        """Encode the fields from `version` on. Raises `ValueError` if they don't fit the segment."""
         name = self.track.encode()
         if len(name) > _MAX_NAME_BYTES:
             raise ValueError(f"track name of {len(name)} bytes: at most {_MAX_NAME_BYTES}")
@@ -68,7 +69,7 @@ class MediaHeader:
 
     @classmethod
     def unpack(cls, data: bytes) -> MediaHeader:
-        """Read what `pack` wrote. Raises `WireError("bad_media")` when truncated, of another version or misspelt."""
+        """Decode packed fields. Raises `WireError` with BAD_MEDIA for truncated, malformed or unknown versions."""
         if len(data) < _FIELDS.size:
             raise _bad("truncated reactor header")
         version, flags, seq, pts_us, wall_us, applied, name_bytes = _FIELDS.unpack_from(data)
@@ -90,11 +91,11 @@ def media_kind(file: bytes) -> Literal["video", "audio"]:
 
 
 def attach(header: MediaHeader, file: bytes) -> bytes:
-    """Put the header into a JPEG or WAV. Raises `ValueError` for other files and for a header that doesn't fit."""
+    """Insert the header into a JPEG or WAV. Raises `ValueError` for other files and for a header that doesn't fit."""
     if file[:2] == _SOI:
         fields = header.pack()
         segment = _SEGMENT.pack(_SOI, _APP15, 2 + len(_MAGIC) + len(fields), _MAGIC)
-        # The one copy of the picture on its way out: the view spares a second one.
+        # The only copy of the encoded frame on its way out: the memoryview avoids a second one.
         return b"".join((segment, fields, memoryview(file)[2:]))
     if _is_wav(file):
         return _attach_wav(header.pack(), file)
@@ -102,9 +103,9 @@ def attach(header: MediaHeader, file: bytes) -> bytes:
 
 
 def detach(data: bytes) -> tuple[MediaHeader | None, bytes]:
-    """Take the header out of a JPEG or WAV: None and the file as it is where there is no header.
+    """Remove the header from a JPEG or WAV and return both; without a header, None and the unchanged file.
 
-    Raises `WireError("bad_media")` for other files and for a header that can't be read.
+    Raises `WireError` with BAD_MEDIA for other files and for a header that can't be read.
     """
     if data[:2] == _SOI:
         return _detach_jpeg(data)
@@ -119,7 +120,8 @@ def _detach_jpeg(data: bytes) -> tuple[MediaHeader | None, bytes]:
     _, marker, length, magic = _SEGMENT.unpack_from(data)
     if marker != _APP15 or magic != _MAGIC:
         return None, data
-    end = 4 + length  # the length counts itself and not the marker before it
+    # The length includes itself and not the marker before it.
+    end = 4 + length
     if length < 2 + len(_MAGIC) or end > len(data):
         raise _bad("truncated reactor header")
     header = MediaHeader.unpack(data[_SEGMENT.size : end])

@@ -1,4 +1,4 @@
-"""What a client can say in text, as values: `codec` makes them out of JSON."""
+"""The text messages that clients send, as values; `codec` decodes them from JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event for the model. `data_json` is the compact JSON text of its data, valid and finite, not yet validated."""
+    """Send an event to the model; `data_json` is compact, valid JSON that is not yet checked against the contract."""
 
     type: str
     data_json: str
@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """All frames of the track up to `seq` have been shown."""
+    """Acknowledge all frames of the track up to `seq`."""
 
     track: str
     seq: int
@@ -25,30 +25,30 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Asks for a pong with the same `t`."""
+    """Request a pong with the same `t`."""
 
     t: int | float | str
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Somebody is there, though they send nothing to the model."""
+    """Reset the idle timeout without sending an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that this client wants to be sent, replacing its earlier wish; None is no limit and every track."""
+    """Choose what this client is sent, replacing its earlier choice; None is no limit and all tracks."""
 
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
 
     def among(self, tracks: Collection[str] | None) -> View:
-        """Leave out the names of tracks that are not there; None: it is not known which are."""
+        """Return the view without unknown tracks; with None, which means the tracks are not known yet, unchanged."""
         if self.tracks is None or tracks is None:
             return self
         return replace(self, tracks=tuple(track for track in tracks if track in self.tracks))
 
     def shows(self, track: str) -> bool:
-        """Tell whether frames and sound of a track are wanted."""
+        """Return whether the client wants frames and sound of a track."""
         return not self.paused and (self.tracks is None or track in self.tracks)

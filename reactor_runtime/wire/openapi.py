@@ -1,7 +1,7 @@
 """A model's interface as an OpenAPI 3.1 document: the HTTP routes, and every text message as a component.
 
-OpenAPI knows no WebSocket: `GET /ws` is described as a request that is answered by 101 and, from then on, by messages.
-What it has no place for stands under `x-reactor`.
+OpenAPI has no WebSockets: `GET /ws` is described as a request with the response 101, followed by messages.
+The extension `x-reactor` holds the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES, SUBPRO
 
 ABOUT = """\
 A real-time video model. `GET /ws` becomes a WebSocket: its text messages are JSON, each binary one is a whole JPEG or
-WAV file. `ClientMessage` lists what a client may say, `ServerMessage` what it is told; messages of a type that a client
-does not know are to be ignored."""
+WAV file. `ClientMessage` lists the messages of clients, `ServerMessage` those of the server; a client must ignore
+messages of unknown types."""
 
 LOCAL_SERVER = "http://127.0.0.1:8080"
 TOKEN_SCHEMES: Mapping[str, Any] = MappingProxyType(
@@ -40,7 +40,7 @@ SESSION: Mapping[str, Any] = MappingProxyType(
     {
         "name": "session",
         "in": "query",
-        "description": "The session to be seen, where several run; the one that has run longest without",
+        "description": "The session to watch, if several run; the longest running one by default",
         "schema": {"type": "string"},
     }
 )
@@ -54,9 +54,9 @@ def document(
     server_url: str = LOCAL_SERVER,
     token_required: bool = False,
 ) -> dict[str, Any]:
-    """Describe the model called `name`, from what its class says; `contract` is the JSON form of a Contract.
+    """Describe the model called `name`; `contract` is the JSON form of a Contract.
 
-    `server_url` may be relative to the document's own address. Without `token_required` a token is optional.
+    `server_url` may be relative to the document's address. Without `token_required` a token is optional.
     """
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     event_names, message_names = _components("Event", events), _components("Message", messages)
@@ -89,7 +89,7 @@ def document(
 
 
 def _components(prefix: str, names: Iterable[str]) -> dict[str, str]:
-    """Choose a component's name for each; OpenAPI allows fewer characters than we do."""
+    """Map each name to a unique component name; OpenAPI allows fewer characters than names may have."""
     chosen: dict[str, str] = {}
     for name in names:
         wanted = component = f"{prefix}.{re.sub(r'[^A-Za-z0-9._-]', '-', name)}"
@@ -102,7 +102,7 @@ def _components(prefix: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def _one_of(components: Mapping[str, str]) -> Schema:
-    """Describe any one of the messages, told apart by their type."""
+    """Describe any of the messages, with `type` as the discriminator."""
     mapping = {kind: ref(component)["$ref"] for kind, component in components.items()}
     return {
         "oneOf": [ref(component) for component in components.values()],
@@ -117,7 +117,7 @@ def _event(name: str, spec: Mapping[str, Any], message_names: Mapping[str, str])
 
 
 def _replies(replies: Iterable[str | None] | None, message_names: Mapping[str, str]) -> Schema:
-    """List what the `message` of the event's reply may be, where the model declares it; null stands for none."""
+    """Return the possible `message`s of an event's reply if the model declares them; null stands for none."""
     if replies is None:
         return {}
     return {"x-reactor-replies": [{"type": "null"} if each is None else ref(message_names[each]) for each in replies]}
@@ -128,7 +128,7 @@ def _message(kind: str, spec: Mapping[str, Any]) -> Schema:
 
 
 def _state(events: Iterable[Mapping[str, Any]]) -> Schema:
-    """Describe the public state, each field as the event that sets it takes it."""
+    """Describe the public state with the schemas of the events that set its fields."""
     fields = {
         spec["field"]: spec["parameters"]["properties"].get(spec["field"], {}) for spec in events if spec["field"]
     }
@@ -153,7 +153,7 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _refusals(path: str) -> dict[str, Any]:
-    """Return the answers that every route but a few gives before it looks at the request itself."""
+    """Return the error responses that a route gives before it reads the request."""
     wrong_host = {"421": _answer("The host is not a name of this server", TEXT)}
     no_token = {"401": _answer("No token, or a wrong one, where the server requires one", TEXT)}
     too_many = {"429": _answer("Too many connections from this address", TEXT)}
@@ -187,13 +187,13 @@ def _schema() -> dict[str, Any]:
 
 
 def _upload() -> dict[str, Any]:
-    """Describe how a file comes to the model; an event then carries what the answer says."""
+    """Describe the upload of a file; events refer to it by the id in the response."""
     upload_id = record({"upload": {"type": "string"}})
     answers = {
         "201": _answer("What an event carries in place of the file", _content("application/json", upload_id)),
         "400": _answer("The name is none, or the connection ended too soon", TEXT),
         "403": _answer("No session has this key, or a page of another site sent the file", TEXT),
-        "408": _answer("Nothing came for a while", TEXT),
+        "408": _answer("The upload stalled", TEXT),
         "410": _answer("The session is over", TEXT),
         "413": _answer("The file is too large", TEXT),
         "415": _answer("A form, and not the file itself", TEXT),
@@ -239,7 +239,7 @@ def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "200": _answer("JPEG files, each in a part of its own, until the server stops", files),
         "400": _answer("`fps` is no rate", TEXT),
         "404": _answer("There is no such track or session", TEXT),
-        "503": _answer("As many viewers as may are watching, or the model isn't known yet", TEXT),
+        "503": _answer("The limit of viewers is reached, or the model isn't known yet", TEXT),
     }
     fps = {
         "name": "fps",
@@ -257,7 +257,7 @@ def _video_track(tracks: Iterable[Mapping[str, Any]]) -> Schema:
 
 
 def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Describe the WebSocket, as far as a request and its answer can."""
+    """Describe the WebSocket as a request and its response."""
     files = {"video": "image/jpeg", "audio": "audio/wav"}
     ways = [(track["direction"], files[track["kind"]]) for track in tracks]
     streams: dict[str, Any] = {media_type: {"schema": FILE} for direction, media_type in ways if direction == "out"}
@@ -265,13 +265,13 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     role = {
         "name": "role",
         "in": "query",
-        "description": "A controller has the model to itself when its turn comes; viewers watch",
+        "description": "A controller drives the model when it gets a slot; viewers watch",
         "schema": {"type": "string", "enum": ["controller", "viewer"], "default": "controller"},
     }
     watch = {
         "name": "watch",
         "in": "query",
-        "description": "1: see the sessions of others while waiting in line",
+        "description": "1: see other sessions while waiting in the queue",
         "schema": {"type": "string", "enum": ["1"]},
     }
     resume = {

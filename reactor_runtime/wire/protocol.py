@@ -1,4 +1,4 @@
-"""The numbers and names of `reactor.v1` that both sides agree on."""
+"""The constants of `reactor.v1`: names, size limits and close codes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ MAX_TEXT_BYTES = 256 * 1024
 MAX_VIEWER_BYTES = 4096
 MAX_MEDIA_BYTES = 16 * 1024 * 1024
 MAX_UPLOAD_BYTES = 256 * 1024 * 1024
-LONGEST_NAME = 255  # of a file, in characters
+# Characters of a file's name.
+LONGEST_NAME = 255
 
 
 class CloseCode(IntEnum):
-    """Why a socket was closed."""
+    """Name the reasons for which a socket is closed."""
 
     SESSION_OVER = 1000
     SERVER_STOPPING = 1001
@@ -28,14 +29,15 @@ class CloseCode(IntEnum):
     BAD_TOKEN = 4401
     ORIGIN_NOT_ALLOWED = 4403
     NO_PONG = 4408
-    TOO_SLOW = 4408  # the same to a client: its connection is of no use
+    # The same to clients: the connection is unusable.
+    TOO_SLOW = 4408
     RATE_LIMITED = 4429
 
 
 def choose_subprotocol(offered: Sequence[str]) -> str | None:
-    """Return the subprotocol to accept, None when none was offered.
+    """Return the subprotocol to accept; None if none was offered.
 
-    Raises `WireError` when only unknown ones were, which the server answers with HTTP 400.
+    Raises `WireError` if only unknown ones were offered; the server responds with HTTP 400.
     """
     if not offered:
         return None

@@ -1,6 +1,6 @@
-"""The JSON Schemas of what `reactor.v1` itself says, one a message; a model's own come with its contract.
+"""The JSON Schemas of the messages of `reactor.v1`; those of a model's messages come with its contract.
 
-What a client may say is closed, as the codec is. What the server says is open: a later version may say more.
+Schemas of client messages are closed, as the codec is. Those of server messages are open for later versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
 
 
 def message(kind: str, data: Schema, description: str, *, id_required: bool | None = None) -> Schema:
-    """Describe a text message; `id_required` is None for one that never has an id."""
+    """Describe a server's text message; `id_required` is None if it never has an id."""
     members: Schema = {"type": {"type": "string", "const": kind}, "data": data}
     if id_required is None:
         return record(members, description=description)
@@ -23,7 +23,7 @@ def message(kind: str, data: Schema, description: str, *, id_required: bool | No
 
 
 def said_by_client(kind: str, data: Schema, description: str) -> Schema:
-    """Describe a text message of a client's: closed, and with no `data` where none is needed."""
+    """Describe a client's text message: closed, and with optional `data` if no member of it is required."""
     required: Schema = {"type": {"type": "string", "const": kind}}
     optional: Schema = {"id": ID}
     (required if data.get("required") else optional)["data"] = data
@@ -31,7 +31,7 @@ def said_by_client(kind: str, data: Schema, description: str) -> Schema:
 
 
 def from_client() -> dict[str, Schema]:
-    """List the protocol's messages to the server by type."""
+    """Return the schemas of the protocol's messages to the server by type."""
     ack = record(
         {"track": {**STRING, "minLength": 1}, "seq": {**COUNT, "maximum": MAX_SEQ}}, additionalProperties=False
     )
@@ -47,8 +47,10 @@ def from_client() -> dict[str, Schema]:
     )
     return {
         "reactor.ack": said_by_client("reactor.ack", ack, "All frames of the track up to `seq` have been shown."),
-        "reactor.here": said_by_client("reactor.here", record({}, additionalProperties=False), "Somebody is there."),
-        "reactor.ping": said_by_client("reactor.ping", ping, "Ask for a pong, which comes at once."),
+        "reactor.here": said_by_client(
+            "reactor.here", record({}, additionalProperties=False), "A person is present: the idle timeout restarts."
+        ),
+        "reactor.ping": said_by_client("reactor.ping", ping, "Request a pong, which is sent at once."),
         "reactor.view": said_by_client("reactor.view", view, "All that this client wants to be sent from here on."),
     }
 
@@ -61,13 +63,13 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
     reply = {"message": one_of(replies)} if replies else {}
     data: dict[str, tuple[Schema, str]] = {
         "reactor.welcome": (welcome_schema(), "The first message to a client that sees the model."),
-        "reactor.session": (_session(), "What becomes of the session, or of loading the model."),
+        "reactor.session": (_session(), "A change of the session, or of loading the model."),
         "reactor.queue": (
             record({"position": {**COUNT, "minimum": 1}, "length": COUNT}),
-            "The client's place in line.",
+            "The client's position in the wait queue.",
         ),
-        "reactor.state": (ref("State"), "The public state fields that changed, whoever changed them."),
-        "reactor.stats": (_stats(), "Once a second: figures of the model and of this client."),
+        "reactor.state": (ref("State"), "The public state fields that changed."),
+        "reactor.stats": (_stats(), "Once a second: metrics of the model and of this client."),
         "reactor.pong": (
             record({"t": {"type": ["number", "string"]}, "server_us": COUNT}),
             "The answer to a ping; `server_us` is the server's wall clock in microseconds since the epoch.",
@@ -82,7 +84,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
 
 
 def track() -> Schema:
-    """Describe one of the model's streams of pictures or sound, as `reactor.welcome` names it."""
+    """Describe a track as `reactor.welcome` lists it."""
     return record(
         {
             "name": STRING,
@@ -94,7 +96,7 @@ def track() -> Schema:
 
 
 def health() -> Schema:
-    """Describe what `GET /health` answers; where a token is wanted, a stranger learns the status alone."""
+    """Describe the response of `GET /health`; without a required token it has the status alone."""
     status = {"type": "string", "enum": ["loading", "ready", "busy", "stopping", "failed"]}
     session = {"type": ["string", "null"]}
     engine = record({"status": status, "session": session, "viewers": COUNT})
@@ -155,12 +157,12 @@ def _stats() -> Schema:
     wanted = {"type": ["number", "null"], "minimum": 0, "description": "null: as many as there are"}
     inputs = {
         **by_name(record({"came": rate, "taken": rate, "wanted": wanted})),
-        "description": "For the controller: pictures a second of each input track that any came for",
+        "description": "For the controller: frames per second of each input track that has received any",
     }
     return record(
         {
-            "queue": {**COUNT, "description": "Moments that wait to be shown"},
-            "rung": {**COUNT, "description": "Of the ladder of qualities, 0 is the best"},
+            "queue": {**COUNT, "description": "Bundles that wait to be shown"},
+            "rung": {**COUNT, "description": "The rung of the quality ladder, 0 is the best"},
             "quality": {"type": "integer", "minimum": 1, "maximum": 100},
             "scale": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
             "why": {"type": "string", "enum": ["full", "network", "client"]},

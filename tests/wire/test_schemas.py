@@ -1,4 +1,4 @@
-"""The schemas of what clients may say and the codec, which are written apart, agree."""
+"""The schemas of client messages agree with the codec, which is independent code."""
 
 from __future__ import annotations
 
