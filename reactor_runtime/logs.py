@@ -150,7 +150,8 @@ def _json(value: object) -> str:
         text = json.dumps(_described(value), ensure_ascii=False)
     if text.isascii():
         return text
-    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is nothing that others read
+    # Other programs can't read half a surrogate pair.
+    text = text.encode("utf-8", "replace").decode()
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
