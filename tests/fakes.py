@@ -15,8 +15,7 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingWriter
 from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle, Job
-from reactor_runtime.server.workers.restarts import Restarts
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
 
 R = TypeVar("R")
@@ -73,7 +72,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.phase = EnginePhase.READY
-        self.restarts = Restarts()
+        self.failed_loads = 0
         self.detail = ""
         self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
         self.loading_s = 0.0

@@ -41,13 +41,13 @@ from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import Services, serve_socket
 from reactor_runtime.server.security.certificate import tls_context
 from reactor_runtime.server.security.proxies import Proxies
-from reactor_runtime.server.sessions.admission import Admission, close, drain, fail
-from reactor_runtime.server.sessions.engines import Engines
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.engine_pool import EnginePool
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace import Trace
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Service:
             metrics=Metrics(self._trace),
         )
         self._admission = Admission(
-            rules, most_waiting=options.max_waiting, most_viewers=options.max_viewers, on_ready=self._on_ready
+            rules, most_waiting=options.max_waiting, most_viewers=options.max_viewers, on_slot_ready=self._on_ready
         )
         load = Load(
             str(manifest.project),
@@ -105,7 +105,7 @@ class Service:
             options.log_format,
             options.trace is not None,
         )
-        self._engines = Engines(
+        self._engines = EnginePool(
             self._admission,
             load,
             self._encoder,
@@ -133,7 +133,7 @@ class Service:
             failure = engines.exception() if engines.done() and not engines.cancelled() else None
             await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
             for slot in self._admission.slots:
-                slot.close()
+                slot.close_session()
             for task in (stop, engines, *others):
                 task.cancel()
             ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
@@ -149,7 +149,7 @@ class Service:
 
     def _on_ready(self, slot: Slot, load_s: float) -> None:
         slots = self._admission.slots
-        self._options.on_ready(ServerReady(load_s, slots.ready, len(slots), self._engines.gpu(slot.number)))
+        self._options.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
 
     def _acceptor(self, sock: socket.socket) -> Acceptor:
         """Make the acceptor; no address gets more than half of the descriptors, whatever the option says."""
@@ -165,7 +165,7 @@ class Service:
         return Acceptor(
             sock,
             ConnectionLimiter(per_address, exempt=Proxies(access.proxies)),
-            self._admission.rules.metrics.refusals,
+            self._admission.settings.metrics.refusals,
             most_descriptors=descriptors,
             tls=self._tls,
         )
@@ -185,7 +185,7 @@ class Service:
             WebSocketRoute("/ws", socket_endpoint),
             upgrade_route(),
         ]
-        access, refusals = self._options.access, self._admission.rules.metrics.refusals
+        access, refusals = self._options.access, self._admission.settings.metrics.refusals
         return http_config(routes, access, host=self._options.host, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
@@ -195,14 +195,14 @@ class Service:
             await asyncio.sleep(TICK_S)
             if self._stop.is_set():
                 return
-            phase = self._admission.slots.loading_phase()
-            for client in self._admission.everyone() if phase is not None else ():
+            phase = self._admission.slots.loading_message()
+            for client in self._admission.all_clients() if phase is not None else ():
                 client.send_message("reactor.session", phase or {})
             for slot in self._admission.slots:
                 if slot.engine.phase is EnginePhase.LOADING:
                     told_s[slot] = self._tell_operator(slot, told_s[slot])
                 elif count % 2 == 0:
-                    slot.tell_statistics(self._clock.now())
+                    slot.send_statistics(self._clock.now())
 
     def _tell_operator(self, slot: Slot, told_s: float) -> float:
         """Say every 5 s how far an engine is with loading; returns when that was, in seconds from its beginning."""
@@ -233,7 +233,7 @@ class Service:
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
         self._engines.drain()
-        drain(self._admission, timeout_s)
+        self._admission.drain(timeout_s)
         sessions = [slot.session for slot in self._admission.slots if slot.session is not None]
         if sessions:
             which = "the session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
@@ -253,12 +253,12 @@ class Service:
     async def _close_sockets(self, failure: BaseException | None, server: _HttpServer) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
-            close(self._admission)
+            self._admission.close()
         else:
             message = "the model can't be served; the log says why"
             if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
-            fail(self._admission, message)
+            self._admission.fail(message)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_S):
                 for client in tuple(self._clients):

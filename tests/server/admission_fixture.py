@@ -16,7 +16,7 @@ from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from reactor_runtime.server.sessions.turn import TurnLimits
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from tests.fakes import FakeClock, FakeEngine, HandEncoder, settle
 
 NO_LIMITS = TurnLimits()
@@ -45,7 +45,7 @@ class AdmissionFixture:
             rules,
             most_waiting=most_waiting,
             most_viewers=most_viewers,
-            on_ready=lambda _, load_s: self.loads.append(load_s),
+            on_slot_ready=lambda _, load_s: self.loads.append(load_s),
         )
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]
@@ -77,7 +77,7 @@ class AdmissionFixture:
         return session.id
 
     def say(self, message: ipc.Message, number: int = 1) -> None:
-        self.slots[number - 1].engine_said(message, self.ring)
+        self.slots[number - 1].on_engine_message(message, self.ring)
 
     def begin(self, number: int = 1, /, **state: Any) -> str:
         """Let an engine start the session it was asked for."""
@@ -92,12 +92,12 @@ class AdmissionFixture:
 
     def crash(self, number: int = 1) -> None:
         self.engines[number - 1].phase = EnginePhase.LOADING
-        self.slots[number - 1].engine_lost("was killed")
+        self.slots[number - 1].on_engine_lost("was killed")
 
     def load(self, number: int = 1) -> None:
         """Let an engine be ready (again)."""
         self.engines[number - 1].phase = EnginePhase.READY
-        self.slots[number - 1].engine_ready(1.0)
+        self.slots[number - 1].on_engine_ready(1.0)
 
 
 async def drain(outbox: Outbox) -> list[str | bytes]:

@@ -12,7 +12,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.turn import TurnLimits
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event
 from tests.server.admission_fixture import AdmissionFixture
 
@@ -121,7 +121,7 @@ class Lobbies(RuleBasedStateMachine):
     @rule()
     def speak(self) -> None:
         assert self.controller is not None
-        self.services.inbound.event(self.controller, Event("set_level", "{}"))
+        self.services.inbound.route_event(self.controller, Event("set_level", "{}"))
         self.sign_at = self.now
 
     @precondition(lambda self: self.services.slot.session is not None)
@@ -143,17 +143,17 @@ class Lobbies(RuleBasedStateMachine):
     @rule()
     def load(self) -> None:
         self.services.engine.phase = EnginePhase.READY
-        self.services.slot.engine_ready(1.0)
+        self.services.slot.on_engine_ready(1.0)
         self.start_session()
 
     @invariant()
     def everybody_is_where_they_belong(self) -> None:
         admission, slot = self.services.admission, self.services.slot
-        assert list(admission.line.waiting) == self.line
+        assert list(admission.wait_queue.waiting) == self.line
         assert admission.assignment.viewers == set(self.viewers)
         assert self.controller is None or (slot.session is not None and slot.session.controller is self.controller)
         assert len(self.line) <= MOST
-        assert not any(each.closing for each in admission.everyone() if each in self.line or each in self.viewers)
+        assert not any(each.closing for each in admission.all_clients() if each in self.line or each in self.viewers)
 
     @invariant()
     def the_model_is_neither_idle_nor_doubled(self) -> None:
@@ -175,7 +175,7 @@ class Lobbies(RuleBasedStateMachine):
         assert self.away_at is None or self.controller not in set(self.services.subscribers)
         running = slot.session is not None and slot.session.phase is SessionPhase.RUNNING
         for client in self.services.subscribers:
-            assert client in admission.everyone()
+            assert client in admission.all_clients()
             assert client.watches or client in (self.controller, self.released, *self.viewers)
         for client in [*self.viewers, *(each for each in self.line if each.watches)] if running else ():
             assert client in self.services.subscribers

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.server.delivery.client import Role
-from reactor_runtime.server.sessions.admission import drain
 from reactor_runtime.server.sessions.turn import TurnLimits
 from tests.processes import alive
 from tests.server.admission_fixture import AdmissionFixture, phases, told
@@ -165,7 +164,7 @@ async def test_draining_tells_each_client_what_concerns_it() -> None:
     services.begin()
     for each in (controller, viewer, waiting):
         await told(each)
-    drain(services.admission, 25.0)
+    services.admission.drain(25.0)
     for each in (controller, viewer):
         assert await phases(each) == ["stopping"]
         assert each.closing is None
@@ -182,7 +181,7 @@ async def test_draining_tells_each_client_what_concerns_it() -> None:
 async def test_a_controller_whose_session_is_about_to_begin_is_told_too() -> None:
     services = AdmissionFixture()
     controller = services.come()
-    drain(services.admission, 25.0)
+    services.admission.drain(25.0)
     assert "stopping" in await phases(controller)
     assert controller.closing is None
 
@@ -193,7 +192,7 @@ async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_m
     services.begin()
     for each in (controller, waiting):
         await told(each)
-    drain(services.admission, 600.0)
+    services.admission.drain(600.0)
     assert await phases(controller) == ["ending", "stopping"]
     assert await phases(waiting) == ["ended"]
     session = services.slot.session
@@ -209,7 +208,7 @@ async def test_a_controller_comes_back_to_its_session_while_the_server_drains() 
     secret = services.slot.session.resume_secret
     assert secret is not None
     services.admission.detach(controller, lost=True)
-    drain(services.admission, 600.0)
+    services.admission.drain(600.0)
     services.clock.move_to(services.clock.now() + 7)
     stranger, back = services.come(resume="another"), services.come(resume=secret)
     assert stranger.closing is not None

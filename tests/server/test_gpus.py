@@ -60,7 +60,7 @@ async def test_a_gpu_that_is_broken_leaves_the_others_to_serve(tmp_path: Path) -
         async with visiting(server.url) as session:
             await session.frame()
         assert "GPU 0 has fallen off the bus" in server.log
-        assert re.search("engine 1: the model can't be served here, the others go on", server.log)
+        assert re.search("engine 1: this engine can't serve the model, the others continue", server.log)
         server.wait_for_health("ready")
         assert [each["status"] for each in server.health()[1]["engines"]] == ["failed", "ready"]
         server.stop()

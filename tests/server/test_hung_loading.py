@@ -87,7 +87,7 @@ async def test_one_of_two_that_hangs_holds_the_other_up_no_longer_than_that(tmp_
     (tmp_path / "load").write_text("sleeps")
     with started(project, "--sessions", "2", "--load-timeout", TIMEOUT) as server:
         server.wait_for("ready 1 of 2")
-        assert f"the model can't be served here, the others go on: {NOT_LOADED}" in server.log
+        assert f"this engine can't serve the model, the others continue: {NOT_LOADED}" in server.log
         await is_served(server.url)
 
 

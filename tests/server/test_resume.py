@@ -55,7 +55,7 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(services: 
     holds = services.engine.of(ipc.Hold)
     assert holds == [ipc.Hold(session, held=True), ipc.Hold(session, held=False)]
     assert not services.engine.of(ipc.StopSession)
-    services.inbound.event(back, Event("set_level", "{}", 1))
+    services.inbound.route_event(back, Event("set_level", "{}", 1))
     assert services.engine.of(ipc.ClientEvent)[-1].client == back.id
 
 

@@ -13,7 +13,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import Slot
 from reactor_runtime.server.sessions.turn import TurnLimits
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from tests.server.admission_fixture import AdmissionFixture
 
 MOST = 3
@@ -64,7 +64,7 @@ class Halls(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0))
     def leave(self, pick: int) -> None:
-        everyone = self.services.admission.everyone()
+        everyone = self.services.admission.all_clients()
         if everyone:
             gone = everyone[pick % len(everyone)]
             self.services.admission.detach(gone)
@@ -122,7 +122,7 @@ class Halls(RuleBasedStateMachine):
     @invariant()
     def no_slot_is_lost(self) -> None:
         free = [slot for slot in self.slots(EnginePhase.READY) if slot.session is None]
-        assert not (free and self.services.admission.line.waiting)
+        assert not (free and self.services.admission.wait_queue.waiting)
         for slot, engine in zip(self.services.slots, self.services.engines, strict=True):
             starts = [message.session for message in engine.of(ipc.StartSession)]
             assert len(set(starts)) == len(starts)
@@ -130,7 +130,7 @@ class Halls(RuleBasedStateMachine):
 
     @invariant()
     def everybody_in_line_knows_the_place(self) -> None:
-        assert list(self.services.admission.line.waiting) == self.line
+        assert list(self.services.admission.wait_queue.waiting) == self.line
         for position, client in enumerate(self.line, start=1):
             assert client.told_position == (position, len(self.line))
             assert client.closing is None
@@ -139,7 +139,7 @@ class Halls(RuleBasedStateMachine):
     def who_watches_sees_one_session_and_none_only_while_there_is_none(self) -> None:
         admission = self.services.admission
         assert admission.assignment.viewers == set(self.viewers)
-        on = [slot for slot in self.services.slots if slot.is_on]
+        on = [slot for slot in self.services.slots if slot.has_started]
         for client in [*self.viewers, *(each for each in self.line if each.watches)]:
             seen = [slot for slot in self.services.slots if client in slot.subscribers]
             assert len(seen) <= 1

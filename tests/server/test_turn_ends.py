@@ -45,7 +45,7 @@ async def test_the_end_is_announced_to_all_who_see_it_and_to_those_who_come_late
     waiting = services.come(watches=True)
     for client in (controller, viewer, waiting):
         assert await news(client) == [("ending", 200)]
-    services.inbound.here(controller)
+    services.inbound.record_activity(controller)
     services.clock.spend(50)
     assert await news(services.come(Role.VIEWER)) == [("ending", 150)]
     services.admission.detach(waiting)
@@ -57,7 +57,7 @@ async def test_a_turn_that_is_over_is_the_next_one_s(services: AdmissionFixture)
     session = services.begin()
     for _ in range(3):
         services.clock.move_to(services.clock.now() + 100)
-        services.inbound.event(controller, Event("set_level", "{}"))
+        services.inbound.route_event(controller, Event("set_level", "{}"))
     assert services.engine.of(ipc.StopSession) == [ipc.StopSession(session)]
     assert (await told(controller))[-1][1]["code"] == "not_controller"
     services.end()
@@ -97,11 +97,11 @@ async def test_any_sign_keeps_the_turn(services: AdmissionFixture, sign: str) ->
     services.clock.move_to(services.clock.now() + 140)
     await told(controller)
     if sign == "here":
-        services.inbound.here(controller)
+        services.inbound.record_activity(controller)
     elif sign == "event":
-        services.inbound.event(controller, Event("nonsense", "{}"))
+        services.inbound.route_event(controller, Event("nonsense", "{}"))
     else:
-        services.inbound.media(controller, b"nonsense")
+        services.inbound.route_media(controller, b"nonsense")
     assert await news(controller) == [("idle", None)]
     services.clock.move_to(services.clock.now() + 119)
     assert not services.engine.of(ipc.StopSession)
@@ -114,7 +114,7 @@ async def test_a_sign_of_somebody_else_keeps_nothing(services: AdmissionFixture)
     for _ in range(15):
         services.clock.move_to(services.clock.now() + 10)
         for other in others:
-            services.inbound.here(other)
+            services.inbound.record_activity(other)
     assert services.engine.of(ipc.StopSession)
 
 

@@ -53,7 +53,7 @@ async def test_who_waits_without_watching_is_told_its_place_and_nothing_of_the_o
     waiting = services.come()
     services.subscribers.show_frame(picture(1))
     services.say(ipc.MessageSent(services.session, "progress", {"step": 1}))
-    services.slot.tell_statistics(services.clock.now())
+    services.slot.send_statistics(services.clock.now())
     services.end()
     assert [item if isinstance(item, bytes) else json.loads(item)["type"] for item in await drain(waiting.outbox)] == [
         "reactor.queue"
@@ -103,7 +103,7 @@ async def test_who_waits_sends_nothing_to_the_model(services: AdmissionFixture) 
     services.come()
     services.begin()
     waiting = services.come()
-    services.inbound.event(waiting, Event("set_level", "{}", 5))
+    services.inbound.route_event(waiting, Event("set_level", "{}", 5))
     (kind, error) = (await told(waiting))[-1]
     assert (kind, error["code"]) == ("reactor.error", "not_controller")
     assert "your turn" in error["message"]

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from reactor_runtime.server.routes.report import ServerReport
 from reactor_runtime.server.telemetry.metrics import Histogram
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.version import version
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import Slot
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 
 SERVING = ("ready", "busy")
 BEST_FIRST = (*SERVING, "stopping", "loading", "failed")
@@ -17,7 +17,7 @@ def why_not_ready(admission: Admission) -> str:
     status = health_status(admission)
     if status not in SERVING:
         return status
-    return "" if admission.line.has_room(free=admission.slots.empty) else "full"
+    return "" if admission.wait_queue.has_room(free=admission.slots.vacant_count) else "full"
 
 
 def health_status(admission: Admission) -> str:
@@ -29,7 +29,7 @@ def slot_status(slot: Slot) -> str:
     """Say in one word how the model is in one hall."""
     engine = slot.engine
     if engine.phase is not EnginePhase.READY:
-        return "failed" if engine.restarts.failed_loads else engine.phase.value
+        return "failed" if engine.failed_loads else engine.phase.value
     if slot.session is not None:
         return "stopping" if slot.session.phase is SessionPhase.STOPPING else "busy"
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"

@@ -59,13 +59,13 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
     async def health(request: Request) -> Response:
         status = health_status(admission)
         stranger = {"status": status}
-        session = admission.slots.first.session
+        session = admission.slots.default.session
         body = {
             **stranger,
-            "model": admission.rules.name_of(admission.slots.contract),
+            "model": admission.settings.name_of(admission.slots.contract),
             "session": None if session is None else session.id,
             "viewers": len(admission.assignment.viewers),
-            "waiting": len(admission.line.waiting),
+            "waiting": len(admission.wait_queue.waiting),
             "engines": [_engine(slot, admission) for slot in admission.slots],
             "uptime_s": round(time.monotonic() - started_at, 1),
         }
@@ -85,7 +85,7 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
         described = document(
-            admission.rules.name_of(contract),
+            admission.settings.name_of(contract),
             version(),
             contract,
             server_url=request.scope.get("root_path") or "/",

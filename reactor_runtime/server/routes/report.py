@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class ServerReport:
     @classmethod
     def of(cls, admission: Admission) -> ServerReport:
         return cls(
-            model=admission.rules.name_of(admission.slots.contract),
-            metrics=admission.rules.metrics.copied(),
+            model=admission.settings.name_of(admission.slots.contract),
+            metrics=admission.settings.metrics.copied(),
             engines=tuple(EngineReport(slot.number, slot.engine.phase, slot.losses) for slot in admission.slots),
             active=sum(slot.session is not None for slot in admission.slots),
-            waiting=len(admission.line.waiting),
+            waiting=len(admission.wait_queue.waiting),
             viewers=len(admission.assignment.viewers),
         )

@@ -32,7 +32,7 @@ def watch_routes(services: Services) -> list[BaseRoute]:
         missing = _missing(services.admission, track, session)
         if missing is not None:
             return missing
-        slot = services.admission.slots.showing(session) or services.admission.slots.first
+        slot = services.admission.slots.find_session(session) or services.admission.slots.default
         frame = await slot.subscribers.latest_frame(track)
         if frame is None:
             return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
@@ -74,7 +74,7 @@ class _Streams:
             del head.headers["Content-Length"]
             return head
         address = request.client.host if request.client is not None else "unknown"
-        metrics, painted = self._services.admission.rules.metrics, _is_painted(request)
+        metrics, painted = self._services.admission.settings.metrics, _is_painted(request)
         viewer = Client(Role.VIEWER, address, self._services.clock, metrics, only=view, full_size_only=not painted)
         self._services.admission.attach(viewer, session=session)
         if viewer.closing is not None:
@@ -118,7 +118,7 @@ def _missing(admission: Admission, track: str, session: str) -> Response | None:
         return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
     tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
     names = [each["name"] for each in tracks]
-    if track in names and session and admission.slots.showing(session) is None:
+    if track in names and session and admission.slots.find_session(session) is None:
         return _refusal(404, f"there is no session {session[:40]!r}; /health has those that run")
     if track in names:
         return None

@@ -19,7 +19,7 @@ from reactor_runtime.server.routes.folder import TemporaryFolder
 from reactor_runtime.server.routes.spool import Spool
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.slot import SlotEngine
+from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class UploadRoute:
             return PlainTextResponse(f"{refused}\n", status_code=refused.status, headers=HEADERS)
         return JSONResponse({"upload": id}, status_code=201, headers=HEADERS)
 
-    def _served(self, key: str) -> tuple[ServedSession, SlotEngine]:
+    def _served(self, key: str) -> tuple[ServedSession, Engine]:
         """Find the session that a key is for, and the engine that serves it."""
         for slot in self._admission.slots:
             if slot.session is not None and secrets.compare_digest(slot.session.upload_key.encode(), key.encode()):
@@ -104,8 +104,7 @@ class UploadRoute:
             content = await spool.finish()
             _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
-            received = session.untaken[id] = asyncio.Event()
-            session.send(ipc.UploadedBytes(session.id, id, name, content_type, path, file))
+            received = session.send_upload(ipc.UploadedBytes(session.id, id, name, content_type, path, file))
             taken = True
         except ClientDisconnect:
             raise UploadRefused(400, "the connection ended before the file did") from None

@@ -194,7 +194,7 @@ async def serve_socket(websocket: WebSocket, services: Services) -> None:
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
-    client = Client(role, address, services.clock, services.admission.rules.metrics, watches=watches)
+    client = Client(role, address, services.clock, services.admission.settings.metrics, watches=watches)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     services.admission.attach(client, resume, websocket.query_params.get("session", ""))
     protocol = _protocol(websocket)
@@ -289,11 +289,11 @@ class MessageReceiver:
             self._refuse_hurry(message if is_text else None)
             return 1 / MESSAGES_PER_S
         if message is None:
-            self._services.inbound.dropped(client)
+            self._services.inbound.refuse_dropped(client)
         elif is_text:
             self._receive_text(message)
         else:
-            self._services.inbound.media(client, message)
+            self._services.inbound.route_media(client, message)
         return 0.0
 
     def _receive_text(self, text: bytes) -> None:
@@ -324,11 +324,11 @@ class MessageReceiver:
         client, services = self._client, self._services
         match message:
             case Event():
-                services.inbound.event(client, message)
+                services.inbound.route_event(client, message)
             case Ack():
                 client.outbox.acknowledge(message.track, message.seq)
             case Here():
-                services.inbound.here(client)
+                services.inbound.record_activity(client)
             case Ping():
                 client.send_message("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
             case View():

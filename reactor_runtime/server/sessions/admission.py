@@ -1,4 +1,8 @@
-"""Where clients come in: who waits in line, who watches, and whose turn it is in which hall."""
+"""Decides whether a client gets a slot, waits, watches or is refused.
+
+A slot runs its session (`slot.py`), `slot_pool.py` finds slots, `wait_queue.py` keeps the order of controllers, and
+`viewers.py` assigns clients that watch to sessions.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import Slot, SlotEngine, SlotSettings
+from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.sessions.viewers import ViewerAssignment
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
+from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -23,177 +28,185 @@ STOPPING = "the server is stopping"
 
 
 class Admission:
-    """Bring one controller after the other to the halls, and let all others watch; belongs to the server's loop."""
+    """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
 
     def __init__(
-        self, rules: SlotSettings, *, most_waiting: int, most_viewers: int, on_ready: Callable[[Slot, float], None]
+        self,
+        settings: SlotSettings,
+        *,
+        most_waiting: int,
+        most_viewers: int,
+        on_slot_ready: Callable[[Slot, float], None],
     ) -> None:
-        self.rules = rules
-        self.line: WaitQueue[Client] = WaitQueue(most_waiting)
+        self.settings = settings
+        self.wait_queue: WaitQueue[Client] = WaitQueue(most_waiting)
         self.slots = SlotPool()
-        self.assignment = ViewerAssignment(self.slots, self.line)
-        self.stops_at: float | None = None
+        self.assignment = ViewerAssignment(self.slots, self.wait_queue)
+        self._stops_at: float | None = None
         self._most_viewers = most_viewers
-        self._on_ready = on_ready
+        self._on_slot_ready = on_slot_ready
 
     @property
     def draining(self) -> bool:
-        """Tell that nobody is let in any more, because the server is to stop."""
-        return self.stops_at is not None
+        """Whether new clients are refused because the server is stopping."""
+        return self._stops_at is not None
 
-    def add_slot(self, engine: SlotEngine, subscribers: Subscribers, playout: Playout) -> Slot:
-        """Have one more engine to bring controllers to."""
+    def add_slot(self, engine: Engine, subscribers: Subscribers, playout: Playout) -> Slot:
+        """Make a slot of an engine, wherever that runs, and of what delivers its frames; return the slot."""
         slot = Slot(
             len(self.slots) + 1,
             engine=engine,
             subscribers=subscribers,
             playout=playout,
-            line=self.line,
-            events=self,
-            rules=self.rules,
+            wait_queue=self.wait_queue,
+            settings=self.settings,
+            on_ready=self._slot_ready,
+            on_lost=self._slot_lost,
+            on_session_visible=self.assignment.on_session_started,
+            on_session_started=self._queue_changed,
+            on_session_ended=self._session_ended,
         )
         self.slots.add(slot)
         return slot
 
     def attach(self, client: Client, resume: str = "", session: str = "") -> None:
-        """Let a client in: to a hall, into the line, or among the viewers; a full house closes its socket.
+        """Assign a new client to a slot, the wait queue or the viewers; close its socket when these are full.
 
-        A controller that brings the secret of a running session, as `resume`, is back in it. Who watches is shown the
-        `session` of that id while there is one, and else the one that has run longest.
+        A controller whose `resume` is the secret of a running session resumes that session. A client that watches is
+        shown the `session` of that id, or where there is none the session that has run longest.
         """
-        if (its := self.slots.resumed_by(resume)) is not None:
-            its.resume(client)
+        if (slot := self.slots.resumed_by(resume)) is not None:
+            slot.resume_session(client)
             if self.draining:
-                client.send_message("reactor.session", _stopping(self))
-            return
-        if self.draining:
-            _send_away(client)
-            return
+                client.send_message("reactor.session", self._stopping_message())
+        elif self.draining:
+            _refuse_stopping(client)
+        elif refusal := self._refusal(client):
+            client.close(CloseCode.FULL, refusal)
+        else:
+            logger.info(
+                "client attached id=%s role=%s from=%s", client.id, client.role, client.address, extra=client.ids
+            )
+            self._admit(client, session)
+
+    def detach(self, client: Client, *, lost: bool = False) -> None:
+        """Remove a client that has gone; a controller whose connection was `lost` may resume its session."""
+        self.assignment.viewers.discard(client)
+        self.assignment.unsubscribe(client)
+        slot = self.slots.controlled_by(client)
+        if slot is not None:
+            slot.detach_controller(lost=lost)
+        if self.wait_queue.leave(client) or slot is not None:
+            self._queue_changed()
+
+    def all_clients(self) -> list[Client]:
+        """Return the controllers of all sessions, the clients that wait, and the viewers."""
+        controllers = [slot.session.controller for slot in self.slots if slot.session is not None]
+        return [*controllers, *self.wait_queue.waiting, *self.assignment.viewers]
+
+    def drain(self, timeout_s: float) -> None:
+        """Refuse new clients, close those that wait, and announce the end to the clients of each session.
+
+        A controller whose connection was lost may still resume its session.
+        """
+        self._stops_at = self.settings.clock.now() + timeout_s
+        while (waiting := self.wait_queue.next()) is not None:
+            self.assignment.unsubscribe(waiting)
+            _refuse_stopping(waiting)
+        self._queue_changed()
+        for slot in self.slots:
+            slot.send_message("reactor.session", self._stopping_message())
+
+    def close(self) -> None:
+        """Refuse new clients, close every client, and stop every session; may be called twice."""
+        self._close_clients({"phase": "ended", "reason": TurnEnd.STOPPING}, STOPPING, CloseCode.SERVER_STOPPING)
+        for slot in self.slots:
+            if slot.session is not None:
+                slot.session.stop(TurnEnd.STOPPING)
+
+    def fail(self, message: str) -> None:
+        """Refuse new clients, and close every client with the reason why the model can't be served."""
+        self._close_clients({"phase": "failed"}, message, CloseCode.MODEL_FAILED)
+
+    def _refusal(self, client: Client) -> str:
+        """Add a client to the viewers or the wait queue; return why not when these are full, else ""."""
         viewers = self.assignment.viewers
         if client.role is Role.VIEWER:
             if len(viewers) >= self._most_viewers:
-                client.close(CloseCode.FULL, f"{self._most_viewers} viewers are watching already; try again later")
-                return
+                return f"{self._most_viewers} viewers are watching already; try again later"
             viewers.add(client)
-        elif not self.line.join(client, free=self.slots.empty):
-            client.close(CloseCode.FULL, f"{len(self.line.waiting)} are waiting already; try again later")
-            return
-        whose = client.id, client.role, client.address
-        logger.info("client attached id=%s role=%s from=%s", *whose, extra=client.ids)
+        elif not self.wait_queue.join(client, free=self.slots.vacant_count):
+            return f"{len(self.wait_queue.waiting)} are waiting already; try again later"
+        return ""
+
+    def _admit(self, client: Client, session: str) -> None:
         if client.role is Role.CONTROLLER:
-            self.assign_next()
-        if client in viewers or (client.watches and client in self.line.waiting):
-            self.assignment.show(client, session)
-        if (phase := self.slots.loading_phase()) is not None:
-            client.send_message("reactor.session", phase)
+            self._assign_free_slots()
+        waits = client in self.wait_queue.waiting
+        if client.role is Role.VIEWER or (client.watches and waits):
+            self.assignment.assign(client, session)
+        if (loading := self.slots.loading_message()) is not None:
+            client.send_message("reactor.session", loading)
 
-    def detach(self, client: Client, *, lost: bool = False) -> None:
-        """Take note that a client has gone, whatever it was; one whose connection is `lost` may come back."""
-        self.assignment.viewers.discard(client)
-        self.assignment.part(client)
-        its = self.slots.controlled_by(client)
-        if its is not None:
-            its.release(lost=lost)
-        if self.line.leave(client) or its is not None:
-            line_changed(self)
+    def _slot_ready(self, slot: Slot, load_s: float) -> None:
+        self._on_slot_ready(slot, load_s)
+        self.assignment.reassign()
+        self._assign_free_slots()
 
-    def everyone(self) -> list[Client]:
-        """List every client, whether it controls, waits or watches."""
-        controllers = [slot.session.controller for slot in self.slots if slot.session is not None]
-        return [*controllers, *self.line.waiting, *self.assignment.viewers]
+    def _slot_lost(self) -> None:
+        """Send how loading goes when no slot serves any more; clients that wait keep their positions."""
+        if (loading := self.slots.loading_message()) is not None:
+            for client in self.all_clients():
+                client.send_message("reactor.session", loading)
 
-    def slot_ready(self, slot: Slot, load_s: float) -> None:
-        self._on_ready(slot, load_s)
-        self.assignment.settle()
-        self.assign_next()
+    def _session_ended(self, slot: Slot) -> None:
+        self.slots.last_used = slot
+        self.assignment.reassign()
+        self._assign_free_slots()
 
-    def slot_lost(self) -> None:
-        """Tell everyone when there is only loading to wait for; those in line keep their places."""
-        if (phase := self.slots.loading_phase()) is not None:
-            for client in self.everyone():
-                client.send_message("reactor.session", phase)
-
-    def session_began(self, slot: Slot) -> None:
-        self.assignment.session_began(slot)
-
-    def session_over(self, slot: Slot) -> None:
-        self.slots.last = slot
-        self.assignment.settle()
-        self.assign_next()
-
-    def assign_next(self) -> None:
-        """Start sessions for those who are next, as far as there are halls for them."""
+    def _assign_free_slots(self) -> None:
+        """Start sessions for the next controllers in the queue, one in each free slot."""
         for slot in self.slots.free:
-            controller = self.line.next()
+            controller = self.wait_queue.next()
             if controller is not None:
-                self.assignment.part(controller, but=slot)
+                self.assignment.unsubscribe(controller, but=slot)
                 slot.start_session(controller)
-        line_changed(self)
+        self._queue_changed()
+
+    def _queue_changed(self) -> None:
+        """Send each waiting client its position if that has changed, and limit turns while clients wait.
+
+        As many turns are limited as clients wait, those first that have run longest.
+        """
+        length = len(self.wait_queue.waiting)
+        for position, client in enumerate(self.wait_queue.waiting, start=1):
+            if client.told_position != (position, length):
+                client.told_position = (position, length)
+                client.send_message("reactor.queue", {"position": position, "length": length})
+        sessions = [slot.session for slot in self.slots if slot.session is not None]
+        stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
+        running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
+        for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
+            session.turn.set_others_waiting(rank < length - stopping)
+
+    def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
+        """Close every client, and empty the wait queue so that no session follows those that end."""
+        self._stops_at = self.settings.clock.now()
+        clients = self.all_clients()
+        while self.wait_queue.next() is not None:
+            pass
+        for client in clients:
+            client.send_message("reactor.session", {**phase, "message": message})
+            client.close(code, message)
+
+    def _stopping_message(self) -> dict[str, Any]:
+        """Return the data of the message that says when a session ends at the latest."""
+        assert self._stops_at is not None, "the server drains"
+        seconds = round(max(0.0, self._stops_at - self.settings.clock.now()), 1)
+        message = f"the server is stopping, in {seconds:.0f} s at the latest"
+        return {"phase": "stopping", "seconds": seconds, "message": message}
 
 
-def line_changed(admission: Admission) -> None:
-    """Tell those who wait what changed of their place, and the turns that run whether anybody waits for them.
-
-    Of several sessions only as many have to end as there are people in line, those first that have run longest.
-    """
-    length = len(admission.line.waiting)
-    for position, client in enumerate(admission.line.waiting, start=1):
-        if client.told_position != (position, length):
-            client.told_position = (position, length)
-            client.send_message("reactor.queue", {"position": position, "length": length})
-    sessions = [slot.session for slot in admission.slots if slot.session is not None]
-    stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-    running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
-    for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
-        session.turn.others_wait(rank < length - stopping)
-
-
-def close(admission: Admission) -> None:
-    """Let in nobody any more, tell every client that the server is stopping, and end every session."""
-    _close_all(admission, {"phase": "ended", "reason": TurnEnd.STOPPING}, STOPPING, CloseCode.SERVER_STOPPING)
-    for slot in admission.slots:
-        if slot.session is not None:
-            slot.session.stop(TurnEnd.STOPPING)
-
-
-def fail(admission: Admission, message: str) -> None:
-    """Let in nobody any more, and tell every client why the model can't be served."""
-    _close_all(admission, {"phase": "failed"}, message, CloseCode.MODEL_FAILED)
-
-
-def _close_all(admission: Admission, phase: dict[str, Any], message: str, code: CloseCode) -> None:
-    """Empty the line as well: a session that ends from here on is followed by no other."""
-    admission.stops_at = admission.rules.clock.now()
-    everyone = admission.everyone()
-    while admission.line.next() is not None:
-        pass
-    for client in everyone:
-        client.send_message("reactor.session", {**phase, "message": message})
-        client.close(code, message)
-
-
-def drain(admission: Admission, timeout_s: float) -> None:
-    """Let in nobody any more, send away those who wait, and tell those of each session how long it may last.
-
-    A controller whose connection broke may come back to its session all the same.
-    """
-    admission.stops_at = admission.rules.clock.now() + timeout_s
-    while (waiting := admission.line.next()) is not None:
-        admission.assignment.part(waiting)
-        _send_away(waiting)
-    line_changed(admission)
-    for slot in admission.slots:
-        slot.send_message("reactor.session", _stopping(admission))
-
-
-def _stopping(admission: Admission) -> dict[str, Any]:
-    """Say how long the sessions that run may still last."""
-    assert admission.stops_at is not None, "it drains"
-    seconds = round(max(0.0, admission.stops_at - admission.rules.clock.now()), 1)
-    message = f"the server is stopping, in {seconds:.0f} s at the latest"
-    return {"phase": "stopping", "seconds": seconds, "message": message}
-
-
-def _send_away(client: Client) -> None:
+def _refuse_stopping(client: Client) -> None:
     client.send_message("reactor.session", {"phase": "ended", "reason": TurnEnd.STOPPING, "message": STOPPING})
     client.close(CloseCode.SERVER_STOPPING, STOPPING)

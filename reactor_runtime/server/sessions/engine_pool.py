@@ -1,4 +1,7 @@
-"""The engines of one server: each with its hall, loaded one after the other, kept running, stopped together."""
+"""Makes the engine of each slot on this machine: a supervisor, what delivers its frames, and the slot.
+
+Engines load one after the other, and stop together.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.server.workers.log_relay import LogRelay
-from reactor_runtime.server.workers.supervisor import EnginePhase, Supervisor
+from reactor_runtime.server.workers.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +37,8 @@ class _Engine:
     relay: LogRelay | None
 
 
-class Engines:
-    """Run as many engines as the lobby's rules say; one that is broken for good leaves the others to serve."""
+class EnginePool:
+    """Run the engines of a server; when one can't be served any more, the others continue."""
 
     def __init__(
         self,
@@ -53,11 +57,11 @@ class Engines:
         self._load_timeout_s = load_timeout_s
         self._gpus = gpus
         self._loading = asyncio.Lock()
-        self._engines = [self._open() for _ in range(admission.rules.engines)]
+        self._engines = [self._make_engine() for _ in range(admission.settings.engines)]
 
     async def run(self) -> None:
-        """Keep all of them running, until cancelled or until none is left; then raises what was wrong with the last."""
-        tasks = [asyncio.create_task(self._keep(engine)) for engine in self._engines]
+        """Run all engines until cancelled; raise the failure of the last one when none is left."""
+        tasks = [asyncio.create_task(self._run_engine(engine)) for engine in self._engines]
         tasks += [asyncio.create_task(keep_running(engine.playout.run, "the playout")) for engine in self._engines]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -69,41 +73,41 @@ class Engines:
             await asyncio.wait(tasks)
 
     def expect_end(self) -> None:
-        """Take no end of a process for a crash from here on: the server is to stop."""
+        """Treat each end of an engine as expected from here on, since the server is stopping."""
         for engine in self._engines:
-            engine.supervisor.stopping = True
+            engine.supervisor.expect_end()
 
     def drain(self) -> None:
-        """Start no process from here on: the sessions that run are the last."""
+        """Start no engine from here on: the sessions that run are the last."""
         for engine in self._engines:
-            engine.supervisor.draining = True
+            engine.supervisor.drain()
 
     async def stop(self) -> None:
-        """End all of them, which takes at most 2 s."""
+        """End all engines; takes at most 2 s."""
         await asyncio.gather(*(engine.supervisor.stop() for engine in self._engines))
 
     def kill(self) -> None:
-        """End all of them at once."""
+        """Kill all engines."""
         for engine in self._engines:
             engine.supervisor.kill()
 
     async def aclose(self) -> None:
-        """Pass on what they have printed last."""
+        """Log what the engines printed last."""
         for engine in self._engines:
             if engine.relay is not None:
                 await asyncio.to_thread(engine.relay.close)
 
-    def gpu(self, number: int) -> str:
-        """Name the GPU that the engine of this number sees, "" where that isn't ours to say; they take turns."""
+    def gpu_of(self, number: int) -> str:
+        """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
         return self._gpus[(number - 1) % len(self._gpus)] if self._gpus else ""
 
-    def _open(self) -> _Engine:
-        rules, number = self._admission.rules, len(self._admission.slots) + 1
-        ids, gpu = rules.ids(number), self.gpu(number)
-        relay = LogRelay(lambda: _ids(slot)) if self._load.log_format == "json" else None
+    def _make_engine(self) -> _Engine:
+        settings, number = self._admission.settings, len(self._admission.slots) + 1
+        ids, gpu = settings.ids(number), self.gpu_of(number)
+        relay = LogRelay(lambda: _log_ids(slot)) if self._load.log_format == "json" else None
         supervisor = Supervisor(
             replace(self._load, engine=ids.get("engine", "")),
-            rules.clock,
+            settings.clock,
             encoder=self._encoder,
             loading=self._loading,
             start=partial(
@@ -113,28 +117,32 @@ class Engines:
             load_timeout_s=self._load_timeout_s,
             ids=ids,
         )
-        subscribers = Subscribers(Fanout(rules.clock, _soon), LatestFrames(self._encoder))
-        playout = Playout(rules.clock, self._encoder, subscribers, supervisor.send, rules.metrics)
+        subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
+        playout = Playout(settings.clock, self._encoder, subscribers, supervisor.send, settings.metrics)
         slot = self._admission.add_slot(supervisor, subscribers, playout)
         return _Engine(supervisor, playout, slot, relay)
 
-    async def _keep(self, engine: _Engine) -> None:
+    async def _run_engine(self, engine: _Engine) -> None:
+        slot = engine.slot
         try:
-            await engine.supervisor.run(engine.slot)
+            await engine.supervisor.run(
+                on_ready=slot.on_engine_ready, on_message=slot.on_engine_message, on_lost=slot.on_engine_lost
+            )
         except ReactorError as error:
             slots = self._admission.slots
-            if not slots.ready and isinstance(error, ClassError):
-                raise  # the class is the same for those that have not loaded yet
-            if all(slot.engine.phase is EnginePhase.FAILED for slot in slots):
+            # engines that have not loaded yet would fail on the same class
+            if not slots.ready_count and isinstance(error, ClassError):
                 raise
-            logger.error("the model can't be served here, the others go on: %s", error, extra=engine.slot.ids)
+            if all(each.engine.phase is EnginePhase.FAILED for each in slots):
+                raise
+            logger.error("this engine can't serve the model, the others continue: %s", error, extra=slot.ids)
 
 
-def _soon(turn: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(turn)
+def _call_soon(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)
 
 
-def _ids(slot: Slot) -> Mapping[str, str]:
-    """Say whose session it is, and which engine's; any thread."""
+def _log_ids(slot: Slot) -> Mapping[str, str]:
+    """Return the log fields of the session on a slot, or of the slot itself; any thread."""
     session = slot.session
     return slot.ids if session is None else session.controller.ids

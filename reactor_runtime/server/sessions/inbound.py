@@ -1,4 +1,7 @@
-"""The way in: events and media of the controller go on to the model, everything else is answered with the reason."""
+"""Messages from clients: the controller's events and media are checked and sent to its engine, others are refused.
+
+`routes/websocket.py` limits sizes and rates before; the engine checks events against the contract.
+"""
 
 from __future__ import annotations
 
@@ -10,78 +13,79 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.slot import SlotEngine
+from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.media_header import detach, media_kind
 from reactor_runtime.wire.messages import Event
 
 
 class Inbound:
-    """Decide who may send what to the model; belongs to the server's loop."""
+    """Route messages of clients to the engines of their sessions; use on the server's loop."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
 
-    def event(self, client: Client, event: Event) -> None:
-        """Pass an event on to the model, if it comes from the controller; otherwise answer why not."""
+    def route_event(self, client: Client, event: Event) -> None:
+        """Send a controller's event to the engine, or answer with an error."""
         served = self._served(client)
         if served is None:
             code, why = ErrorCode.NOT_CONTROLLER, self._why_not(client)
         else:
             session, engine = served
-            session.turn.sign()
+            session.turn.record_activity()
             if not engine.busy and session.send_event(event):
                 return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
         client.error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
 
-    def media(self, client: Client, data: bytes) -> None:
-        """Pass a picture or a piece of sound on to the model; what it can't take is answered with the reason.
+    def route_media(self, client: Client, data: bytes) -> None:
+        """Send a controller's image or sound to the engine, or answer with an error.
 
-        Only the header is read here: pixels are decoded where and when they are needed.
+        Only the header is read here; the engine decodes the rest when the model reads it.
         """
         served = self._served(client)
         if served is None:
             client.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the binary message was dropped")
             return
         session, engine = served
-        session.turn.sign()
+        session.turn.record_activity()
         try:
             track, file = _address(data, engine)
         except WireError as error:
             client.error(error.code, f"{error.message}: the binary message was dropped")
             return
-        if not engine.busy:  # a model that far behind has no use for it: the newest counts
+        # an engine with a backlog would read it too late: media is dropped without an answer
+        if not engine.busy:
             session.send_media(track, file)
 
-    def dropped(self, client: Client) -> None:
-        """Answer a message that was too large to be kept for a client that may send none to the model."""
+    def refuse_dropped(self, client: Client) -> None:
+        """Answer a message that was too large to be kept for a client without a session."""
         client.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the message was dropped")
 
     def controls(self, client: Client) -> bool:
-        """Tell whether what a client sends goes to the model."""
+        """Return whether a client controls a session that is not ending."""
         return self._served(client) is not None
 
-    def here(self, client: Client) -> None:
-        """Take note that a client has given a sign; only the controller's matters."""
+    def record_activity(self, client: Client) -> None:
+        """Restart the idle timeout of the session that a client controls."""
         served = self._served(client)
         if served is not None:
-            served[0].turn.sign()
+            served[0].turn.record_activity()
 
     def _why_not(self, client: Client) -> str:
         if client.role is Role.VIEWER:
             return "viewers send nothing to the model"
-        return "wait for your turn" if self._admission.slots.loading_phase() is None else "the model is loading"
+        return "wait for your turn" if self._admission.slots.loading_message() is None else "the model is loading"
 
-    def _served(self, client: Client) -> tuple[ServedSession, SlotEngine] | None:
-        """Find the session that a client controls, and the engine that serves it."""
+    def _served(self, client: Client) -> tuple[ServedSession, Engine] | None:
+        """Return the session that a client controls, and its engine."""
         slot = self._admission.slots.controlled_by(client)
         if slot is None or slot.session is None or slot.session.phase is SessionPhase.STOPPING:
             return None
         return slot.session, slot.engine
 
 
-def _address(data: bytes, engine: SlotEngine) -> tuple[str, bytes]:
-    """Find the input track a file is for, and give the file without our header."""
+def _address(data: bytes, engine: Engine) -> tuple[str, bytes]:
+    """Return the name of the input track that a file is for, and the file without the media header."""
     inputs = [track for track in (engine.contract or {"tracks": []})["tracks"] if track["direction"] == "in"]
     if not inputs:
         raise WireError(ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound")

@@ -1,4 +1,4 @@
-"""How many pictures a second the model takes of each input track, and so how many are worth sending."""
+"""How many frames a second the model takes from each input track, and how many a client should send."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from typing import Any
 from reactor_runtime.ipc.messages import InputsTaken
 
 MARGIN = 1.25
-SPARE = 4.0  # a second: a model that has become quicker, or reads again, is to be noticed at once
-WAITS = 0.25  # of what it took it had asked for before: that isn't jitter
+# frames a second above what the model takes: a model that becomes faster, or reads again, has something to take
+SPARE = 4.0
+# share of its reads that had to wait for a frame; above it the model takes all that comes, below it is jitter
+WAITS = 0.25
 
 
 class InputDemand:
-    """Keep what the engine tells of a session's input tracks, and sum up what was between two calls of `figures`."""
+    """Keep the counts that the engine reports for the input tracks of a session, and return rates between two calls."""
 
     def __init__(self) -> None:
         self._newest: dict[str, InputsTaken] = {}
         self._since: dict[str, InputsTaken] = {}
 
-    def hear(self, taken: InputsTaken) -> None:
-        """Take how things stand."""
+    def record(self, taken: InputsTaken) -> None:
+        """Keep the newest counts of a track."""
         self._newest[taken.track] = taken
         self._since.setdefault(taken.track, taken)
 
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """Give rates by track, of those for which something has come; None is wanted where all that comes is."""
+    def rates(self) -> dict[str, dict[str, Any]]:
+        """Return rates since the last call for each track with a report; `wanted` is None where all is taken."""
         newest, since = self._newest, self._since
-        self._newest, self._since = {}, newest  # of a track for which nothing came the next time counts from its return
-        return {track: _between(since[track], last) for track, last in newest.items() if last.at > since[track].at}
+        # a track without a report now is measured from its next one
+        self._newest, self._since = {}, newest
+        return {
+            track: _rates_between(since[track], last) for track, last in newest.items() if last.at > since[track].at
+        }
 
 
-def _between(since: InputsTaken, last: InputsTaken) -> dict[str, Any]:
+def _rates_between(since: InputsTaken, last: InputsTaken) -> dict[str, Any]:
     seconds = last.at - since.at
     came, taken, missed = last.came - since.came, last.taken - since.taken, last.missed - since.missed
     wanted = None if missed > WAITS * taken else MARGIN * taken / seconds + SPARE

@@ -1,4 +1,7 @@
-"""One controller's time with the model, as the server sees it."""
+"""A session in the server: messages of its controller to the engine, and messages of the engine to the clients.
+
+The engine has a session of its own (`engine/session.py`). How long this one lasts is decided by `turn.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
-
-MOST_EARLY = 100  # a client may speak as soon as it is connected, which is before the engine has begun its session
+# messages kept of a client that sends before the engine has started its session
+MOST_EARLY = 100
 
 
 class SessionPhase(StrEnum):
-    """Where a session is between the controller's coming and the model's letting go of it."""
+    """Whether the engine starts, runs or ends a session."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -35,7 +38,11 @@ class SessionPhase(StrEnum):
 
 
 class ServedSession:
-    """Carry events of the controller to the engine, and what the engine answers to those it concerns."""
+    """Send the controller's events and media to the engine, and the engine's answers to the clients they are for.
+
+    `over` is set when the session has ended. `client_id` is the controller's id for the model, however often the
+    controller resumes.
+    """
 
     def __init__(
         self,
@@ -56,82 +63,91 @@ class ServedSession:
         self.state: dict[str, Any] = {}
         self._subscribers = subscribers
         self._playout = playout
-        self.send = send
-        self.client = controller.id  # as the model knows it, however often it comes back
+        self._send = send
+        self.client_id = controller.id
         self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
-        self.turn = Turn(limits, clock, self._announce, self.stop)
+        self.turn = Turn(limits, clock, on_notice=self._send_notice, on_end=self.stop)
         self.end = TurnEnd.LEFT
         self.started_at = 0.0
         self.demand = InputDemand()
         self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
-        self.untaken: dict[str, asyncio.Event] = {}  # set when the engine has taken the upload of that id
+        self._untaken: dict[str, asyncio.Event] = {}
 
     def start(self) -> None:
-        """Ask the engine for a session; `began` follows when it has a fresh state."""
-        self.send(ipc.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
+        """Request a session from the engine, which answers when it has a fresh state."""
+        self._send(ipc.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
 
-    def began(self, started: ipc.Started) -> None:
+    def on_started(self, started: ipc.Started) -> None:
+        """Send the engine the messages that came before it was ready for them."""
         self.state = started.state
         self.started_at = started.started_at
         if self.phase is SessionPhase.STARTING:
             self.phase = SessionPhase.RUNNING
             for message in self._early:
-                self.send(message)
+                self._send(message)
         self._early.clear()
 
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
-        """Tell the engine that the turn is over; may be called twice, the first reason stands."""
+        """Stop the session in the engine; may be called twice, and keeps the first reason."""
         if self.phase is not SessionPhase.STOPPING:
             self.phase = SessionPhase.STOPPING
             self.end = end
             self.turn.stop()
-            self.send(ipc.StopSession(self.id))
+            self._send(ipc.StopSession(self.id))
 
-    def leave(self) -> bool:
-        """Keep the session for a controller that has lost its connection; False when it is not to be kept."""
-        if self.phase is not SessionPhase.RUNNING or not self.turn.leave():
+    def hold(self) -> bool:
+        """Keep the session for a controller that has lost its connection; return False where it may not resume."""
+        if self.phase is not SessionPhase.RUNNING or not self.turn.wait_for_controller():
             return False
         self._subscribers.leave(self.controller)
-        self.send(ipc.Hold(self.id, held=True))
+        self._send(ipc.Hold(self.id, held=True))
         return True
 
     def is_resumed_by(self, secret: str) -> bool:
-        """Tell whether who brings this secret is the controller."""
+        """Return whether a client with this secret may resume the session."""
         if self.phase is not SessionPhase.RUNNING or self.resume_secret is None:
             return False
         return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
 
     def resume(self, client: Client) -> None:
-        """Go on with another connection of the controller's; one it may still have is closed."""
+        """Continue with another connection of the controller, and close the former one."""
         former, self.controller = self.controller, client
         client.ids.update({**former.ids, **client.ids})
         self._subscribers.leave(former)
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
-        self.turn.come_back()
-        self.send(ipc.Hold(self.id, held=False))
+        self.turn.controller_returned()
+        self._send(ipc.Hold(self.id, held=False))
 
     def send_event(self, event: Event) -> bool:
-        """Pass an event on, or keep it until the session has begun; False when too many are kept already."""
+        """Send an event, or keep it until the session has started; return False when too many are kept."""
         controller = self.controller
         arrived_at = controller.clock.now()
-        return self._pass_on(ipc.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at))
+        return self._send_or_keep(
+            ipc.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at)
+        )
 
     def send_media(self, track: str, file: bytes) -> bool:
-        """Pass a picture or sound on; until the session has begun the newest of its track is kept."""
+        """Send an image or sound; until the session has started, keep the newest of each track."""
         self._early = [item for item in self._early if not (isinstance(item, ipc.ClientMedia) and item.track == track)]
-        return self._pass_on(ipc.ClientMedia(self.id, track, file))
+        return self._send_or_keep(ipc.ClientMedia(self.id, track, file))
 
-    def _pass_on(self, message: ipc.ClientEvent | ipc.ClientMedia) -> bool:
+    def send_upload(self, upload: ipc.UploadedBytes) -> asyncio.Event:
+        """Send a file; return an event that is set when the engine has taken it."""
+        taken = self._untaken[upload.id] = asyncio.Event()
+        self._send(upload)
+        return taken
+
+    def _send_or_keep(self, message: ipc.ClientEvent | ipc.ClientMedia) -> bool:
         if self.phase is not SessionPhase.STARTING:
-            self.send(message)
+            self._send(message)
         elif len(self._early) < MOST_EARLY:
             self._early.append(message)
         else:
             return False
         return True
 
-    def receive(self, message: ipc.Message, ring: RingReader) -> None:
-        """Take what the engine says of this session."""
+    def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
+        """Deliver a message of the engine for this session."""
         match message:
             case ipc.Bundle():
                 self._playout.put_bundle(message, ring, self.started_at)
@@ -144,14 +160,14 @@ class ServedSession:
                 self.state.update(message.changes)
                 self._subscribers.send_message("reactor.state", message.changes)
             case ipc.InputsTaken():
-                self.demand.hear(message)
+                self.demand.record(message)
             case ipc.UploadTaken():
-                self.untaken.pop(message.id).set()
+                self._untaken.pop(message.id).set()
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))
-            case ipc.EventApplied() | ipc.EventRefused() if self._is_of_another_connection(message):
-                logger.debug("an answer came after its connection had gone session=%s", self.id)
+            case ipc.EventApplied() | ipc.EventRefused() if self._is_for_former_connection(message):
+                logger.debug("an answer for a connection that has gone session=%s", self.id)
             case ipc.EventApplied():
                 self._answer(message)
             case ipc.EventRefused():
@@ -163,24 +179,23 @@ class ServedSession:
                     event=message.event or None,
                 )
             case _:
-                logger.error(
-                    "the engine said something unexpected: %s", type(message).__name__, extra=self.controller.ids
-                )
+                logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
 
-    def _announce(self, notice: TurnNotice, seconds: float | None) -> None:
+    def _send_notice(self, notice: TurnNotice, seconds: float | None) -> None:
         data = {"phase": notice, "seconds": seconds}
         if notice is TurnNotice.IDLE:
             self.controller.send_message("reactor.session", data)
         else:
             self._subscribers.send_message("reactor.session", data)
 
-    def _is_of_another_connection(self, answer: ipc.EventApplied | ipc.EventRefused) -> bool:
-        """Tell that whoever asked isn't there any more: an id means something on its own connection only."""
+    def _is_for_former_connection(self, answer: ipc.EventApplied | ipc.EventRefused) -> bool:
+        """Return whether an answer has the id of another connection: an id is valid on its own connection only."""
         return answer.ticket is not None and answer.client != self.controller.id
 
     def _answer(self, answer: ipc.EventApplied) -> None:
         if answer.ticket is None:
-            if answer.reply is not None:  # nobody asked by id: a message for the one who sent the event
+            # the event had no id, so that the answer is a message of its own
+            if answer.reply is not None:
                 self.controller.send_message(*answer.reply)
             return
         data: dict[str, Any] = {"n": answer.n}
@@ -188,8 +203,8 @@ class ServedSession:
             data["message"] = {"type": answer.reply[0], "data": answer.reply[1]}
         self.controller.send_message("reactor.reply", data, answer.ticket)
 
-    def _deliver(self, said: ipc.MessageSent) -> None:
-        if said.client is None:
-            self._subscribers.send_message(said.type, said.data)
-        elif said.client == self.client:
-            self.controller.send_message(said.type, said.data)
+    def _deliver(self, message: ipc.MessageSent) -> None:
+        if message.client is None:
+            self._subscribers.send_message(message.type, message.data)
+        elif message.client == self.client_id:
+            self.controller.send_message(message.type, message.data)

@@ -1,4 +1,4 @@
-"""How long a turn may last: its end announced while others wait, silence asked about, an absence waited for."""
+"""How long a turn lasts: its limit while other clients wait, the idle timeout, and the grace period to resume."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from enum import StrEnum
 from reactor_runtime.clock import Clock, Timer
 
 MOST_NOTICE_S = 60.0
-LAST_CALL_S = 10.0
+LAST_NOTICE_S = 10.0
 MOST_ANSWER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """What the operator allows a controller, in seconds; 0 is no limit, and for an absence none."""
+    """The operator's limits, in seconds; 0 is no limit, and for `resume_grace_s` that sessions can't be resumed."""
 
     max_session_s: float = 0.0
     idle_timeout_s: float = 0.0
@@ -23,17 +23,17 @@ class TurnLimits:
 
     @property
     def notice_s(self) -> float:
-        """How long before its end a turn is announced to be over."""
+        """How long before the end of a turn the first notice is sent."""
         return min(MOST_NOTICE_S, self.max_session_s / 4)
 
     @property
     def answer_s(self) -> float:
-        """How long a silent controller has to say that it is there."""
+        """How long an idle controller has to answer the notice."""
         return min(MOST_ANSWER_S, self.idle_timeout_s)
 
 
 class TurnEnd(StrEnum):
-    """Why a turn is over, as clients are told."""
+    """Why a turn has ended, as on the wire."""
 
     LEFT = "left"
     TIME = "turn_over"
@@ -42,7 +42,7 @@ class TurnEnd(StrEnum):
 
 
 class TurnNotice(StrEnum):
-    """What is announced: an end, with the seconds until then, or None when it won't come after all."""
+    """Notices of a turn: its end, with the seconds until then, or None when the end is called off."""
 
     ENDING = "ending"
     IDLE = "idle"
@@ -50,147 +50,148 @@ class TurnNotice(StrEnum):
 
 
 class Turn:
-    """Keep the time of one controller's turn; belongs to the server's loop.
+    """Limit the turn of one controller; use on the server's loop.
 
-    A turn ends `max_session_s` after its beginning if somebody waits, and no sooner than `notice_s` after somebody
-    began to: while nobody waits it goes on. A controller that gives no sign for `idle_timeout_s` is asked, and has
-    `answer_s` to give one. One that has lost its connection has `resume_grace_s` to come back, and is not asked
-    meanwhile.
-    `tell` gets each notice with its seconds, `over` once why the turn is over.
+    A turn ends `max_session_s` after its start if other clients wait, and no sooner than `notice_s` after they began
+    to; while none waits it continues. A controller that is idle for `idle_timeout_s` gets a notice, and has `answer_s`
+    to show activity. A controller that has lost its connection has `resume_grace_s` to resume, without notices.
+    `on_notice` gets each notice with its seconds; `on_end` is called once, with the reason.
     """
 
     def __init__(
         self,
         limits: TurnLimits,
         clock: Clock,
-        send_message: Callable[[TurnNotice, float | None], None],
-        over: Callable[[TurnEnd], None],
+        *,
+        on_notice: Callable[[TurnNotice, float | None], None],
+        on_end: Callable[[TurnEnd], None],
     ) -> None:
         self._limits = limits
         self._clock = clock
-        self._tell = send_message
-        self._over = over
+        self._on_notice = on_notice
+        self._on_end = on_end
         self._timer: Timer | None = None
-        self._began_at: float | None = None
+        self._started_at: float | None = None
         self._ends_at: float | None = None
-        self._announced_s = 0.0
-        self._sign_at = 0.0
-        self._asked_at: float | None = None
+        self._noticed_s = 0.0
+        self._active_at = 0.0
+        self._idle_noticed_at: float | None = None
         self._away_at: float | None = None
 
     @property
     def left_s(self) -> float | None:
-        """How long the turn may still last, None while nothing ends it."""
+        """How long the turn may still last; None while no other client waits."""
         return None if self._ends_at is None else _rounded(self._ends_at - self._clock.now())
 
     @property
     def away_s(self) -> float | None:
-        """How much longer the controller is waited for; None while it is there."""
+        """How long the controller may still resume; None while it is connected."""
         if self._away_at is None:
             return None
         return _rounded(self._away_at + self._limits.resume_grace_s - self._clock.now())
 
-    def begin(self) -> None:
-        """Count from here."""
-        self._began_at = self._sign_at = self._clock.now()
-        self._look()
+    def start(self) -> None:
+        """Start the turn now."""
+        self._started_at = self._active_at = self._clock.now()
+        self._update()
 
-    def others_wait(self, waiting: bool) -> None:
-        """Take note that somebody waits, or nobody any more."""
-        if self._began_at is None or not self._limits.max_session_s or waiting == (self._ends_at is not None):
+    def set_others_waiting(self, waiting: bool) -> None:
+        """Limit the turn while other clients wait, and call its end off when none does."""
+        if self._started_at is None or not self._limits.max_session_s or waiting == (self._ends_at is not None):
             return
         if waiting:
             now = self._clock.now()
-            self._ends_at = max(self._began_at + self._limits.max_session_s, now + self._limits.notice_s)
-            self._announced_s = self._ends_at - now
-            self._tell(TurnNotice.ENDING, _rounded(self._announced_s))
+            self._ends_at = max(self._started_at + self._limits.max_session_s, now + self._limits.notice_s)
+            self._noticed_s = self._ends_at - now
+            self._on_notice(TurnNotice.ENDING, _rounded(self._noticed_s))
         else:
             self._ends_at = None
-            self._tell(TurnNotice.ENDING, None)
-        self._look()
+            self._on_notice(TurnNotice.ENDING, None)
+        self._update()
 
-    def sign(self) -> None:
-        """Take note that the controller does something."""
-        self._sign_at = self._clock.now()
-        if self._asked_at is not None:
-            self._asked_at = None
-            self._tell(TurnNotice.IDLE, None)
-            self._look()
+    def record_activity(self) -> None:
+        """Restart the idle timeout, and call a notice of it off."""
+        self._active_at = self._clock.now()
+        if self._idle_noticed_at is not None:
+            self._idle_noticed_at = None
+            self._on_notice(TurnNotice.IDLE, None)
+            self._update()
 
-    def leave(self) -> bool:
-        """Wait for a controller that has lost its connection; False when that isn't to be done."""
-        if self._began_at is None or not self._limits.resume_grace_s:
+    def wait_for_controller(self) -> bool:
+        """Wait for a controller that has lost its connection; return False where it may not resume."""
+        if self._started_at is None or not self._limits.resume_grace_s:
             return False
-        self._asked_at = None
+        self._idle_noticed_at = None
         self._away_at = self._clock.now()
-        self._tell(TurnNotice.AWAY, _rounded(self._limits.resume_grace_s))
-        self._look()
+        self._on_notice(TurnNotice.AWAY, _rounded(self._limits.resume_grace_s))
+        self._update()
         return True
 
-    def come_back(self) -> None:
-        """Take note that the controller is there again, or still."""
-        self._away_at = self._asked_at = None
-        self._sign_at = self._clock.now()
-        self._look()
+    def controller_returned(self) -> None:
+        """End the wait for the controller, and restart the idle timeout."""
+        self._away_at = self._idle_noticed_at = None
+        self._active_at = self._clock.now()
+        self._update()
 
     def stop(self) -> None:
-        """Keep no time any more."""
-        self._began_at = None
+        """End the turn without a call of `on_end`; may be called in any state."""
+        self._started_at = None
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
-        """Do what is due, and look again when the next thing will be."""
+    def _update(self) -> None:
+        """Send the notices that are due or end the turn, and set the timer for the next deadline."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._began_at is None:
+        if self._started_at is None:
             return
         now = self._clock.now()
         end = self._end(now)
         if end is not None:
             self.stop()
-            self._over(end)
+            self._on_end(end)
             return
-        self._announce(now)
+        self._send_notices(now)
         deadline = min(self._deadlines(), default=None)
         if deadline is not None:
-            self._timer = self._clock.call_at(deadline, self._look)
+            self._timer = self._clock.call_at(deadline, self._update)
 
     def _end(self, now: float) -> TurnEnd | None:
         if self._away_at is not None and now >= self._away_at + self._limits.resume_grace_s:
             return TurnEnd.LEFT
         if self._ends_at is not None and now >= self._ends_at:
             return TurnEnd.TIME
-        if self._asked_at is not None and now >= self._asked_at + self._limits.answer_s:
+        if self._idle_noticed_at is not None and now >= self._idle_noticed_at + self._limits.answer_s:
             return TurnEnd.IDLE
         return None
 
-    def _announce(self, now: float) -> None:
-        if self._ends_at is not None and (call_s := self._next_call_s()) is not None and now >= self._ends_at - call_s:
-            self._announced_s = call_s
-            self._tell(TurnNotice.ENDING, _rounded(self._ends_at - now))
-        if self._may_ask() and now >= self._sign_at + self._limits.idle_timeout_s:
-            self._asked_at = now
-            self._tell(TurnNotice.IDLE, _rounded(self._limits.answer_s))
+    def _send_notices(self, now: float) -> None:
+        notice_s = self._next_notice_s()
+        if self._ends_at is not None and notice_s is not None and now >= self._ends_at - notice_s:
+            self._noticed_s = notice_s
+            self._on_notice(TurnNotice.ENDING, _rounded(self._ends_at - now))
+        if self._may_notify_idle() and now >= self._active_at + self._limits.idle_timeout_s:
+            self._idle_noticed_at = now
+            self._on_notice(TurnNotice.IDLE, _rounded(self._limits.answer_s))
 
-    def _next_call_s(self) -> float | None:
-        """Say how long before the end it is announced next."""
-        calls = (self._limits.notice_s, min(LAST_CALL_S, self._limits.notice_s))
-        return next((call_s for call_s in calls if call_s < self._announced_s), None)
+    def _next_notice_s(self) -> float | None:
+        """Return how long before the end the next notice of it is due."""
+        notices = (self._limits.notice_s, min(LAST_NOTICE_S, self._limits.notice_s))
+        return next((notice_s for notice_s in notices if notice_s < self._noticed_s), None)
 
-    def _may_ask(self) -> bool:
-        return self._limits.idle_timeout_s > 0 and self._asked_at is None and self._away_at is None
+    def _may_notify_idle(self) -> bool:
+        return self._limits.idle_timeout_s > 0 and self._idle_noticed_at is None and self._away_at is None
 
     def _deadlines(self) -> list[float]:
         deadlines = []
         if self._ends_at is not None:
-            deadlines.append(self._ends_at - (self._next_call_s() or 0.0))
+            deadlines.append(self._ends_at - (self._next_notice_s() or 0.0))
         if self._away_at is not None:
             deadlines.append(self._away_at + self._limits.resume_grace_s)
-        elif self._asked_at is not None:
-            deadlines.append(self._asked_at + self._limits.answer_s)
+        elif self._idle_noticed_at is not None:
+            deadlines.append(self._idle_noticed_at + self._limits.answer_s)
         elif self._limits.idle_timeout_s:
-            deadlines.append(self._sign_at + self._limits.idle_timeout_s)
+            deadlines.append(self._active_at + self._limits.idle_timeout_s)
         return deadlines
 
 

@@ -1,4 +1,4 @@
-"""Those who watch, viewers and whoever watches in line: each sees one session, as long as there is any."""
+"""Assigns each client that watches to one session: viewers, and controllers that watch while they wait."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from reactor_runtime.wire.messages import View
 
 
 class ViewerAssignment:
-    """Bring those who watch to the halls, and on to another when there is nothing more to see; of the server's loop."""
+    """Subscribe clients that watch to a slot, and to another one when its session ends; use on the server's loop."""
 
-    def __init__(self, slots: SlotPool, line: WaitQueue[Client]) -> None:
+    def __init__(self, slots: SlotPool, wait_queue: WaitQueue[Client]) -> None:
         self.viewers: set[Client] = set()
         self._slots = slots
-        self._line = line
+        self._wait_queue = wait_queue
 
-    def show(self, client: Client, session: str = "") -> None:
-        """Show the session of this id while there is one, and else the one that has run longest."""
-        (self._slots.showing(session) or self._slots.first).send_welcome(client)
+    def assign(self, client: Client, session_id: str = "") -> None:
+        """Subscribe a client to the session of this id, or where there is none to the default slot."""
+        (self._slots.find_session(session_id) or self._slots.default).subscribe(client)
 
     def set_view(self, client: Client, view: View) -> None:
-        """Send the client from here on what it asks for."""
-        (self._slots.watched_by(client) or self._slots.first).subscribers.set_view(client, view)
+        """Change the tracks and rates that a client is sent from here on."""
+        (self._slots.watched_by(client) or self._slots.default).subscribers.set_view(client, view)
 
-    def part(self, client: Client, *, but: Slot | None = None) -> None:
-        """Have a client see nothing more of any hall but one."""
+    def unsubscribe(self, client: Client, *, but: Slot | None = None) -> None:
+        """Unsubscribe a client from every slot but one, and drop the media that waits for it."""
         for slot in self._slots:
             if slot is not but and client in slot.subscribers:
                 slot.subscribers.leave(client)
                 client.outbox.leave_session()
 
-    def settle(self) -> None:
-        """Bring those who see no session to one that is on, and new viewers at least to where one will be."""
-        first = self._slots.first
+    def reassign(self) -> None:
+        """Subscribe clients whose slot has no session to a slot that has one, and unassigned viewers to the default."""
+        default = self._slots.default
         for client in self._watching():
             watched = self._slots.watched_by(client)
-            idle = first.is_on and (watched is None or not watched.is_on)
+            idle = default.has_started and (watched is None or not watched.has_started)
             if idle or (watched is None and client in self.viewers):
-                self.part(client)
-                first.send_welcome(client)
+                self.unsubscribe(client)
+                default.subscribe(client)
 
-    def session_began(self, slot: Slot) -> None:
-        """Show a session that begins to those who see no other."""
+    def on_session_started(self, slot: Slot) -> None:
+        """Subscribe clients that watch no session to the one that has started."""
         for client in self._watching():
             watched = self._slots.watched_by(client)
-            if watched is not None and watched is not slot and watched.is_on:
+            if watched is not None and watched is not slot and watched.has_started:
                 continue
-            self.part(client, but=slot)
+            self.unsubscribe(client, but=slot)
             if watched is None or client.role is Role.CONTROLLER:
-                slot.send_welcome(client)
+                slot.subscribe(client)
             elif watched is not slot:
                 slot.subscribers.join(client)
 
     def _watching(self) -> list[Client]:
-        return [*self.viewers, *(client for client in self._line.waiting if client.watches)]
+        return [*self.viewers, *(client for client in self._wait_queue.waiting if client.watches)]

@@ -1,4 +1,4 @@
-"""Who is next: those who wait in line, first come first served."""
+"""The wait queue: controllers that wait for a slot, first come, first served."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class WaitQueue(Generic[T]):
-    """Keep the controllers that wait; pure, so that no slot can get lost on the way.
+    """Keep the controllers that wait, at most `most_waiting`; `join` refuses one more. Pure.
 
-    A controller is waiting, or has been taken by `next`, or has left; taking and leaving free its place at once.
+    A controller waits, or has been taken by `next`, or has left; both free its position at once.
     """
 
     def __init__(self, most_waiting: int) -> None:
@@ -20,27 +20,30 @@ class WaitQueue(Generic[T]):
 
     @property
     def waiting(self) -> Sequence[T]:
-        """Those who wait, the next one first."""
+        """The controllers that wait, in their order."""
         return self._waiting
 
     def has_room(self, *, free: int) -> bool:
-        """Tell whether one more could join, with so many slots free."""
+        """Return whether one more controller could join while `free` slots have no session."""
         return len(self._waiting) < max(self._most_waiting, free)
 
     def join(self, controller: T, *, free: int) -> bool:
-        """Wait in line; False when it is full. Whoever takes one of the free slots has no wait to be refused."""
+        """Append a controller; return False when the queue is full.
+
+        A controller that gets one of the `free` slots bypasses the limit of the queue.
+        """
         if not self.has_room(free=free):
             return False
         self._waiting.append(controller)
         return True
 
     def leave(self, controller: T) -> bool:
-        """Give up one's place; False when one doesn't wait (any more)."""
+        """Remove a controller; return False when it does not wait."""
         if controller not in self._waiting:
             return False
         self._waiting.remove(controller)
         return True
 
     def next(self) -> T | None:
-        """Take who has waited longest out of the line."""
+        """Remove and return the controller that has waited longest; None when the queue is empty."""
         return self._waiting.pop(0) if self._waiting else None

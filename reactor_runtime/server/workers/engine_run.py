@@ -1,4 +1,4 @@
-"""One process of the engine from its start to its end: what it said of itself, whether it hangs, how it ended."""
+"""One engine process from start to end: its messages, whether it hangs, and how it ended."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ LOADING_HINT = "--load-timeout says how long import and load() may take together
 
 
 class EngineRun:
-    """`start` the process, listen to it, and end it when its model hangs; raises OSError when it can't be started.
+    """Start an engine process, receive its messages, and end it when its model hangs.
 
-    `receive` gets what it says, beside what is kept here: when it was `ready`, and the `failure` it ended with. `ids`
-    are fields of what is logged of it.
+    `on_message` gets each message but heartbeats, with the shared memory it refers to. `ready_at` is when the model was
+    ready, `failure` why it can't be served. `ids` are fields of each log line. Raises OSError when the process can't be
+    started.
     """
 
     def __init__(
         self,
-        receive: Callable[[ipc.Message, RingReader], None],
+        on_message: Callable[[ipc.Message, RingReader], None],
         clock: Clock,
         start: Callable[..., EngineProcess],
         *,
@@ -47,7 +48,7 @@ class EngineRun:
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None
-        self._receive = receive
+        self._on_message = on_message
         self._ring = RingReader(self.process.memory_fd, self.number)
         self._encoder = encoder
         encoder.add_engine(self.number, self._ring)
@@ -69,39 +70,40 @@ class EngineRun:
             self.link.send(message)
 
     async def run(self, load: ipc.Load) -> None:
-        """Have the model loaded, and listen until the process lets go of the seam."""
-        link = self.link = await Link.open(self.process.socket, self._take)
-        watching = asyncio.create_task(self._watch())
+        """Load the model, and receive messages until the process closes its socket."""
+        link = self.link = await Link.open(self.process.socket, self._receive)
+        watch_task = asyncio.create_task(self._watch())
         try:
             link.send(load)
             await link.lost
         finally:
             self.link = None
             link.close()
-            watching.cancel()
-            await asyncio.wait([watching])
-        if not watching.cancelled():
-            watching.result()
+            watch_task.cancel()
+            await asyncio.wait([watch_task])
+        if not watch_task.cancelled():
+            watch_task.result()
 
     async def end(self) -> str:
-        """Wait for the end, and see to it; says in words how it came."""
+        """Wait for the end of the process, killing it if need be; return how it ended, in words."""
         try:
             status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
             self._encoder.remove_engine(self.number)
-            self._ring.close()  # jobs, and whoever else still knows this life, would keep all of its memory
+            # encoding jobs may hold the reader for longer, and with it all of the memory
+            self._ring.close()
             self.process.close()
         return self._hung or describe_exit(status)
 
     async def stop(self) -> None:
-        """Ask the process to end, and make it if it doesn't; takes at most 2 s."""
+        """Send the process a shutdown message, and kill it if it does not end; takes at most 2 s."""
         self.send(ipc.Shutdown())
         await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
 
-    def _take(self, message: ipc.Message) -> None:
+    def _receive(self, message: ipc.Message) -> None:
         match message:
             case ipc.Heartbeat():
-                self._watchdog.hear(message)
+                self._watchdog.record_heartbeat(message)
                 return
             case ipc.Ended():
                 self._watchdog.ending = False
@@ -110,27 +112,27 @@ class EngineRun:
             case ipc.Ready():
                 self.ready_at = time.monotonic()
                 self._ready.set()
-        self._receive(message, self._ring)
+        self._on_message(message, self._ring)
 
     async def _watch(self) -> None:
-        """End the process when the model takes too long to load, or hangs later."""
+        """End the process when the model takes too long to load, or hangs after that."""
         if self._load_timeout_s:
             timeout = f"{self._load_timeout_s:g} s"
-            where = await self._hung_loading()
+            where = await self._wait_for_load()
             if where is not None:
                 self.failure = LoadError(f"the model was not loaded within {timeout}", hint=LOADING_HINT)
                 await self._end_hung(f"hung: the model was not loaded within {timeout}", where)
                 return
         await self._ready.wait()
         self._watchdog = self._watchdog_for(self._step_timeout_s)
-        where = await self._watchdog.hung()
+        where = await self._watchdog.wait_for_hang()
         what = "one step took longer than" if where else "nothing in it has answered for"
         await self._end_hung(f"hung: {what} {self._step_timeout_s:.0f} s", where)
 
-    async def _hung_loading(self) -> str | None:
-        """Wait until the model is loaded, or has taken too long; then says where it is, as far as it can be asked."""
+    async def _wait_for_load(self) -> str | None:
+        """Wait until the model is loaded, and return None; return its stack when that takes too long."""
         self._watchdog = self._watchdog_for(self._load_timeout_s)
-        ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.hung())
+        ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.wait_for_hang())
         try:
             await asyncio.wait([ready, hung], return_when=asyncio.FIRST_COMPLETED)
             return None if ready.done() else hung.result()

@@ -1,4 +1,8 @@
-"""The model's process writes JSON log lines, and what code below Python prints; here all of it becomes JSON lines."""
+"""Turns everything that engines write to stdout and stderr into JSON log lines.
+
+An engine writes JSON log lines itself; code below Python prints text. The server alone writes to its stderr, since two
+processes that write to one stream could break each other's lines.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ BEGINS = b'{"time": "'
 
 
 class LogRelay:
-    """Read from `fd`, the stdout and stderr of each engine in turn, on a thread; `ids` says whose session it is.
+    """Read `fd`, the stdout and stderr of one engine after the other, on a thread.
 
-    Two processes that write to one stream could cut each other's lines: through this, the server alone writes.
+    `ids` returns the log fields of the session that printed text belongs to, and is called on that thread.
     """
 
     def __init__(self, ids: Callable[[], Mapping[str, str]]) -> None:
@@ -29,7 +33,7 @@ class LogRelay:
         self._thread.start()
 
     def close(self) -> None:
-        """Pass on the rest, as far as it comes: a process that the model has left behind may hold its end for ever."""
+        """Relay the rest and end the thread, within 0.5 s: a process of the model may keep the pipe open."""
         os.close(self.fd)
         self._thread.join(JOIN_S)
 
@@ -40,24 +44,24 @@ class LogRelay:
             if len(pending) > LONGEST:
                 lines.append(pending)
                 pending = b""
-            self._pass_on(lines)
-        self._pass_on([pending])
+            self._relay_lines(lines)
+        self._relay_lines([pending])
         os.close(self._from)
 
-    def _pass_on(self, lines: list[bytes]) -> None:
-        """Pass lines on in their order, all that the engine logged in a row in one piece."""
+    def _relay_lines(self, lines: list[bytes]) -> None:
+        """Write lines in their order; consecutive log lines of the engine are written at once."""
         logged: list[str] = []
         for line in lines:
             printed, begins, rest = line.partition(BEGINS)
             is_logged = bool(begins) and _is_logged(begins + rest)
             if printed or not is_logged:
                 _write(logged)
-                self._log(printed if is_logged else line)
+                self._log_printed(printed if is_logged else line)
             if is_logged:
                 logged.append((begins + rest).decode())
         _write(logged)
 
-    def _log(self, line: bytes) -> None:
+    def _log_printed(self, line: bytes) -> None:
         log_line("model", line.decode(errors="replace"), **self._ids())
 
 
@@ -68,7 +72,7 @@ def _write(logged: list[str]) -> None:
 
 
 def _is_logged(line: bytes) -> bool:
-    """Tell that a line is one of the engine's log: an object with the fields that each has, in ASCII."""
+    """Return whether a line is a log line of the engine: an ASCII object with the fields of each log line."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""When the model's process is started again after it has ended: soon at first, then later and later."""
+"""Decides when an engine process starts again after its end: soon at first, then after longer and longer pauses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ MOST_FAILED_LOADS = 5
 
 
 class Restarts:
-    """Count how often the process has ended, and say how long to wait each time; pure.
+    """Count the ends of an engine process and return the pause after each; pure.
 
-    A model that has never served isn't started again: whoever started the server corrects it. One that has is loaded up
-    to five times in a row, since what keeps it from loading may pass: memory still in use, a disk that isn't there.
+    A model that has never served is not loaded again: its author has to correct it. A model that has served is loaded
+    up to five times in a row, since the cause may pass: memory still in use, a disk that is not mounted.
     """
 
     def __init__(self) -> None:
@@ -19,26 +19,26 @@ class Restarts:
         self._has_served = False
         self._in_a_row = 0
 
+    def after_load(self) -> None:
+        """Reset the count of failed loads after a load that succeeded."""
+        self.failed_loads = 0
+
     def after_serving(self, served_s: float) -> float:
-        """Take note of the end of a process that was ready for `served_s`; returns the pause, 0 for the first end."""
+        """Return the pause after the end of a process that was ready for `served_s`; 0 after the first end."""
         self._has_served = True
         if served_s > STEADY_S:
             self._in_a_row = 0
         return self._next_pause_s()
 
-    def loaded(self) -> None:
-        """Take note of a load that worked."""
-        self.failed_loads = 0
-
     def after_failed_load(self) -> float | None:
-        """Take note of a load that failed; returns the pause, or None when there is no use in trying again."""
+        """Return the pause after a failed load, or None when the load is not to be repeated."""
         self.failed_loads += 1
         if not self._has_served or self.failed_loads == MOST_FAILED_LOADS:
             return None
         return self._next_pause_s()
 
     def after_shortage(self) -> float:
-        """Take note that no process could be started for want of descriptors or memory; returns the pause."""
+        """Return the pause after a start that failed for lack of descriptors or memory."""
         return max(0.5, self._next_pause_s())
 
     def _next_pause_s(self) -> float:

@@ -1,4 +1,7 @@
-"""The life of the engine's process: started, listened to, and after a crash started again."""
+"""Keeps an engine running in a process of this machine: starts it, and starts it again after a crash.
+
+One process from start to end is `engine_run.py`; the pauses between processes are `restarts.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Mapping
-from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
@@ -17,40 +20,23 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoder import Encoder
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
 from reactor_runtime.server.workers.restarts import Restarts
 
 logger = logging.getLogger(__name__)
 
 NO_IDS: Mapping[str, str] = MappingProxyType({})
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})  # they may pass
+# errors of a start that another start may not have
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})
 SHORT = "the model's process can't be started, the next try is in %.1f s: %s"
-
-
-class EnginePhase(StrEnum):
-    """What the engine can do for a client now."""
-
-    LOADING = "loading"
-    READY = "ready"
-    FAILED = "failed"
-
-
-class Listener(Protocol):
-    """Who is told what the engine says and what becomes of it."""
-
-    def engine_ready(self, load_s: float) -> None: ...
-
-    def engine_said(self, message: ipc.Message, ring: RingReader) -> None: ...
-
-    def engine_lost(self, how: str) -> None:
-        """The process has ended by itself while it was serving; `how`, and whether it is started again, in words."""
 
 
 class Supervisor:
     """Keep one engine running; `run` ends only with the reason why the model can't be served.
 
-    It loads while it holds `loading`, which it shares with the others: two at once would take longer, and twice the
-    memory that loading takes.
+    The engine loads while the supervisor holds `loading`, a lock that all supervisors of a server share: two engines
+    that load at once take longer, and twice the memory of loading.
     """
 
     def __init__(
@@ -68,9 +54,9 @@ class Supervisor:
         self.phase = EnginePhase.LOADING
         self.detail = ""
         self.contract: dict[str, Any] | None = None
-        self.restarts = Restarts()
-        self.stopping = False  # set it as soon as the server is to stop: from then on an end of the process is expected
-        self.draining = False  # from then on no other process is started when this one ends
+        self._restarts = Restarts()
+        self._stopping = False
+        self._draining = False
         self._load = load
         self._clock = clock
         self._loading = loading
@@ -80,28 +66,43 @@ class Supervisor:
         self._load_timeout_s = load_timeout_s
         self._ids = ids
         self._engine_run: EngineRun | None = None
-        self._loads = self._waits = False
+        self._holds_loading = self._awaits_loading = False
         self._loading_since = time.monotonic()
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, in seconds; 0 while others load that came before."""
-        return 0.0 if self._waits else time.monotonic() - self._loading_since
+        """How long the model has been loading, in seconds; 0 while the engine waits until it may load."""
+        return 0.0 if self._awaits_loading else time.monotonic() - self._loading_since
+
+    @property
+    def failed_loads(self) -> int:
+        """How many loads have failed since the last one that succeeded."""
+        return self._restarts.failed_loads
 
     @property
     def busy(self) -> bool:
-        """Tell that the engine has a backlog of unread messages: what can be refused should be."""
+        """Whether the engine has a backlog of unread messages; a message that may be refused should be."""
         return self._engine_run is not None and self._engine_run.link is not None and self._engine_run.link.backlogged
 
     def send(self, message: ipc.ToEngine) -> None:
-        """Tell the engine something; lost when there is none, as its sessions are."""
+        """Queue a message for the engine; it is lost while no process runs."""
         if self._engine_run is not None:
             self._engine_run.send(message)
 
-    async def run(self, listener: Listener) -> None:
-        """Start the engine, and again after each end; raises what makes that pointless, returns after `stop`."""
+    async def run(
+        self,
+        *,
+        on_ready: Callable[[float], None],
+        on_message: Callable[[ipc.Message, RingReader], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """Start the engine, and start it again after each end; return after `stop`.
+
+        `on_ready` gets the seconds that loading took. `on_lost` is called when the process has ended by itself while it
+        served, with its end in words. Raises the reason when the model can't be served.
+        """
         while True:
-            pause_s = await self._live(listener)
+            pause_s = await self._run_process(on_ready, on_message, on_lost)
             if self._is_last():
                 return
             if pause_s:
@@ -111,26 +112,39 @@ class Supervisor:
                 return
             self._begin_loading()
 
+    def expect_end(self) -> None:
+        """Treat an end of the process as expected from here on, since the server is stopping."""
+        self._stopping = True
+
+    def drain(self) -> None:
+        """Start no other process when this one ends."""
+        self._draining = True
+
     async def stop(self) -> None:
-        """End the engine: asked first, then terminated, then killed; takes at most 2 s."""
-        self.stopping = True
+        """End the process: send a shutdown message, then terminate it, then kill it; takes at most 2 s."""
+        self.expect_end()
         if self._engine_run is not None:
             await self._engine_run.stop()
 
     def kill(self) -> None:
-        """End the engine at once."""
+        """Kill the process."""
         if self._engine_run is not None:
             self._engine_run.process.kill()
 
-    async def _live(self, listener: Listener) -> float:
-        """Run one process from start to end; says how long to wait before the next."""
-        await self._begin_turn()
+    async def _run_process(
+        self,
+        on_ready: Callable[[float], None],
+        on_message: Callable[[ipc.Message, RingReader], None],
+        on_lost: Callable[[str], None],
+    ) -> float:
+        """Run one process from start to end; return the pause before the next."""
+        await self._acquire_loading()
         if self._is_last():
-            self._end_turn()
+            self._release_loading()
             return 0.0
         try:
             engine_run = self._engine_run = EngineRun(
-                lambda message, ring: self._receive(message, ring, listener),
+                partial(self._receive, on_ready, on_message),
                 self._clock,
                 self._start,
                 step_timeout_s=self._step_timeout_s,
@@ -139,93 +153,100 @@ class Supervisor:
                 ids=self._ids,
             )
         except OSError as error:
-            self._end_turn()
+            self._release_loading()
             if error.errno in SHORTAGES:
-                pause_s = self.restarts.after_shortage()
+                pause_s = self._restarts.after_shortage()
                 logger.error(SHORT, pause_s, error.strerror, extra=self._ids)
                 return pause_s
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
-            await self._listen(engine_run)
+            await self._receive_all(engine_run)
             if not self._is_last():
-                self._begin_loading()  # whoever comes from here on waits for the next process
-            elif self.draining:
+                # a client that connects from here on waits for the next process
+                self._begin_loading()
+            elif self._draining:
                 self.phase = EnginePhase.FAILED
         finally:
             how = await engine_run.end()
-            self._end_turn()
-        if self.stopping:
+            self._release_loading()
+        if self._stopping:
             return 0.0
         if engine_run.ready_at is None:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(engine_run.failure or reason)
-        pause_s = self.restarts.after_serving(time.monotonic() - engine_run.ready_at)
-        if self.draining:
+        pause_s = self._restarts.after_serving(time.monotonic() - engine_run.ready_at)
+        if self._draining:
             logger.error("the model's process %s", how, extra=self._ids)
-            listener.engine_lost(how)
+            on_lost(how)
         else:
             logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
-            listener.engine_lost(f"{how}; it is started again")
+            on_lost(f"{how}; it is started again")
         return pause_s
 
-    async def _listen(self, engine_run: EngineRun) -> None:
-        """Run the process; a failure of ours costs the engine, and not the server."""
+    async def _receive_all(self, engine_run: EngineRun) -> None:
+        """Receive from the process until it ends; a defect of the server ends the engine and not the server."""
         try:
             await engine_run.run(self._load)
         except Exception:
-            logger.exception("the model's process can't be listened to any more: it is ended", extra=self._ids)
+            logger.exception("receiving from the model's process failed: the process is killed", extra=self._ids)
             engine_run.process.kill()
 
-    async def _begin_turn(self) -> None:
+    async def _acquire_loading(self) -> None:
         """Wait until no other engine loads."""
         if self._loading.locked():
-            self._waits = True
+            self._awaits_loading = True
             await self._loading.acquire()
-            self._waits = False
+            self._awaits_loading = False
             self._begin_loading()
         else:
             await self._loading.acquire()
-        self._loads = True
+        self._holds_loading = True
 
-    def _end_turn(self) -> None:
-        if self._loads:
-            self._loads = False
+    def _release_loading(self) -> None:
+        if self._holds_loading:
+            self._holds_loading = False
             self._loading.release()
 
     def _is_last(self) -> bool:
-        """Tell that no other process is to follow."""
-        return self.stopping or self.draining
+        """Return whether no other process is to be started."""
+        return self._stopping or self._draining
 
     def _begin_loading(self) -> None:
         self.phase, self.detail = EnginePhase.LOADING, ""
         self._loading_since = time.monotonic()
 
-    def _receive(self, message: ipc.Message, ring: RingReader, listener: Listener) -> None:
+    def _receive(
+        self,
+        on_ready: Callable[[float], None],
+        on_message: Callable[[ipc.Message, RingReader], None],
+        message: ipc.Message,
+        ring: RingReader,
+    ) -> None:
         match message:
             case ipc.Loading():
                 self.detail = message.detail
             case ipc.Described():
                 self.contract = message.contract
             case ipc.Ready():
-                self._end_turn()
+                self._release_loading()
                 self.phase = EnginePhase.READY
-                self.restarts.loaded()
-                listener.engine_ready(message.load_s)
+                self._restarts.after_load()
+                on_ready(message.load_s)
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
-                listener.engine_said(message, ring)
+                on_message(message, ring)
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
-        """Say how long to wait before the next try; raises why the model can't be served when there is to be none."""
-        pause_s = self.restarts.after_failed_load()
+        """Return the pause before the next load; raise the failure when there is none."""
+        pause_s = self._restarts.after_failed_load()
         if pause_s is not None:
             logger.error(
                 "the model could not be loaded again, the next try is in %.1f s: %s", pause_s, failure, extra=self._ids
             )
             return pause_s
         self.phase = EnginePhase.FAILED
-        if self.restarts.failed_loads == 1:
+        if self._restarts.failed_loads == 1:
             raise failure
         raise ModelFailed(
             f"after a crash the model could not be loaded again: {failure.message}",

@@ -1,4 +1,4 @@
-"""A model that hangs, told apart from one that is slow: its code doesn't give way for longer than a step may take."""
+"""Detects a model that hangs: its code holds the engine's main thread for longer than a step may take."""
 
 from __future__ import annotations
 
@@ -14,46 +14,50 @@ logger = logging.getLogger(__name__)
 LONGEST_ROUND_S = 5.0
 WARN_S = 30.0
 NO_IDS: Mapping[str, str] = MappingProxyType({})
-GIL_HELD = "    (it holds the interpreter's lock: where, only the stack of a crash says)\n"
+GIL_HELD = "    (the model holds the interpreter lock: its stack is known only after a crash)\n"
 
 
 class Watchdog:
-    """Ask the engine for its pulse in rounds, and add up those in which the model's code did not give way.
+    """Request a heartbeat in each round, and add up the rounds in which the model's code held the main thread.
 
-    Set `ending` while a session is to end: the engine itself says in the log where it is then, as long as it can.
-    What the model awaits doesn't count, nor what somebody looks at in a debugger, nor rounds in which the server itself
-    was held up: both processes may have been stopped with Ctrl-Z. A `step_timeout_s` of 0 only warns.
+    These do not count: time in which the model awaits, time in a debugger, and rounds in which the server itself was
+    suspended, since Ctrl-Z stops both processes. With a `step_timeout_s` of 0 the watchdog only warns. `ending` is set
+    while a session ends: the engine logs its own stack then, as long as it responds.
     """
 
     def __init__(
-        self, clock: Clock, ask: Callable[[], None], step_timeout_s: float, ids: Mapping[str, str] = NO_IDS
+        self,
+        clock: Clock,
+        request_heartbeat: Callable[[], None],
+        step_timeout_s: float,
+        ids: Mapping[str, str] = NO_IDS,
     ) -> None:
         self.held_s = 0.0
         self.ending = False
         self._clock = clock
-        self._ask = ask
+        self._request_heartbeat = request_heartbeat
         self._ids = ids
         self._step_timeout_s = step_timeout_s
         self._round_s = min(LONGEST_ROUND_S, step_timeout_s / 8) if step_timeout_s else LONGEST_ROUND_S
         self._warn_s = WARN_S
-        self._pulse: Heartbeat | None = None
+        self._heartbeat: Heartbeat | None = None
 
-    def hear(self, pulse: Heartbeat) -> None:
-        """Take the engine's answer."""
-        self._pulse = pulse
+    def record_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Keep the engine's answer for the end of the round."""
+        self._heartbeat = heartbeat
 
-    async def hung(self) -> str:
-        """Wait until the model has been in one step for too long; says where it is, "" when it can't be asked."""
+    async def wait_for_hang(self) -> str:
+        """Wait until the model has been in one step for too long; return its stack, "" when the engine is silent."""
         alarm = Alarm(self._clock)
         while not self._step_timeout_s or self.held_s < self._step_timeout_s:
-            self._pulse, began = None, self._clock.now()
-            self._ask()
+            self._heartbeat, began = None, self._clock.now()
+            self._request_heartbeat()
             await alarm.wait(began + self._round_s)
-            self._add(self._clock.now() - began)
-        return "" if self._pulse is None else self._pulse.where
+            self._add_round(self._clock.now() - began)
+        return "" if self._heartbeat is None else self._heartbeat.where
 
-    def _add(self, elapsed_s: float) -> None:
-        held = self._pulse is None or self._pulse.held
+    def _add_round(self, elapsed_s: float) -> None:
+        held = self._heartbeat is None or self._heartbeat.held
         if not held or elapsed_s > 2 * self._round_s:
             self.held_s, self._warn_s = 0.0, WARN_S
             return
@@ -61,8 +65,12 @@ class Watchdog:
         if self.held_s < self._warn_s or self._step_timeout_s:
             return
         self._warn_s *= 2
-        if self.ending and self._pulse is not None:
+        if self.ending and self._heartbeat is not None:
             return
-        where = GIL_HELD if self._pulse is None else self._pulse.where
-        said = self.held_s, where.rstrip("\n")
-        logger.warning("the model has been in one step for %.0f s. It is here:\n%s", *said, extra=self._ids)
+        where = GIL_HELD if self._heartbeat is None else self._heartbeat.where
+        logger.warning(
+            "the model has been in one step for %.0f s. It is here:\n%s",
+            self.held_s,
+            where.rstrip("\n"),
+            extra=self._ids,
+        )

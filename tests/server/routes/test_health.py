@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reactor_runtime.server.routes.health import SERVING, health_status, why_not_ready
-from reactor_runtime.server.sessions.admission import drain
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from tests.server.admission_fixture import AdmissionFixture
 
 
@@ -39,18 +38,17 @@ def letting_go(services: AdmissionFixture) -> None:
 
 def draining(services: AdmissionFixture) -> None:
     busy(services)
-    drain(services.admission, 10.0)
+    services.admission.drain(10.0)
 
 
 def restarting(services: AdmissionFixture) -> None:
     busy(services)
-    services.engine.restarts.after_serving(60.0)
     services.crash()
 
 
 def failing_to_load_again(services: AdmissionFixture) -> None:
     restarting(services)
-    services.engine.restarts.after_failed_load()
+    services.engine.failed_loads = 1
 
 
 def failing(services: AdmissionFixture) -> None:
@@ -103,6 +101,6 @@ async def test_where_nobody_may_wait_a_busy_model_is_not_ready() -> None:
 async def test_a_model_that_has_been_loaded_again_is_ready() -> None:
     services = AdmissionFixture()
     failing_to_load_again(services)
-    services.engine.restarts.loaded()
+    services.engine.failed_loads = 0
     services.engine.phase = EnginePhase.READY
     assert health_status(services.admission) == "ready"

@@ -10,9 +10,8 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.server.routes.health import health_status
-from reactor_runtime.server.sessions.admission import close
 from reactor_runtime.server.sessions.session import MOST_EARLY
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
@@ -80,7 +79,7 @@ async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(services: Ad
     assert refused.closing is not None
     assert refused.closing.code == 1013
     services.admission.detach(refused)
-    assert len(services.admission.everyone()) == 5
+    assert len(services.admission.all_clients()) == 5
 
 
 async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFixture) -> None:
@@ -129,9 +128,9 @@ async def test_loading_is_told_after_the_end_of_the_session_that_was_lost(servic
     services.begin()
     await told(viewer)
     services.engine.phase = EnginePhase.LOADING  # its channel is closed, and how the process ended isn't known yet
-    assert services.admission.slots.loading_phase() is None
+    assert services.admission.slots.loading_message() is None
     services.crash()
-    assert services.admission.slots.loading_phase() is not None
+    assert services.admission.slots.loading_message() is not None
     assert await phases(viewer) == ["ended", "loading"]
 
 
@@ -151,7 +150,7 @@ async def test_only_the_controller_of_the_session_sends_events(services: Admissi
     services.come()
     services.begin()
     client = services.come(who)
-    services.inbound.event(client, Event("set_level", "{}", 5))
+    services.inbound.route_event(client, Event("set_level", "{}", 5))
     kind, error = (await told(client))[-1]
     assert (kind, error["code"], error["event"]) == ("reactor.error", "not_controller", "set_level")
     assert not services.engine.of(ipc.ClientEvent)
@@ -160,7 +159,7 @@ async def test_only_the_controller_of_the_session_sends_events(services: Admissi
 async def test_an_event_during_loading_is_told_so(services: AdmissionFixture) -> None:
     services.engine.phase = EnginePhase.LOADING
     client = services.come()
-    services.inbound.event(client, Event("set_level", "{}", 5))
+    services.inbound.route_event(client, Event("set_level", "{}", 5))
     _, error = (await told(client))[-1]
     assert error["message"] == "the model is loading: set_level changed nothing"
 
@@ -168,7 +167,7 @@ async def test_an_event_during_loading_is_told_so(services: AdmissionFixture) ->
 async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_order(services: AdmissionFixture) -> None:
     controller = services.come()
     for number in range(MOST_EARLY + 1):
-        services.inbound.event(controller, Event("set_level", "{}", number))
+        services.inbound.route_event(controller, Event("set_level", "{}", number))
     (kind, error) = (await told(controller))[-1]
     assert (kind, error["code"]) == ("reactor.error", "rate_limited")
     assert not services.engine.of(ipc.ClientEvent)
@@ -180,7 +179,7 @@ async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on
     services.engine.contract = {"tracks": [{"name": "camera", "kind": "video", "direction": "in"}], "schema": {}}
     controller = services.come()
     for red in range(3):
-        services.inbound.media(controller, jpeg.encode(pixels(red)))
+        services.inbound.route_media(controller, jpeg.encode(pixels(red)))
     assert not services.engine.of(ipc.ClientMedia)
     session = services.begin()
     assert services.engine.of(ipc.ClientMedia) == [ipc.ClientMedia(session, "camera", jpeg.encode(pixels(2)))]
@@ -188,7 +187,7 @@ async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on
 
 async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(services: AdmissionFixture) -> None:
     controller = services.come()
-    services.inbound.event(controller, Event("set_level", "{}", 1))
+    services.inbound.route_event(controller, Event("set_level", "{}", 1))
     services.admission.detach(controller)
     services.begin()
     assert not services.engine.of(ipc.ClientEvent)
@@ -197,7 +196,7 @@ async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(serv
 async def test_an_event_goes_to_the_model_and_its_answer_comes_back(services: AdmissionFixture) -> None:
     controller = services.come()
     session = services.begin()
-    services.inbound.event(controller, Event("set_level", '{"level":1}', 5))
+    services.inbound.route_event(controller, Event("set_level", '{"level":1}', 5))
     assert services.engine.of(ipc.ClientEvent) == [
         ipc.ClientEvent(session, controller.id, 5, "set_level", '{"level":1}', services.clock.now())
     ]
@@ -213,7 +212,7 @@ async def test_events_are_refused_while_the_model_is_behind(services: AdmissionF
     controller = services.come()
     services.begin()
     services.engine.busy = True
-    services.inbound.event(controller, Event("set_level", "{}"))
+    services.inbound.route_event(controller, Event("set_level", "{}"))
     assert (await told(controller))[-1][1]["code"] == "rate_limited"
     assert not services.engine.of(ipc.ClientEvent)
 
@@ -306,7 +305,7 @@ async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_load
     assert services.slot.session is None
     assert health_status(services.admission) == "loading"
     services.engine.phase = EnginePhase.READY
-    services.slot.engine_ready(1.5)
+    services.slot.on_engine_ready(1.5)
     services.begin()
     assert await types(waiting) == ["reactor.welcome", "reactor.session"]
     assert services.loads == [1.5]
@@ -322,7 +321,7 @@ async def test_who_comes_while_the_model_loads_is_told_and_seated_later(services
         ("reactor.session", {"phase": "loading", "detail": "reading weights", "elapsed_s": 0.0})
     ]
     services.engine.phase, services.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
-    services.slot.engine_ready(2.0)
+    services.slot.on_engine_ready(2.0)
     assert await types(viewer) == ["reactor.welcome"]
     services.begin()
     assert await types(controller) == ["reactor.welcome", "reactor.session"]
@@ -344,7 +343,7 @@ async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> N
     await told(controller), await told(viewer)
     services.subscribers.show_frame(FRAME)
     services.clock.spend(1.0)
-    services.slot.tell_statistics(services.clock.now())
+    services.slot.send_statistics(services.clock.now())
     (_, statistics) = (await told(controller))[-1]
     assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
 
@@ -352,8 +351,8 @@ async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> N
 async def test_everyone_is_told_when_the_server_stops(services: AdmissionFixture) -> None:
     everyone = [services.come(), services.come(), services.come(Role.VIEWER)]
     services.begin()
-    close(services.admission)
-    close(services.admission)
+    services.admission.close()
+    services.admission.close()
     everyone.append(services.come())
     for client in everyone:
         assert (await told(client))[-1][1]["reason"] == "server_stopping"
@@ -367,13 +366,13 @@ def test_a_session_that_the_server_s_stop_ends_is_counted_as_such_and_nobody_fol
 ) -> None:
     controller, _ = services.come(), services.come()
     session = services.begin()
-    close(services.admission)
+    services.admission.close()
     services.admission.detach(controller)
     assert services.engine.of(ipc.StopSession) == [ipc.StopSession(session)]
     if lets_go:
         services.end()
-    services.slot.close()
-    sessions = services.admission.rules.metrics.sessions.counts
+    services.slot.close_session()
+    sessions = services.admission.settings.metrics.sessions.counts
     assert (sessions["server_stopping"], sum(sessions.values())) == (1, 1)
     assert services.slot.session is None
 

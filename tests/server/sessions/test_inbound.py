@@ -55,7 +55,7 @@ async def errors(controller: Client) -> list[tuple[str, str]]:
 )
 async def test_what_fits_a_track_goes_on_to_the_model(data: bytes, track: str) -> None:
     services, controller = begun()
-    services.inbound.media(controller, data)
+    services.inbound.route_media(controller, data)
     assert [media.track for media in services.engine.of(ClientMedia)] == [track]
     assert await errors(controller) == []
     os.close(services.memory)
@@ -76,7 +76,7 @@ async def test_what_fits_a_track_goes_on_to_the_model(data: bytes, track: str) -
 )
 async def test_what_does_not_fit_is_answered_with_the_reason(data: bytes, code: str, message: str) -> None:
     services, controller = begun()
-    services.inbound.media(controller, data)
+    services.inbound.route_media(controller, data)
     ((answered, why),) = await errors(controller)
     assert answered == code
     assert message in why
@@ -94,7 +94,7 @@ async def test_what_does_not_fit_is_answered_with_the_reason(data: bytes, code: 
 def test_whatever_comes_is_passed_on_or_answered_once(file: bytes, at: int, junk: bytes, keep: int) -> None:
     async def play() -> None:
         services, controller = begun()
-        services.inbound.media(controller, (file[:at] + junk + file[at + len(junk) :])[:keep])
+        services.inbound.route_media(controller, (file[:at] + junk + file[at + len(junk) :])[:keep])
         answered = await errors(controller)
         assert len(services.engine.of(ClientMedia)) + len(answered) == 1
         assert {code for code, _ in answered} <= {"bad_media", "unknown_track"}

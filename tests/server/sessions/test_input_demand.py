@@ -36,40 +36,40 @@ def test_a_little_more_is_wanted_than_is_taken_and_all_where_the_model_waits(
     came: int, taken: int, missed: int, wanted: float | None
 ) -> None:
     demand = InputDemand()
-    demand.hear(counts(10.0, 1, 0))
-    demand.hear(counts(11.0, 1 + came, taken, missed))
-    assert demand.metrics() == {"camera": {"came": came, "taken": taken, "wanted": wanted}}
+    demand.record(counts(10.0, 1, 0))
+    demand.record(counts(11.0, 1 + came, taken, missed))
+    assert demand.rates() == {"camera": {"came": came, "taken": taken, "wanted": wanted}}
 
 
 def test_rates_are_those_since_the_figures_before_by_the_engine_s_own_time() -> None:
     demand = InputDemand()
-    demand.hear(counts(10.0, 1, 0))
-    demand.hear(counts(10.8, 25, 8))
-    assert demand.metrics()["camera"]["came"] == 30.0
-    demand.hear(counts(11.1, 31, 12))
-    demand.hear(counts(12.05, 56, 18))
-    assert demand.metrics() == {"camera": {"came": 24.8, "taken": 8.0, "wanted": 14.0}}
+    demand.record(counts(10.0, 1, 0))
+    demand.record(counts(10.8, 25, 8))
+    assert demand.rates()["camera"]["came"] == 30.0
+    demand.record(counts(11.1, 31, 12))
+    demand.record(counts(12.05, 56, 18))
+    assert demand.rates() == {"camera": {"came": 24.8, "taken": 8.0, "wanted": 14.0}}
 
 
 def test_a_track_that_nothing_comes_for_has_no_figures_and_begins_anew() -> None:
     demand = InputDemand()
-    demand.hear(counts(10.0, 1, 0))
-    assert demand.metrics() == {}
-    demand.hear(counts(10.3, 10, 3))
-    assert demand.metrics()["camera"]["taken"] == 10.0
-    assert demand.metrics() == {}
-    demand.hear(counts(70.0, 11, 3))
-    assert demand.metrics() == {}
-    demand.hear(counts(70.5, 26, 5))
-    assert demand.metrics() == {"camera": {"came": 30.0, "taken": 4.0, "wanted": 9.0}}
+    demand.record(counts(10.0, 1, 0))
+    assert demand.rates() == {}
+    demand.record(counts(10.3, 10, 3))
+    assert demand.rates()["camera"]["taken"] == 10.0
+    assert demand.rates() == {}
+    demand.record(counts(70.0, 11, 3))
+    assert demand.rates() == {}
+    demand.record(counts(70.5, 26, 5))
+    assert demand.rates() == {"camera": {"came": 30.0, "taken": 4.0, "wanted": 9.0}}
 
 
 def test_tracks_do_not_mix() -> None:
     demand = InputDemand()
     for at, came in ((10.0, 1), (11.0, 11)):
-        demand.hear(counts(at, came, 0))
-        demand.hear(counts(at, 2 * came, came, track="depth"))
-    assert {track: each["taken"] for track, each in demand.metrics().items()} == {"camera": 0.0, "depth": 10.0}
+        demand.record(counts(at, came, 0))
+        demand.record(counts(at, 2 * came, came, track="depth"))
+    assert {track: each["taken"] for track, each in demand.rates().items()} == {"camera": 0.0, "depth": 10.0}
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_the_controller_alone_is_told_and_only_while_pictures_come(service
     services.say(counts(10.0, 1, 0, session=session))
     services.say(counts(11.0, 31, 8, session=session))
     for _ in range(2):
-        services.slot.tell_statistics(services.clock.now())
+        services.slot.send_statistics(services.clock.now())
     metrics = [
         [data.get("inputs") for kind, data in await told(each) if kind == "reactor.stats"]
         for each in (controller, viewer)

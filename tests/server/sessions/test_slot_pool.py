@@ -11,9 +11,8 @@ import pytest
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.routes.health import health_status, why_not_ready
-from reactor_runtime.server.sessions.admission import drain
 from reactor_runtime.server.sessions.turn import TurnLimits
-from reactor_runtime.server.workers.supervisor import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event, View
 from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
 from tests.server.admission_fixture import drain as drained
@@ -88,7 +87,7 @@ async def test_events_and_answers_stay_in_their_session(services: AdmissionFixtu
     controllers = [services.come(), services.come()]
     for number, controller in enumerate(controllers, start=1):
         services.begin(number)
-        services.inbound.event(controller, Event("set_level", f'{{"level": {number}}}', number))
+        services.inbound.route_event(controller, Event("set_level", f'{{"level": {number}}}', number))
         await told(controller)
     for engine, controller in zip(services.engines, controllers, strict=True):
         (event,) = engine.of(ipc.ClientEvent)
@@ -280,5 +279,5 @@ async def test_draining_tells_the_clients_of_every_session(services: AdmissionFi
     services.begin(1), services.begin(2)
     for each in controllers:
         await told(each)
-    drain(services.admission, 25.0)
+    services.admission.drain(25.0)
     assert [await phases(each) for each in controllers] == [["stopping"], ["stopping"]]

@@ -41,7 +41,7 @@ def test_a_load_that_works_sets_the_count_of_failed_ones_back() -> None:
     restarts.after_serving(1.0)
     for _ in range(10):
         assert restarts.after_failed_load() is not None
-        restarts.loaded()
+        restarts.after_load()
         assert restarts.failed_loads == 0
 
 

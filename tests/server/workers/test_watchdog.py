@@ -21,12 +21,12 @@ class Watched:
         self.answer: Heartbeat | None = FINE
         self.asked = 0
         self.watchdog = Watchdog(self.clock, self._ask, step_timeout_s)
-        self.hung = asyncio.create_task(self.watchdog.hung())
+        self.hung = asyncio.create_task(self.watchdog.wait_for_hang())
 
     def _ask(self) -> None:
         self.asked += 1
         if self.answer is not None:
-            self.watchdog.hear(self.answer)
+            self.watchdog.record_heartbeat(self.answer)
 
     async def pass_s(self, seconds: float) -> None:
         await self.clock.advance(seconds)
