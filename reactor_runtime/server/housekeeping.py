@@ -1,4 +1,4 @@
-"""Tasks that run beside the sessions: none of them ends the server when it fails."""
+"""Tasks that run beside the sessions, such as the playout; a failure of one does not end the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAUSE_S = 0.5
 
 
 async def keep_running(task: Callable[[], Awaitable[None]], what: str, pause_s: float = PAUSE_S) -> None:
-    """Run a task until it returns, again after each failure; log the first failure of each type with its traceback."""
+    """Run a task until it returns, and again after each failure; log the first failure of each type, with traceback."""
     logged: set[type[Exception]] = set()
     while True:
         try:
@@ -20,6 +20,6 @@ async def keep_running(task: Callable[[], Awaitable[None]], what: str, pause_s: 
             return
         except Exception as error:
             if type(error) not in logged:
-                logger.exception("%s failed, and is tried again every %.1f s", what, pause_s)
+                logger.exception("%s failed, and is retried every %.1f s", what, pause_s)
             logged.add(type(error))
         await asyncio.sleep(pause_s)

@@ -1,15 +1,17 @@
-"""Imports that need not be there when the server starts, and must not be missing later, when descriptors are short."""
+"""Modules that are not needed at startup, and that can't be imported later when file descriptors run out."""
 
 from __future__ import annotations
 
 MODULES = (
-    "anyio._backends._asyncio",  # with it the rest of anyio, which Starlette uses to send files
+    # Starlette sends files through anyio
+    "anyio._backends._asyncio",
     "anyio._core._fileio",
-    "reactor_runtime.server.routes.exposition",  # with prometheus-client
+    # imports prometheus-client
+    "reactor_runtime.server.routes.exposition",
 )
 
 
 def preload() -> None:
-    """Import what would be imported while the server serves; any thread. A test finds what is missing here."""
+    """Import the modules; any thread. A test finds modules that are missing here."""
     for module in MODULES:
         __import__(module)

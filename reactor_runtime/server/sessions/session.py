@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -53,12 +53,13 @@ class ServedSession:
         *,
         clock: Clock,
         limits: TurnLimits,
+        log_ids: Mapping[str, str],
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
         self.upload_key = secrets.token_urlsafe(16)
         self.controller = controller
-        controller.ids["session"] = self.id
+        controller.ids.update(log_ids, session=self.id)
         self.phase = SessionPhase.STARTING
         self.state: dict[str, Any] = {}
         self._subscribers = subscribers

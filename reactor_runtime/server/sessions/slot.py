@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 END_MESSAGES = {
     TurnEnd.LEFT: "the controller has gone",
     TurnEnd.TIME: "the turn is over: others wait",
-    TurnEnd.IDLE: "the controller gave no sign of being there",
+    TurnEnd.IDLE: "the controller was idle",
     TurnEnd.STOPPING: "the server is stopping",
 }
 
@@ -114,8 +114,8 @@ class Slot:
             self.engine.send,
             clock=self._settings.clock,
             limits=self._settings.limits,
+            log_ids=self.ids,
         )
-        controller.ids.update(self.ids)
         self.session.start()
 
     def subscribe(self, client: Client) -> None:
@@ -167,7 +167,8 @@ class Slot:
         session = self.session
         if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
             self._playout.reject_bundle(message, ring)
-        elif session is None or message.session != session.id:  # type: ignore[union-attr]  # all others name theirs
+        # every message that the supervisor passes on has a session
+        elif session is None or message.session != session.id:  # type: ignore[union-attr]
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
         elif isinstance(message, ipc.Started):
             self._session_started(session, message)
