@@ -1,0 +1,44 @@
+"""The welcome has the same fields for every client, and secrets only for the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.sessions.session import ServedSession
+from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.sessions.welcome import welcome_message
+from tests.fakes import FakeClock, FakeEngine, HandEncoder
+
+CONTRACT = {"tracks": [{"name": "main_video"}], "schema": {"events": {}}}
+LIMITS = TurnLimits(max_session_s=60, resume_grace_s=10)
+
+
+@pytest.fixture
+def session() -> ServedSession:
+    clock, engine, subscribers = FakeClock(), FakeEngine(), Subscribers()
+    playout = Playout(clock, HandEncoder(), subscribers, engine.send)
+    controller = Client(Role.CONTROLLER, "127.0.0.1", clock)
+    session = ServedSession(controller, subscribers, playout, engine.send, clock=clock, limits=LIMITS, log_ids={})
+    session.state = {"level": 1}
+    return session
+
+
+def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
+    controller, viewer = (
+        welcome_message(session, CONTRACT, model="m", controls=controls, limits=LIMITS) for controls in (True, False)
+    )
+    assert (controller["resume"], controller["upload_key"]) == (session.resume_secret, session.upload_key)
+    assert viewer == {**controller, "role": "viewer", "resume": None, "upload_key": None}
+
+
+def test_a_welcome_without_a_session_has_an_empty_state() -> None:
+    welcome = welcome_message(None, CONTRACT, model="m", controls=False, limits=LIMITS)
+    assert (welcome["session"], welcome["state"], welcome["role"]) == (None, {}, "viewer")
+
+
+def test_a_limit_of_zero_is_null() -> None:
+    limits = welcome_message(None, CONTRACT, model="m", controls=False, limits=LIMITS)["limits"]
+    assert [limits[key] for key in ("max_session_s", "idle_timeout_s", "resume_grace_s")] == [60, None, 10]
