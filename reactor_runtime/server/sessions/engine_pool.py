@@ -22,7 +22,7 @@ from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import Slot
-from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.log_relay import LogRelay
 from reactor_runtime.server.workers.supervisor import Supervisor
 
@@ -126,7 +126,9 @@ class EnginePool:
         slot = engine.slot
         try:
             await engine.supervisor.run(
-                on_ready=slot.on_engine_ready, on_message=slot.on_engine_message, on_lost=slot.on_engine_lost
+                EngineCallbacks(
+                    on_ready=slot.on_engine_ready, on_message=slot.on_engine_message, on_lost=slot.on_engine_lost
+                )
             )
         except ReactorError as error:
             slots = self._admission.slots

@@ -1,15 +1,18 @@
 """An engine as its slot sees it, on this machine or on another: the only thing a slot depends on.
 
-`Supervisor` runs an engine in a process of this machine. An engine reports to `on_engine_ready`, `on_engine_message`
-and `on_engine_lost` of its slot. Admission and the slot pool know of an engine only what `Engine` declares.
+`Supervisor` runs an engine in a process of this machine. Admission and the slot pool know of an engine only what
+`Engine` declares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.ring import RingReader
 
 
 class EnginePhase(StrEnum):
@@ -45,3 +48,16 @@ class Engine(Protocol):
 
     def send(self, message: ipc.ToEngine) -> None:
         """Queue a message; it is lost where no engine runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineCallbacks:
+    """What an engine calls on its slot.
+
+    `on_ready` gets the seconds that loading took, `on_message` a message and the shared memory it refers to. `on_lost`
+    is called when an engine has ended by itself while it served, with its end in words.
+    """
+
+    on_ready: Callable[[float], None]
+    on_message: Callable[[ipc.Message, RingReader], None]
+    on_lost: Callable[[str], None]

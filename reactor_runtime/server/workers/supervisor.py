@@ -20,7 +20,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoder import Encoder
-from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
 from reactor_runtime.server.workers.restarts import Restarts
 
@@ -89,20 +89,13 @@ class Supervisor:
         if self._engine_run is not None:
             self._engine_run.send(message)
 
-    async def run(
-        self,
-        *,
-        on_ready: Callable[[float], None],
-        on_message: Callable[[ipc.Message, RingReader], None],
-        on_lost: Callable[[str], None],
-    ) -> None:
+    async def run(self, callbacks: EngineCallbacks) -> None:
         """Start the engine, and start it again after each end; return after `stop`.
 
-        `on_ready` gets the seconds that loading took. `on_lost` is called when the process has ended by itself while it
-        served, with its end in words. Raises the reason when the model can't be served.
+        Raises the reason when the model can't be served.
         """
         while True:
-            pause_s = await self._run_process(on_ready, on_message, on_lost)
+            pause_s = await self._run_process(callbacks)
             if self._is_last():
                 return
             if pause_s:
@@ -131,12 +124,7 @@ class Supervisor:
         if self._engine_run is not None:
             self._engine_run.process.kill()
 
-    async def _run_process(
-        self,
-        on_ready: Callable[[float], None],
-        on_message: Callable[[ipc.Message, RingReader], None],
-        on_lost: Callable[[str], None],
-    ) -> float:
+    async def _run_process(self, callbacks: EngineCallbacks) -> float:
         """Run one process from start to end; return the pause before the next."""
         await self._acquire_loading()
         if self._is_last():
@@ -144,7 +132,7 @@ class Supervisor:
             return 0.0
         try:
             engine_run = self._engine_run = EngineRun(
-                partial(self._receive, on_ready, on_message),
+                partial(self._receive, callbacks),
                 self._clock,
                 self._start,
                 step_timeout_s=self._step_timeout_s,
@@ -177,10 +165,10 @@ class Supervisor:
         pause_s = self._restarts.after_serving(time.monotonic() - engine_run.ready_at)
         if self._draining:
             logger.error("the model's process %s", how, extra=self._ids)
-            on_lost(how)
+            callbacks.on_lost(how)
         else:
             logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
-            on_lost(f"{how}; it is started again")
+            callbacks.on_lost(f"{how}; it is started again")
         return pause_s
 
     async def _receive_all(self, engine_run: EngineRun) -> None:
@@ -215,13 +203,7 @@ class Supervisor:
         self.phase, self.detail = EnginePhase.LOADING, ""
         self._loading_since = time.monotonic()
 
-    def _receive(
-        self,
-        on_ready: Callable[[float], None],
-        on_message: Callable[[ipc.Message, RingReader], None],
-        message: ipc.Message,
-        ring: RingReader,
-    ) -> None:
+    def _receive(self, callbacks: EngineCallbacks, message: ipc.Message, ring: RingReader) -> None:
         match message:
             case ipc.Loading():
                 self.detail = message.detail
@@ -231,11 +213,11 @@ class Supervisor:
                 self._release_loading()
                 self.phase = EnginePhase.READY
                 self._restarts.after_load()
-                on_ready(message.load_s)
+                callbacks.on_ready(message.load_s)
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
-                on_message(message, ring)
+                callbacks.on_message(message, ring)
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Return the pause before the next load; raise the failure when there is none."""
