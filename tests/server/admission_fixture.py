@@ -1,4 +1,4 @@
-"""A lobby whose engines do nothing by themselves, and what its clients are told."""
+"""Admission with engines that do nothing by themselves, and the messages that its clients get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_LIMITS = TurnLimits()
 
 
 class AdmissionFixture:
-    """A lobby with what surrounds it; the tests speak for clients and engines, of which `engine` is the first."""
+    """Admission with its slots; tests act as the clients and the engines, of which `engine` is the first."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class AdmissionFixture:
         self.loads: list[float] = []
         self.memory = create_memory()
         self.ring = RingReader(self.memory)
-        rules = SlotSettings(
+        settings = SlotSettings(
             name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors, engines=engines
         )
         self.admission = Admission(
-            rules,
+            settings,
             most_waiting=most_waiting,
             most_viewers=most_viewers,
             on_slot_ready=lambda _, load_s: self.loads.append(load_s),
@@ -71,7 +71,7 @@ class AdmissionFixture:
         return self.session_in(1)
 
     def session_in(self, number: int) -> str:
-        """Give the id of the session in the hall of this number."""
+        """Return the id of the session on the slot of this number."""
         session = self.slots[number - 1].session
         assert session is not None
         return session.id
@@ -80,13 +80,13 @@ class AdmissionFixture:
         self.slots[number - 1].on_engine_message(message, self.ring)
 
     def begin(self, number: int = 1, /, **state: Any) -> str:
-        """Let an engine start the session it was asked for."""
+        """Start the session that an engine was sent."""
         session = self.session_in(number)
         self.say(ipc.Started(session, self.clock.now(), state), number)
         return session
 
     def end(self, error: str | None = None, number: int = 1) -> None:
-        """Let an engine end its session."""
+        """End the session of an engine."""
         outcome = None if error is None else to_json(ModelFailed(error))
         self.say(ipc.Ended(self.session_in(number), outcome), number)
 
@@ -95,13 +95,13 @@ class AdmissionFixture:
         self.slots[number - 1].on_engine_lost("was killed")
 
     def load(self, number: int = 1) -> None:
-        """Let an engine be ready (again)."""
+        """Make an engine ready, again after a crash."""
         self.engines[number - 1].phase = EnginePhase.READY
         self.slots[number - 1].on_engine_ready(1.0)
 
 
 async def drain(outbox: Outbox) -> list[str | bytes]:
-    """Take everything that may be sent to a client now."""
+    """Return everything that may be sent to a client now."""
     await settle()
     taken: list[str | bytes] = []
     while (item := outbox.take_next()[0]) is not None:
@@ -110,7 +110,7 @@ async def drain(outbox: Outbox) -> list[str | bytes]:
 
 
 async def told(client: Client) -> list[tuple[str, dict[str, Any]]]:
-    """Take the messages that wait for a client."""
+    """Return the messages that wait for a client."""
     messages = [json.loads(item) for item in await drain(client.outbox) if isinstance(item, str)]
     return [(message["type"], message["data"]) for message in messages]
 

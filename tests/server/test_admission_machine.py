@@ -1,4 +1,4 @@
-"""The lobby under any order of comings, goings, ends and crashes: the model is neither idle nor doubled."""
+"""Admission to one slot in any order of connects, disconnects, ends and crashes: each session runs once."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MOST = 3
 LIMITS = TurnLimits(max_session_s=40, idle_timeout_s=25, resume_grace_s=10)
 
 
-class Lobbies(RuleBasedStateMachine):
+class AdmissionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.services = AdmissionFixture(most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
-        self.line: list[Client] = []
+        self.waiting: list[Client] = []
         self.viewers: list[Client] = []
         self.controller: Client | None = None
         self.released: Client | None = None
         self.away_at: float | None = None
-        self.began_at: float | None = None
-        self.sign_at = self.crowded_at = 0.0
+        self.started_at: float | None = None
+        self.active_at = self.waiting_since = 0.0
         self.sessions = 0
 
     def teardown(self) -> None:
@@ -45,14 +45,14 @@ class Lobbies(RuleBasedStateMachine):
         return self.services.engine.phase is EnginePhase.READY
 
     @rule(watches=st.booleans())
-    def come(self, watches: bool) -> None:
-        free = self.controller is None and self.services.slot.session is None and not self.line
+    def connect(self, watches: bool) -> None:
+        free = self.controller is None and self.services.slot.session is None and not self.waiting
         client = self.services.come(watches=watches)
-        if len(self.line) >= MOST and not free:
+        if len(self.waiting) >= MOST and not free:
             assert client.closing is not None
         else:
-            self.crowded_at = self.crowded_at if self.line else self.now
-            self.line.append(client)
+            self.waiting_since = self.waiting_since if self.waiting else self.now
+            self.waiting.append(client)
             self.start_session()
 
     @rule()
@@ -66,63 +66,63 @@ class Lobbies(RuleBasedStateMachine):
     @rule(pick=st.integers(0), twice=st.booleans(), lost=st.booleans())
     def leave(self, pick: int, twice: bool, lost: bool) -> None:
         here = [] if self.controller is None or self.away_at is not None else [self.controller]
-        everyone = [*self.line, *self.viewers, *here]
+        everyone = [*self.waiting, *self.viewers, *here]
         if not everyone:
             return
         gone = everyone[pick % len(everyone)]
         for _ in range(1 + twice):
             self.services.admission.detach(gone, lost=lost)
-            if lost and gone is self.controller:  # its end is noticed once
+            if lost and gone is self.controller:  # a lost connection is reported once
                 break
-        if gone is self.controller and lost and self.began_at is not None:
+        if gone is self.controller and lost and self.started_at is not None:
             self.away_at = self.now
         elif gone is self.controller:
-            self.controller = self.began_at = None
+            self.controller = self.started_at = None
         else:
-            (self.line if gone in self.line else self.viewers).remove(gone)
+            (self.waiting if gone in self.waiting else self.viewers).remove(gone)
 
-    @precondition(lambda self: self.services.slot.session is not None and self.began_at is None)
+    @precondition(lambda self: self.services.slot.session is not None and self.started_at is None)
     @rule()
     def begin(self) -> None:
         self.services.begin(level=1)
         if self.controller is not None:
-            self.began_at = self.sign_at = self.now
-            self.crowded_at = self.now
+            self.started_at = self.active_at = self.now
+            self.waiting_since = self.now
 
     @rule(seconds=st.integers(1, 60))
     def wait(self, seconds: int) -> None:
-        """Let time pass; a turn that has its end by then is over, and no other."""
+        """Advance the clock; turns that are due by then end, and no others."""
         clock = self.services.clock
         until = clock.now() + seconds
         ends = []
         if self.away_at is not None:
             ends.append(self.away_at + LIMITS.resume_grace_s)
-        elif self.began_at is not None:
-            ends.append(self.sign_at + LIMITS.idle_timeout_s + LIMITS.answer_s)
-        if self.began_at is not None and self.line:
-            ends.append(max(self.began_at + LIMITS.max_session_s, self.crowded_at + LIMITS.notice_s))
+        elif self.started_at is not None:
+            ends.append(self.active_at + LIMITS.idle_timeout_s + LIMITS.answer_s)
+        if self.started_at is not None and self.waiting:
+            ends.append(max(self.started_at + LIMITS.max_session_s, self.waiting_since + LIMITS.notice_s))
         clock.move_to(until)
         if min(ends, default=until + 1) <= until:
-            self.released, self.controller, self.began_at, self.away_at = self.controller, None, None, None
+            self.released, self.controller, self.started_at, self.away_at = self.controller, None, None, None
 
-    @precondition(lambda self: self.began_at is not None)
+    @precondition(lambda self: self.started_at is not None)
     @rule()
-    def return_(self) -> None:
-        """Come back, or over another connection while the first is still there."""
+    def resume(self) -> None:
+        """Resume, after the first connection has ended or before."""
         session = self.services.slot.session
         assert session is not None
         former, self.controller = self.controller, self.services.come(resume=session.resume_secret or "")
         assert former is not None
         self.services.admission.detach(former, lost=True)
         assert former.closing is not None
-        self.away_at, self.sign_at = None, self.now
+        self.away_at, self.active_at = None, self.now
 
     @precondition(lambda self: self.controller is not None and self.away_at is None)
     @rule()
-    def speak(self) -> None:
+    def send_event(self) -> None:
         assert self.controller is not None
         self.services.inbound.route_event(self.controller, Event("set_level", "{}"))
-        self.sign_at = self.now
+        self.active_at = self.now
 
     @precondition(lambda self: self.services.slot.session is not None)
     @rule(error=st.none() | st.just("broken"))
@@ -147,18 +147,18 @@ class Lobbies(RuleBasedStateMachine):
         self.start_session()
 
     @invariant()
-    def everybody_is_where_they_belong(self) -> None:
+    def every_client_waits_watches_or_controls(self) -> None:
         admission, slot = self.services.admission, self.services.slot
-        assert list(admission.wait_queue.waiting) == self.line
+        assert list(admission.wait_queue.waiting) == self.waiting
         assert admission.assignment.viewers == set(self.viewers)
         assert self.controller is None or (slot.session is not None and slot.session.controller is self.controller)
-        assert len(self.line) <= MOST
-        assert not any(each.closing for each in admission.all_clients() if each in self.line or each in self.viewers)
+        assert len(self.waiting) <= MOST
+        assert not any(each.closing for each in admission.all_clients() if each in self.waiting or each in self.viewers)
 
     @invariant()
-    def the_model_is_neither_idle_nor_doubled(self) -> None:
+    def the_engine_is_not_idle_and_starts_each_session_once(self) -> None:
         slot, engine = self.services.slot, self.services.engine
-        assert not (self.ready and slot.session is None and self.line)
+        assert not (self.ready and slot.session is None and self.waiting)
         assert self.ready or slot.session is None
         starts = [message.session for message in engine.of(ipc.StartSession)]
         stops = [message.session for message in engine.of(ipc.StopSession)]
@@ -170,25 +170,25 @@ class Lobbies(RuleBasedStateMachine):
             assert stopping == (self.controller is None) == (slot.session.id in stops)
 
     @invariant()
-    def who_sees_a_session_has_asked_for_it_or_has_it(self) -> None:
+    def only_viewers_and_controllers_are_subscribed(self) -> None:
         admission, slot = self.services.admission, self.services.slot
         assert self.away_at is None or self.controller not in set(self.services.subscribers)
         running = slot.session is not None and slot.session.phase is SessionPhase.RUNNING
         for client in self.services.subscribers:
             assert client in admission.all_clients()
             assert client.watches or client in (self.controller, self.released, *self.viewers)
-        for client in [*self.viewers, *(each for each in self.line if each.watches)] if running else ():
+        for client in [*self.viewers, *(each for each in self.waiting if each.watches)] if running else ():
             assert client in self.services.subscribers
 
     def start_session(self) -> None:
-        if self.ready and self.line and len(self.services.engine.of(ipc.StartSession)) > self.sessions:
-            self.controller = self.line.pop(0)
+        if self.ready and self.waiting and len(self.services.engine.of(ipc.StartSession)) > self.sessions:
+            self.controller = self.waiting.pop(0)
             self.sessions += 1
 
     def over(self, ended: Client | None) -> None:
         assert all(each is None or each.closing is not None for each in (ended, self.released))
-        self.controller = self.released = self.began_at = self.away_at = None
+        self.controller = self.released = self.started_at = self.away_at = None
 
 
-TestLobbies = Lobbies.TestCase
-TestLobbies.settings = settings(max_examples=60)
+TestAdmissionMachine = AdmissionMachine.TestCase
+TestAdmissionMachine.settings = settings(max_examples=60)

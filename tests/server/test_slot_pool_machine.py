@@ -1,4 +1,4 @@
-"""Several halls under any order of comings, goings, ends, crashes and loads: no slot is lost, and the line is fair."""
+"""Several slots in any order of connects, disconnects, ends, crashes and loads: no slot is lost, the queue is fair."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ LIMITS = TurnLimits(max_session_s=40)
 NUMBERS = st.integers(1, 3)
 
 
-class Halls(RuleBasedStateMachine):
-    @initialize(engines=NUMBERS, loaded=st.booleans(), limiter=st.integers(0, 6), viewers=st.integers(0, MOST))
-    def open(self, engines: int, loaded: bool, limiter: int, viewers: int) -> None:
-        """Begin with any number of people there: what goes wrong among many is rarely reached from none."""
+class SlotPoolMachine(RuleBasedStateMachine):
+    @initialize(engines=NUMBERS, loaded=st.booleans(), clients=st.integers(0, 6), viewers=st.integers(0, MOST))
+    def open(self, engines: int, loaded: bool, clients: int, viewers: int) -> None:
+        """Start with any number of clients: failures among many are rarely reached from none."""
         self.services = AdmissionFixture(engines=engines, most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
-        self.line: list[Client] = []
+        self.waiting: list[Client] = []
         self.viewers: list[Client] = []
         self.served: list[Client] = []
         for engine in self.services.engines if not loaded else ():
             engine.phase = EnginePhase.LOADING
-        for number in range(limiter):
-            self.arrive(watches=number % 2 == 0)
+        for number in range(clients):
+            self.connect_client(watches=number % 2 == 0)
         for slot in self.services.slots:
             self.start(slot)
         self.viewers += [self.services.come(Role.VIEWER) for _ in range(viewers)]
 
     def teardown(self) -> None:
-        if hasattr(self, "house"):
+        if hasattr(self, "services"):
             os.close(self.services.memory)
 
     @rule(watches=st.booleans())
-    def come(self, watches: bool) -> None:
-        self.arrive(watches=watches)
+    def connect(self, watches: bool) -> None:
+        self.connect_client(watches=watches)
 
-    def arrive(self, *, watches: bool) -> None:
+    def connect_client(self, *, watches: bool) -> None:
         free = [slot for slot in self.slots(EnginePhase.READY, EnginePhase.LOADING) if slot.session is None]
         client = self.services.come(watches=watches)
-        assert (client.closing is None) == (len(self.line) < max(MOST, len(free)))
+        assert (client.closing is None) == (len(self.waiting) < max(MOST, len(free)))
         if client.closing is None:
-            self.line.append(client)
+            self.waiting.append(client)
         self.start_session()
 
     @rule(number=NUMBERS)
@@ -68,7 +68,7 @@ class Halls(RuleBasedStateMachine):
         if everyone:
             gone = everyone[pick % len(everyone)]
             self.services.admission.detach(gone)
-            for group in (self.line, self.viewers):
+            for group in (self.waiting, self.viewers):
                 if gone in group:
                     group.remove(gone)
 
@@ -106,8 +106,8 @@ class Halls(RuleBasedStateMachine):
             self.start_session()
 
     @rule(number=NUMBERS)
-    def give_up(self, number: int) -> None:
-        """Have an engine fail for good, as long as there is another."""
+    def fail(self, number: int) -> None:
+        """Fail an engine for good, as long as there is another."""
         slot = self.slot(number)
         if (
             slot.engine.phase is EnginePhase.LOADING
@@ -129,34 +129,35 @@ class Halls(RuleBasedStateMachine):
             assert slot.session is None or slot.session.id == starts[-1]
 
     @invariant()
-    def everybody_in_line_knows_the_place(self) -> None:
-        assert list(self.services.admission.wait_queue.waiting) == self.line
-        for position, client in enumerate(self.line, start=1):
-            assert client.told_position == (position, len(self.line))
+    def every_waiting_client_knows_its_position(self) -> None:
+        assert list(self.services.admission.wait_queue.waiting) == self.waiting
+        for position, client in enumerate(self.waiting, start=1):
+            assert client.told_position == (position, len(self.waiting))
             assert client.closing is None
 
     @invariant()
-    def who_watches_sees_one_session_and_none_only_while_there_is_none(self) -> None:
+    def a_client_that_watches_is_subscribed_to_one_session_as_long_as_there_is_one(self) -> None:
         admission = self.services.admission
         assert admission.assignment.viewers == set(self.viewers)
         on = [slot for slot in self.services.slots if slot.has_started]
-        for client in [*self.viewers, *(each for each in self.line if each.watches)]:
+        for client in [*self.viewers, *(each for each in self.waiting if each.watches)]:
             seen = [slot for slot in self.services.slots if client in slot.subscribers]
             assert len(seen) <= 1
             assert client.closing is None
-            assert not on or seen[0] in on or seen[0].session is not None  # which was asked for, and is about to begin
+            # a viewer may have named a session that has not started yet
+            assert not on or seen[0] in on or seen[0].session is not None
         for slot in self.services.slots:
             for member in slot.subscribers:
                 controls = slot.session is not None and slot.session.controller is member
-                assert controls or member in self.viewers or (member.watches and member in self.line)
+                assert controls or member in self.viewers or (member.watches and member in self.waiting)
 
     @invariant()
-    def as_many_turns_end_as_people_wait(self) -> None:
+    def as_many_turns_end_as_clients_wait(self) -> None:
         sessions = [slot.session for slot in self.services.slots if slot.session is not None]
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
         ending = sum(session.turn.left_s is not None for session in running)
-        assert ending == min(len(running), max(0, len(self.line) - stopping))
+        assert ending == min(len(running), max(0, len(self.waiting) - stopping))
 
     def slots(self, *phases: EnginePhase) -> list[Slot]:
         return [slot for slot in self.services.slots if slot.engine.phase in phases]
@@ -165,15 +166,15 @@ class Halls(RuleBasedStateMachine):
         return self.services.slots[(number - 1) % len(self.services.slots)]
 
     def start_session(self) -> None:
-        """See that those who were given a hall were the next in line."""
+        """Check that the clients that got a slot were the first in the queue."""
         controllers = [slot.session.controller for slot in self.services.slots if slot.session is not None]
         assert len(set(controllers)) == len(controllers)
-        seated = [each for each in self.line if each in controllers]
-        assert seated == self.line[: len(seated)]
-        del self.line[: len(seated)]
-        assert not set(seated).intersection(self.served)
-        self.served += seated
+        assigned = [each for each in self.waiting if each in controllers]
+        assert assigned == self.waiting[: len(assigned)]
+        del self.waiting[: len(assigned)]
+        assert not set(assigned).intersection(self.served)
+        self.served += assigned
 
 
-TestHalls = Halls.TestCase
-TestHalls.settings = settings(max_examples=80)
+TestSlotPoolMachine = SlotPoolMachine.TestCase
+TestSlotPoolMachine.settings = settings(max_examples=80)

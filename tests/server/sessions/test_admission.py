@@ -21,7 +21,7 @@ from tests.server.admission_fixture import AdmissionFixture, phases, places, tol
 FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
 
 
-async def test_the_first_controller_gets_the_model_and_is_welcomed_with_its_state(services: AdmissionFixture) -> None:
+async def test_the_first_controller_gets_a_session_and_its_state_in_the_welcome(services: AdmissionFixture) -> None:
     controller = services.come()
     assert services.engine.of(ipc.StartSession) == [
         ipc.StartSession(services.session, controller.id, controller.joined_at_unix)
@@ -33,7 +33,7 @@ async def test_the_first_controller_gets_the_model_and_is_welcomed_with_its_stat
     assert started == ("reactor.session", {"phase": "started", "session": services.session})
 
 
-async def test_those_in_line_are_told_their_place_at_once_and_on_each_change(services: AdmissionFixture) -> None:
+async def test_a_waiting_client_gets_its_position_at_once_and_on_each_change(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
     second, third = services.come(), services.come()
@@ -43,7 +43,7 @@ async def test_those_in_line_are_told_their_place_at_once_and_on_each_change(ser
     assert await places(third) == [(1, 1)]
 
 
-async def test_the_next_in_line_is_served_when_the_model_has_let_go(services: AdmissionFixture) -> None:
+async def test_the_next_session_starts_when_the_engine_has_ended_the_one_before(services: AdmissionFixture) -> None:
     first, second = services.come(), services.come()
     services.begin()
     former = services.session
@@ -57,7 +57,9 @@ async def test_the_next_in_line_is_served_when_the_model_has_let_go(services: Ad
     assert services.slot.session.controller is second
 
 
-async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(services: AdmissionFixture) -> None:
+async def test_the_slot_is_free_again_after_a_controller_leaves_while_its_session_starts(
+    services: AdmissionFixture,
+) -> None:
     first = services.come()
     services.admission.detach(first)
     services.begin()
@@ -67,7 +69,7 @@ async def test_a_controller_that_leaves_while_its_session_starts_leaves_nothing(
     assert services.begin()
 
 
-async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(services: AdmissionFixture) -> None:
+async def test_a_full_wait_queue_and_full_viewers_refuse_with_1013(services: AdmissionFixture) -> None:
     for _ in range(3):
         assert services.come().closing is None
     refused = services.come()
@@ -82,7 +84,7 @@ async def test_a_full_line_and_a_full_gallery_are_refused_with_1013(services: Ad
     assert len(services.admission.all_clients()) == 5
 
 
-async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFixture) -> None:
+async def test_a_new_viewer_gets_the_latest_frame_at_once(services: AdmissionFixture) -> None:
     services.come()
     services.begin(level=3)
     services.subscribers.show_frame(FRAME)
@@ -91,7 +93,7 @@ async def test_a_viewer_sees_the_picture_on_screen_at_once(services: AdmissionFi
     assert viewer.outbox.counters.offered == 1
 
 
-async def test_the_picture_of_a_session_is_not_shown_in_the_next(services: AdmissionFixture) -> None:
+async def test_the_next_session_does_not_show_frames_of_the_one_before(services: AdmissionFixture) -> None:
     first = services.come()
     services.begin()
     services.subscribers.show_frame(FRAME)
@@ -102,7 +104,7 @@ async def test_the_picture_of_a_session_is_not_shown_in_the_next(services: Admis
     assert second.outbox.counters.offered == 0
 
 
-async def test_a_viewer_is_welcomed_to_a_session_when_it_has_begun_and_without_pictures_of_the_one_before(
+async def test_a_viewer_gets_a_session_when_it_has_started_and_no_frames_of_the_one_before(
     services: AdmissionFixture,
 ) -> None:
     first = services.come()
@@ -122,19 +124,19 @@ async def test_a_viewer_is_welcomed_to_a_session_when_it_has_begun_and_without_p
         assert (started["phase"], started["session"], state) == ("started", session, {"level": 3})
 
 
-async def test_loading_is_told_after_the_end_of_the_session_that_was_lost(services: AdmissionFixture) -> None:
+async def test_the_loading_message_follows_the_end_of_the_session_that_was_lost(services: AdmissionFixture) -> None:
     services.come()
     viewer = services.come(Role.VIEWER)
     services.begin()
     await told(viewer)
-    services.engine.phase = EnginePhase.LOADING  # its channel is closed, and how the process ended isn't known yet
+    services.engine.phase = EnginePhase.LOADING  # its socket is closed, and its exit status is not known yet
     assert services.admission.slots.loading_message() is None
     services.crash()
     assert services.admission.slots.loading_message() is not None
     assert await phases(viewer) == ["ended", "loading"]
 
 
-async def test_a_viewer_keeps_watching_from_session_to_session(services: AdmissionFixture) -> None:
+async def test_a_viewer_watches_one_session_after_the_other(services: AdmissionFixture) -> None:
     viewer = services.come(Role.VIEWER)
     assert await types(viewer) == ["reactor.welcome"]
     for _ in range(2):
@@ -156,7 +158,7 @@ async def test_only_the_controller_of_the_session_sends_events(services: Admissi
     assert not services.engine.of(ipc.ClientEvent)
 
 
-async def test_an_event_during_loading_is_told_so(services: AdmissionFixture) -> None:
+async def test_an_event_during_loading_is_refused_with_that_reason(services: AdmissionFixture) -> None:
     services.engine.phase = EnginePhase.LOADING
     client = services.come()
     services.inbound.route_event(client, Event("set_level", "{}", 5))
@@ -164,7 +166,7 @@ async def test_an_event_during_loading_is_told_so(services: AdmissionFixture) ->
     assert error["message"] == "the model is loading: set_level changed nothing"
 
 
-async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_order(services: AdmissionFixture) -> None:
+async def test_events_sent_before_the_session_has_started_are_sent_to_it_in_order(services: AdmissionFixture) -> None:
     controller = services.come()
     for number in range(MOST_EARLY + 1):
         services.inbound.route_event(controller, Event("set_level", "{}", number))
@@ -175,7 +177,7 @@ async def test_events_sent_before_the_session_has_begun_are_handled_in_it_in_ord
     assert [event.ticket for event in services.engine.of(ipc.ClientEvent)] == list(range(MOST_EARLY))
 
 
-async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on(services: AdmissionFixture) -> None:
+async def test_the_newest_image_sent_before_the_session_has_started_is_sent_to_it(services: AdmissionFixture) -> None:
     services.engine.contract = {"tracks": [{"name": "camera", "kind": "video", "direction": "in"}], "schema": {}}
     controller = services.come()
     for red in range(3):
@@ -185,7 +187,7 @@ async def test_the_newest_picture_sent_before_the_session_has_begun_is_passed_on
     assert services.engine.of(ipc.ClientMedia) == [ipc.ClientMedia(session, "camera", jpeg.encode(pixels(2)))]
 
 
-async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(services: AdmissionFixture) -> None:
+async def test_events_for_a_session_that_never_starts_are_dropped(services: AdmissionFixture) -> None:
     controller = services.come()
     services.inbound.route_event(controller, Event("set_level", "{}", 1))
     services.admission.detach(controller)
@@ -193,7 +195,7 @@ async def test_what_was_sent_before_a_session_that_never_began_is_forgotten(serv
     assert not services.engine.of(ipc.ClientEvent)
 
 
-async def test_an_event_goes_to_the_model_and_its_answer_comes_back(services: AdmissionFixture) -> None:
+async def test_an_event_is_sent_to_the_engine_and_its_answer_to_the_client(services: AdmissionFixture) -> None:
     controller = services.come()
     session = services.begin()
     services.inbound.route_event(controller, Event("set_level", '{"level":1}', 5))
@@ -208,7 +210,7 @@ async def test_an_event_goes_to_the_model_and_its_answer_comes_back(services: Ad
     assert error == ("reactor.error", {"code": "too_late", "message": "no", "fields": fields, "event": "x"})
 
 
-async def test_events_are_refused_while_the_model_is_behind(services: AdmissionFixture) -> None:
+async def test_events_are_refused_while_the_engine_has_a_backlog(services: AdmissionFixture) -> None:
     controller = services.come()
     services.begin()
     services.engine.busy = True
@@ -217,7 +219,7 @@ async def test_events_are_refused_while_the_model_is_behind(services: AdmissionF
     assert not services.engine.of(ipc.ClientEvent)
 
 
-async def test_a_model_message_goes_to_all_or_to_one(services: AdmissionFixture) -> None:
+async def test_a_model_message_is_sent_to_all_or_to_the_controller(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     session = services.begin()
     await told(controller), await told(viewer)
@@ -228,7 +230,7 @@ async def test_a_model_message_goes_to_all_or_to_one(services: AdmissionFixture)
     assert [data["step"] for _, data in await told(viewer)] == [1]
 
 
-async def test_a_state_change_is_told_to_all_and_to_later_viewers(services: AdmissionFixture) -> None:
+async def test_a_state_change_is_in_the_welcome_of_later_viewers(services: AdmissionFixture) -> None:
     services.come()
     session = services.begin(level=1)
     services.say(ipc.StateChanged(session, {"level": 2}))
@@ -236,7 +238,7 @@ async def test_a_state_change_is_told_to_all_and_to_later_viewers(services: Admi
     assert (await told(viewer))[0][1]["state"] == {"level": 2}
 
 
-async def test_what_the_engine_says_of_a_session_that_is_over_is_nobody_s(services: AdmissionFixture) -> None:
+async def test_engine_messages_for_a_session_that_is_over_are_dropped(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
     services.say(ipc.Bundle("s-before", 7, 0.0, 0.1, 0.0, 0, 0, 0.0, ()))
@@ -246,7 +248,7 @@ async def test_what_the_engine_says_of_a_session_that_is_over_is_nobody_s(servic
 
 
 @pytest.mark.parametrize(("exposed", "words"), [(True, "KeyError: 'x'"), (False, "the model failed in this session")])
-async def test_a_failed_session_says_why_and_its_socket_is_closed_with_1011(exposed: bool, words: str) -> None:
+async def test_a_failed_session_sends_the_reason_and_closes_with_1011(exposed: bool, words: str) -> None:
     services = AdmissionFixture(expose_errors=exposed)
     controller = services.come()
     services.begin()
@@ -260,7 +262,7 @@ async def test_a_failed_session_says_why_and_its_socket_is_closed_with_1011(expo
 
 
 @pytest.mark.parametrize("exposed", [True, False])
-async def test_a_suspicious_first_step_is_logged_and_shown_where_errors_are(
+async def test_a_warning_about_the_first_step_is_logged_and_sent_where_errors_are_exposed(
     exposed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     services = AdmissionFixture(expose_errors=exposed)
@@ -275,7 +277,7 @@ async def test_a_suspicious_first_step_is_logged_and_shown_where_errors_are(
     assert "/project/pipeline.py:7:3: main_video is black (scale it)" in caplog.text
 
 
-async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_well(
+async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_succeeds(
     services: AdmissionFixture,
 ) -> None:
     for expected in ("ready", "ready", "failed"):
@@ -292,7 +294,7 @@ async def test_three_failed_sessions_in_a_row_are_a_failed_model_until_one_goes_
     assert health_status(services.admission) == "ready"
 
 
-async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_loading(services: AdmissionFixture) -> None:
+async def test_a_crash_ends_the_session_and_the_next_one_starts_after_loading(services: AdmissionFixture) -> None:
     controller, waiting, viewer = services.come(), services.come(), services.come(Role.VIEWER)
     services.begin()
     await told(viewer), await told(waiting)
@@ -311,7 +313,7 @@ async def test_a_crash_ends_the_session_and_those_who_wait_are_served_after_load
     assert services.loads == [1.5]
 
 
-async def test_who_comes_while_the_model_loads_is_told_and_seated_later(services: AdmissionFixture) -> None:
+async def test_a_client_that_connects_during_loading_gets_a_slot_after_it(services: AdmissionFixture) -> None:
     services.engine.phase = EnginePhase.LOADING
     services.engine.detail = "reading weights"
     services.engine.contract = None
@@ -327,7 +329,7 @@ async def test_who_comes_while_the_model_loads_is_told_and_seated_later(services
     assert await types(controller) == ["reactor.welcome", "reactor.session"]
 
 
-async def test_a_client_that_leaves_a_thousand_messages_unread_is_given_up(services: AdmissionFixture) -> None:
+async def test_a_client_with_a_thousand_unread_messages_is_closed(services: AdmissionFixture) -> None:
     controller = services.come()
     for _ in range(1001):
         controller.send_message("progress", {})
@@ -336,7 +338,7 @@ async def test_a_client_that_leaves_a_thousand_messages_unread_is_given_up(servi
     assert controller.given_up.is_set()
 
 
-async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> None:
+async def test_each_client_gets_its_own_statistics(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     services.begin()
     services.subscribers.show_frame(FRAME)
@@ -348,7 +350,7 @@ async def test_statistics_are_each_client_s_own(services: AdmissionFixture) -> N
     assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
 
 
-async def test_everyone_is_told_when_the_server_stops(services: AdmissionFixture) -> None:
+async def test_every_client_is_closed_with_1001_when_the_server_stops(services: AdmissionFixture) -> None:
     everyone = [services.come(), services.come(), services.come(Role.VIEWER)]
     services.begin()
     services.admission.close()
@@ -360,16 +362,16 @@ async def test_everyone_is_told_when_the_server_stops(services: AdmissionFixture
         assert (client.closing.code, client.closing.reason) == (1001, "the server is stopping")
 
 
-@pytest.mark.parametrize("lets_go", [True, False])
-def test_a_session_that_the_server_s_stop_ends_is_counted_as_such_and_nobody_follows(
-    services: AdmissionFixture, lets_go: bool
+@pytest.mark.parametrize("model_ends", [True, False])
+def test_a_session_ended_by_the_stop_is_counted_as_such_and_no_session_follows(
+    services: AdmissionFixture, model_ends: bool
 ) -> None:
     controller, _ = services.come(), services.come()
     session = services.begin()
     services.admission.close()
     services.admission.detach(controller)
     assert services.engine.of(ipc.StopSession) == [ipc.StopSession(session)]
-    if lets_go:
+    if model_ends:
         services.end()
     services.slot.close_session()
     sessions = services.admission.settings.metrics.sessions.counts
@@ -377,7 +379,7 @@ def test_a_session_that_the_server_s_stop_ends_is_counted_as_such_and_nobody_fol
     assert services.slot.session is None
 
 
-async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(services: AdmissionFixture) -> None:
+async def test_a_session_that_the_model_ends_has_finished_and_not_failed(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     services.begin()
     services.slot.failed_in_a_row = 2
@@ -391,7 +393,7 @@ async def test_a_model_that_lets_go_by_itself_has_finished_and_not_failed(servic
 
 
 @pytest.mark.parametrize("fault", ["crash", "raise"])
-async def test_a_controller_whose_session_fails_before_it_has_begun_is_told_why(
+async def test_a_controller_whose_session_fails_before_its_start_gets_the_reason(
     services: AdmissionFixture, fault: str
 ) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)

@@ -1,4 +1,4 @@
-"""What a controller sends as a binary message goes on to the model, or is answered with the reason."""
+"""Binary messages of a controller are sent to the engine, or answered with the reason."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def sound(sample_rate: int = 16_000, *, channels: int = 1, track: str | None = N
     return file if track is None else attach(MediaHeader(track, 0, 0, 0), file)
 
 
-def begun() -> tuple[AdmissionFixture, Client]:
-    """Make a house with a running session on a model with inputs."""
+def started() -> tuple[AdmissionFixture, Client]:
+    """Start a session of a model with inputs."""
     services = AdmissionFixture()
     services.engine.contract = {"tracks": TRACKS, "schema": {"events": {}, "messages": {}}}
     controller = services.come()
@@ -51,10 +51,10 @@ async def errors(controller: Client) -> list[tuple[str, str]]:
         (sound(44_100, track="music"), "music"),
         (jpeg.encode(frame(1)), "camera"),
     ],
-    ids=["mono", "stereo", "by name", "picture"],
+    ids=["mono", "stereo", "by name", "image"],
 )
-async def test_what_fits_a_track_goes_on_to_the_model(data: bytes, track: str) -> None:
-    services, controller = begun()
+async def test_media_that_fits_a_track_is_sent_to_the_engine(data: bytes, track: str) -> None:
+    services, controller = started()
     services.inbound.route_media(controller, data)
     assert [media.track for media in services.engine.of(ClientMedia)] == [track]
     assert await errors(controller) == []
@@ -72,10 +72,10 @@ async def test_what_fits_a_track_goes_on_to_the_model(data: bytes, track: str) -
         (sound(track="camera"), "unknown_track", "no audio input 'camera'"),
         (sound(track="screen"), "unknown_track", "no audio input 'screen'"),
     ],
-    ids=["rate", "rate by name", "channels", "cut off", "track", "picture's track", "output"],
+    ids=["rate", "rate by name", "channels", "cut off", "track", "video track", "output"],
 )
-async def test_what_does_not_fit_is_answered_with_the_reason(data: bytes, code: str, message: str) -> None:
-    services, controller = begun()
+async def test_media_that_fits_no_track_is_answered_with_the_reason(data: bytes, code: str, message: str) -> None:
+    services, controller = started()
     services.inbound.route_media(controller, data)
     ((answered, why),) = await errors(controller)
     assert answered == code
@@ -91,9 +91,9 @@ async def test_what_does_not_fit_is_answered_with_the_reason(data: bytes, code: 
     st.binary(max_size=6),
     st.integers(0, 120),
 )
-def test_whatever_comes_is_passed_on_or_answered_once(file: bytes, at: int, junk: bytes, keep: int) -> None:
+def test_any_binary_message_is_sent_or_answered_once(file: bytes, at: int, junk: bytes, keep: int) -> None:
     async def play() -> None:
-        services, controller = begun()
+        services, controller = started()
         services.inbound.route_media(controller, (file[:at] + junk + file[at + len(junk) :])[:keep])
         answered = await errors(controller)
         assert len(services.engine.of(ClientMedia)) + len(answered) == 1

@@ -1,4 +1,4 @@
-"""How many pictures a model wants: what it takes of those that come, and who is told."""
+"""How many frames of an input track a model wants, and which clients get that number."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def counts(
 @pytest.mark.parametrize(
     ("came", "taken", "missed", "wanted"),
     [(30, 8, 0, 14.0), (30, 0, 0, 4.0), (30, 24, 0, 34.0), (14, 14, 14, None), (14, 9, 3, None), (30, 8, 2, 14.0)],
-    ids=["slow", "not reading", "nearly all", "waiting for each", "just become quicker", "slow with jitter"],
+    ids=["slow", "not reading", "nearly all", "waiting for each", "just became faster", "slow with jitter"],
 )
-def test_a_little_more_is_wanted_than_is_taken_and_all_where_the_model_waits(
+def test_slightly_more_is_wanted_than_is_taken_and_all_where_the_model_waits(
     came: int, taken: int, missed: int, wanted: float | None
 ) -> None:
     demand = InputDemand()
@@ -41,7 +41,7 @@ def test_a_little_more_is_wanted_than_is_taken_and_all_where_the_model_waits(
     assert demand.rates() == {"camera": {"came": came, "taken": taken, "wanted": wanted}}
 
 
-def test_rates_are_those_since_the_figures_before_by_the_engine_s_own_time() -> None:
+def test_rates_are_those_since_the_last_call_by_the_engine_s_clock() -> None:
     demand = InputDemand()
     demand.record(counts(10.0, 1, 0))
     demand.record(counts(10.8, 25, 8))
@@ -51,7 +51,7 @@ def test_rates_are_those_since_the_figures_before_by_the_engine_s_own_time() -> 
     assert demand.rates() == {"camera": {"came": 24.8, "taken": 8.0, "wanted": 14.0}}
 
 
-def test_a_track_that_nothing_comes_for_has_no_figures_and_begins_anew() -> None:
+def test_a_track_without_reports_has_no_rates_and_starts_again() -> None:
     demand = InputDemand()
     demand.record(counts(10.0, 1, 0))
     assert demand.rates() == {}
@@ -64,7 +64,7 @@ def test_a_track_that_nothing_comes_for_has_no_figures_and_begins_anew() -> None
     assert demand.rates() == {"camera": {"came": 30.0, "taken": 4.0, "wanted": 9.0}}
 
 
-def test_tracks_do_not_mix() -> None:
+def test_each_track_has_its_own_rates() -> None:
     demand = InputDemand()
     for at, came in ((10.0, 1), (11.0, 11)):
         demand.record(counts(at, came, 0))
@@ -79,7 +79,7 @@ def services() -> Iterator[AdmissionFixture]:
     os.close(services.memory)
 
 
-async def test_the_controller_alone_is_told_and_only_while_pictures_come(services: AdmissionFixture) -> None:
+async def test_only_the_controller_gets_the_rates_and_only_while_frames_come(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     session = services.begin()
     services.say(counts(10.0, 1, 0, session=session))
@@ -117,7 +117,7 @@ class MyModel(ReactorPipeline):
 
 
 async def wanted(session: Session, *, everything: bool) -> dict[str, Any]:
-    """Send 40 pictures a second until the server says so of them; returns its figures."""
+    """Send 40 frames a second until the server wants all of them, or fewer; return its rates."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         session.publish("camera", np.full((16, 16, 3), 90, np.uint8))
@@ -125,10 +125,10 @@ async def wanted(session: Session, *, everything: bool) -> dict[str, Any]:
         metrics: dict[str, Any] = session.stats.get("inputs", {}).get("camera", {})
         if metrics and (metrics["wanted"] is None) is everything:
             return metrics
-    raise AssertionError(f"it is said to be {session.stats}")
+    raise AssertionError(f"the last statistics are {session.stats}")
 
 
-async def test_a_slow_model_wants_few_and_all_of_them_as_soon_as_it_is_quick(tmp_path: Path) -> None:
+async def test_a_slow_model_wants_few_frames_and_all_as_soon_as_it_is_fast(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL)) as server:
         server.wait_for_health("ready")
         async with connect(f"http://127.0.0.1:{server.port}") as session:

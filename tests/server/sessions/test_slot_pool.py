@@ -1,4 +1,4 @@
-"""Several engines behind one line: who is served where, who sees what, and what each failure is to the others."""
+"""Several slots and one wait queue: which client gets which slot, and what a failure of one means for the others."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def services() -> Iterator[AdmissionFixture]:
 
 
 def welcomed(messages: list[tuple[str, dict[str, object]]]) -> list[object]:
-    """List the sessions a client was welcomed to."""
+    """Return the sessions of the welcomes in these messages."""
     return [data["session"] for kind, data in messages if kind == "reactor.welcome"]
 
 
-async def test_each_hall_takes_one_from_the_line_and_the_next_to_be_free_the_next(services: AdmissionFixture) -> None:
+async def test_each_slot_gets_one_controller_and_the_first_free_slot_the_next(services: AdmissionFixture) -> None:
     first, second, third, fourth = (services.come() for _ in range(4))
     for number, controller in ((1, first), (2, second)):
         session = services.begin(number)
@@ -46,7 +46,7 @@ async def test_each_hall_takes_one_from_the_line_and_the_next_to_be_free_the_nex
     assert await places(fourth) == [(1, 1)]
 
 
-async def test_who_comes_while_all_load_is_served_by_the_engine_that_is_ready_first(services: AdmissionFixture) -> None:
+async def test_the_engine_that_is_ready_first_gets_the_client_that_waits_longest(services: AdmissionFixture) -> None:
     for engine in services.engines:
         engine.phase = EnginePhase.LOADING
     first, second = services.come(), services.come()
@@ -60,7 +60,7 @@ async def test_who_comes_while_all_load_is_served_by_the_engine_that_is_ready_fi
     assert services.slot.session.controller is second
 
 
-async def test_nobody_hears_of_loading_while_one_engine_is_ready(services: AdmissionFixture) -> None:
+async def test_no_loading_message_is_sent_while_one_engine_is_ready(services: AdmissionFixture) -> None:
     controller, viewer = services.come(), services.come(Role.VIEWER)
     services.begin()
     await told(controller), await told(viewer)
@@ -71,7 +71,7 @@ async def test_nobody_hears_of_loading_while_one_engine_is_ready(services: Admis
     assert health_status(services.admission) == "busy"
 
 
-async def test_a_crash_ends_its_own_session_alone(services: AdmissionFixture) -> None:
+async def test_a_crash_ends_only_its_own_session(services: AdmissionFixture) -> None:
     first, second = services.come(), services.come()
     services.begin(1), services.begin(2)
     await told(first)
@@ -98,14 +98,14 @@ async def test_events_and_answers_stay_in_their_session(services: AdmissionFixtu
     assert await types(controllers[1]) == ["reactor.reply", "reactor.state"]
 
 
-async def test_pictures_of_a_session_reach_those_who_see_it(services: AdmissionFixture) -> None:
+async def test_frames_of_a_session_reach_only_its_subscribers(services: AdmissionFixture) -> None:
     first, second, viewer = services.come(), services.come(), services.come(Role.VIEWER)
     services.begin(1), services.begin(2)
     services.slots[1].subscribers.show_frame(FRAME)
     assert [each.outbox.counters.offered for each in (first, second, viewer)] == [0, 1, 0]
 
 
-async def test_a_viewer_names_a_session_or_sees_the_one_that_has_run_longest(services: AdmissionFixture) -> None:
+async def test_a_viewer_gets_the_session_it_names_or_the_one_that_has_run_longest(services: AdmissionFixture) -> None:
     services.come(), services.come()
     older = services.begin(2)
     services.clock.spend(1)
@@ -116,7 +116,7 @@ async def test_a_viewer_names_a_session_or_sees_the_one_that_has_run_longest(ser
         assert welcomed(await told(viewer)) == [session]
 
 
-async def test_a_viewer_whose_session_ends_is_welcomed_to_another(services: AdmissionFixture) -> None:
+async def test_a_viewer_whose_session_ends_gets_another(services: AdmissionFixture) -> None:
     first, _ = services.come(), services.come()
     mine, other = services.begin(1), services.begin(2, level=2)
     viewer = services.come(Role.VIEWER, session=mine)
@@ -128,11 +128,11 @@ async def test_a_viewer_whose_session_ends_is_welcomed_to_another(services: Admi
     assert [data.get("phase") for _, data in messages] == ["ended", None]
     assert welcomed(messages) == [other]
     assert messages[-1][1]["state"] == {"level": 2}
-    assert viewer.outbox.counters.offered == 1  # the picture on screen there
+    assert viewer.outbox.counters.offered == 1  # the latest frame of that session
     assert viewer not in services.subscribers
 
 
-async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_once(services: AdmissionFixture) -> None:
+async def test_a_viewer_with_a_full_send_window_sees_the_other_session_at_once(services: AdmissionFixture) -> None:
     first, _ = services.come(), services.come()
     mine, _ = services.begin(1), services.begin(2)
     viewer = services.come(Role.VIEWER, session=mine)
@@ -141,7 +141,7 @@ async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_onc
         await drained(viewer.outbox)
         if seq == 0:
             viewer.outbox.acknowledge("video", seq)
-    assert viewer.outbox.counters.sent == 3  # what its window lets through
+    assert viewer.outbox.counters.sent == 3  # the size of its send window
     services.admission.detach(first)
     services.end()
     services.slots[1].subscribers.show_frame(replace(FRAME, seq=5000))
@@ -149,7 +149,7 @@ async def test_a_viewer_that_owes_acknowledgements_sees_the_other_session_at_onc
     assert viewer.outbox.counters.sent == 4
 
 
-async def test_a_viewer_with_nothing_to_see_is_shown_the_next_session_wherever_that_is(
+async def test_a_viewer_without_a_session_gets_the_next_one_on_any_slot(
     services: AdmissionFixture,
 ) -> None:
     viewer = services.come(Role.VIEWER)
@@ -167,7 +167,7 @@ async def test_a_viewer_with_nothing_to_see_is_shown_the_next_session_wherever_t
     ]
 
 
-async def test_a_viewer_goes_on_watching_its_session_when_another_begins(services: AdmissionFixture) -> None:
+async def test_a_viewer_keeps_its_session_when_another_starts(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
     viewer = services.come(Role.VIEWER)
@@ -177,7 +177,7 @@ async def test_a_viewer_goes_on_watching_its_session_when_another_begins(service
     assert await told(viewer) == []
 
 
-async def test_what_a_client_wants_to_be_sent_holds_in_each_session_it_is_shown(services: AdmissionFixture) -> None:
+async def test_the_view_of_a_client_applies_to_each_session_it_gets(services: AdmissionFixture) -> None:
     first, _ = services.come(), services.come()
     services.begin(1), services.begin(2)
     viewer = services.come(Role.VIEWER)
@@ -188,7 +188,7 @@ async def test_what_a_client_wants_to_be_sent_holds_in_each_session_it_is_shown(
     assert viewer.outbox.counters.offered == 0
 
 
-async def test_who_watches_in_line_sees_nothing_more_of_it_in_its_own_turn(services: AdmissionFixture) -> None:
+async def test_a_waiting_client_that_watches_is_unsubscribed_when_it_gets_a_slot(services: AdmissionFixture) -> None:
     _, second = services.come(), services.come()
     services.begin(1), services.begin(2)
     waiting = services.come(watches=True)
@@ -203,7 +203,7 @@ async def test_who_watches_in_line_sees_nothing_more_of_it_in_its_own_turn(servi
     assert waiting.outbox.counters.offered == 0
 
 
-async def test_a_controller_comes_back_to_the_session_whose_secret_it_has() -> None:
+async def test_a_controller_resumes_the_session_whose_secret_it_has() -> None:
     services = AdmissionFixture(engines=2, limits=TurnLimits(resume_grace_s=10.0))
     _, second = services.come(), services.come()
     services.begin(1), services.begin(2)
@@ -217,7 +217,7 @@ async def test_a_controller_comes_back_to_the_session_whose_secret_it_has() -> N
     assert welcomed(await told(back)) == [services.session_in(2)]
 
 
-async def test_only_as_many_turns_end_as_people_wait_and_the_longest_first() -> None:
+async def test_as_many_turns_end_as_clients_wait_and_the_longest_first() -> None:
     services = AdmissionFixture(engines=2, limits=TurnLimits(max_session_s=60))
     first, second = services.come(), services.come()
     services.begin(2)
@@ -230,7 +230,7 @@ async def test_only_as_many_turns_end_as_people_wait_and_the_longest_first() -> 
     another = services.come()
     assert await phases(first) == ["ending"]
     services.admission.detach(another)
-    assert await phases(first) == ["ending"]  # not any more
+    assert await phases(first) == ["ending"]  # which is called off
     services.clock.move_to(services.clock.now() + 59)
     assert services.engines[1].of(ipc.StopSession)
     assert not services.engine.of(ipc.StopSession)
@@ -240,7 +240,7 @@ async def test_only_as_many_turns_end_as_people_wait_and_the_longest_first() -> 
     assert services.slots[1].session.controller is waiting
 
 
-async def test_an_engine_whose_sessions_fail_is_tried_last(services: AdmissionFixture) -> None:
+async def test_a_slot_whose_sessions_fail_is_assigned_last(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
     services.end("no")
@@ -251,7 +251,7 @@ async def test_an_engine_whose_sessions_fail_is_tried_last(services: AdmissionFi
     assert services.slot.session is not None
 
 
-async def test_the_model_is_as_well_as_the_best_of_its_engines(services: AdmissionFixture) -> None:
+async def test_health_is_that_of_the_best_engine(services: AdmissionFixture) -> None:
     engines = services.engines
     assert (health_status(services.admission), why_not_ready(services.admission)) == ("ready", "")
     engines[1].phase = EnginePhase.FAILED
@@ -267,14 +267,14 @@ async def test_the_model_is_as_well_as_the_best_of_its_engines(services: Admissi
     assert health_status(services.admission) == "failed"
 
 
-async def test_where_nobody_may_wait_as_many_are_let_in_as_there_are_engines() -> None:
+async def test_without_a_wait_queue_as_many_clients_are_admitted_as_there_are_slots() -> None:
     services = AdmissionFixture(engines=2, most_waiting=0)
     for engine in services.engines:
         engine.phase = EnginePhase.LOADING
     assert [services.come().closing is None for _ in range(3)] == [True, True, False]
 
 
-async def test_draining_tells_the_clients_of_every_session(services: AdmissionFixture) -> None:
+async def test_draining_sends_a_message_to_the_clients_of_every_session(services: AdmissionFixture) -> None:
     controllers = [services.come(), services.come()]
     services.begin(1), services.begin(2)
     for each in controllers:

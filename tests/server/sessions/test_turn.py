@@ -32,13 +32,13 @@ class Timed:
         self.ends.append((self.clock.now(), end))
 
 
-def test_a_turn_goes_on_while_nobody_waits() -> None:
+def test_a_turn_continues_while_no_client_waits() -> None:
     timed = Timed(MINUTES)
     timed.clock.move_to(10_000)
     assert (timed.notices, timed.ends, timed.turn.left_s) == ([], [], None)
 
 
-def test_a_turn_with_others_in_line_ends_in_time_and_says_so_before() -> None:
+def test_a_turn_ends_at_its_limit_after_two_notices_while_others_wait() -> None:
     timed = Timed(MINUTES, others_wait=True)
     timed.clock.move_to(100)
     assert timed.turn.left_s == 200
@@ -51,7 +51,9 @@ def test_a_turn_with_others_in_line_ends_in_time_and_says_so_before() -> None:
     ("max_s", "came_at", "ends_at"),
     [(300, 100, 300), (300, 270, 330), (300, 5000, 5060), (60, 0, 60), (60, 55, 70), (8, 100, 102)],
 )
-def test_who_comes_late_waits_no_longer_than_the_notice(max_s: float, came_at: float, ends_at: float) -> None:
+def test_a_client_that_comes_after_the_limit_waits_no_longer_than_the_notice(
+    max_s: float, came_at: float, ends_at: float
+) -> None:
     timed = Timed(TurnLimits(max_session_s=max_s))
     timed.clock.move_to(came_at)
     timed.turn.set_others_waiting(True)
@@ -60,7 +62,7 @@ def test_who_comes_late_waits_no_longer_than_the_notice(max_s: float, came_at: f
     assert timed.ends == [(ends_at, TurnEnd.TIME)]
 
 
-def test_the_end_is_called_off_when_nobody_waits_any_more() -> None:
+def test_the_end_is_called_off_when_no_client_waits_any_more() -> None:
     timed = Timed(MINUTES, others_wait=True)
     timed.clock.move_to(299)
     timed.turn.set_others_waiting(False)
@@ -73,14 +75,14 @@ def test_the_end_is_called_off_when_nobody_waits_any_more() -> None:
     assert timed.ends == [(1060, TurnEnd.TIME)]
 
 
-def test_a_silent_controller_is_asked_and_then_let_go() -> None:
+def test_an_idle_controller_gets_a_notice_and_then_its_turn_ends() -> None:
     timed = Timed(IDLE)
     timed.clock.move_to(1000)
     assert timed.notices == [(120, "idle", 30)]
     assert timed.ends == [(150, TurnEnd.IDLE)]
 
 
-def test_a_sign_in_time_keeps_the_turn_and_takes_the_question_back() -> None:
+def test_activity_in_time_keeps_the_turn_and_calls_the_notice_off() -> None:
     timed = Timed(IDLE)
     timed.clock.move_to(100)
     timed.turn.record_activity()
@@ -92,14 +94,14 @@ def test_a_sign_in_time_keeps_the_turn_and_takes_the_question_back() -> None:
     assert timed.ends == []
 
 
-def test_a_short_patience_has_as_short_an_answer() -> None:
+def test_a_short_idle_timeout_has_as_short_a_time_to_answer() -> None:
     timed = Timed(TurnLimits(idle_timeout_s=5))
     timed.clock.move_to(1000)
     assert timed.notices == [(5, "idle", 5)]
     assert timed.ends == [(10, TurnEnd.IDLE)]
 
 
-def test_the_first_of_two_ends_counts_and_nothing_follows() -> None:
+def test_the_first_of_two_ends_counts_and_no_notice_follows() -> None:
     timed = Timed(TurnLimits(max_session_s=130, idle_timeout_s=120), others_wait=True)
     timed.clock.move_to(1000)
     assert timed.ends == [(130, TurnEnd.TIME)]
@@ -109,7 +111,7 @@ def test_the_first_of_two_ends_counts_and_nothing_follows() -> None:
 
 
 @pytest.mark.parametrize("limits", [MINUTES, IDLE, TurnLimits(resume_grace_s=5)])
-def test_a_turn_that_is_stopped_leaves_no_timer_and_says_nothing(limits: TurnLimits) -> None:
+def test_a_stopped_turn_has_no_timer_and_sends_no_notice(limits: TurnLimits) -> None:
     timed = Timed(limits, others_wait=True)
     timed.notices.clear()
     timed.turn.stop()
@@ -119,7 +121,7 @@ def test_a_turn_that_is_stopped_leaves_no_timer_and_says_nothing(limits: TurnLim
     assert (timed.clock.pending, timed.notices, timed.ends) == (0, [], [])
 
 
-def test_who_is_away_may_come_back_within_the_grace() -> None:
+def test_a_controller_may_resume_within_the_grace_period() -> None:
     timed = Timed(TurnLimits(resume_grace_s=5))
     assert timed.turn.wait_for_controller()
     timed.clock.move_to(4.9)
@@ -131,7 +133,7 @@ def test_who_is_away_may_come_back_within_the_grace() -> None:
     assert timed.ends == [(105, TurnEnd.LEFT)]
 
 
-def test_who_is_away_is_not_asked_and_has_all_its_time_again_after() -> None:
+def test_a_disconnected_controller_gets_no_idle_notice_and_its_full_timeout_after() -> None:
     timed = Timed(TurnLimits(idle_timeout_s=10, resume_grace_s=60))
     timed.clock.move_to(12)
     timed.turn.wait_for_controller()
@@ -143,7 +145,7 @@ def test_who_is_away_is_not_asked_and_has_all_its_time_again_after() -> None:
     assert timed.last() == (60, "idle", 10)
 
 
-def test_time_runs_on_while_the_controller_is_away() -> None:
+def test_the_limit_of_a_turn_includes_the_time_without_its_controller() -> None:
     timed = Timed(TurnLimits(max_session_s=40, resume_grace_s=60), others_wait=True)
     timed.clock.move_to(35)
     timed.turn.wait_for_controller()
@@ -151,5 +153,5 @@ def test_time_runs_on_while_the_controller_is_away() -> None:
     assert timed.ends == [(40, TurnEnd.TIME)]
 
 
-def test_without_a_grace_nobody_waits_for_who_has_left() -> None:
+def test_without_a_grace_period_a_turn_does_not_wait_for_its_controller() -> None:
     assert not Timed(IDLE).turn.wait_for_controller()

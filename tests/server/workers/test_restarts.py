@@ -11,7 +11,7 @@ def test_each_end_in_a_row_is_followed_by_a_longer_pause_up_to_a_bound() -> None
     assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
 
 
-def test_a_process_that_has_served_a_while_sets_the_pause_back() -> None:
+def test_a_process_that_has_served_for_a_while_resets_the_pause() -> None:
     restarts = Restarts()
     for _ in range(5):
         restarts.after_serving(STEADY_S)
@@ -19,7 +19,7 @@ def test_a_process_that_has_served_a_while_sets_the_pause_back() -> None:
     assert restarts.after_serving(1.0) == 0.5
 
 
-def test_a_day_of_crashes_is_no_other_than_an_hour_of_them() -> None:
+def test_the_pause_is_bounded_after_thousands_of_crashes() -> None:
     restarts = Restarts()
     assert max(restarts.after_serving(1.0) for _ in range(3000)) == LONGEST_PAUSE_S
 
@@ -28,7 +28,7 @@ def test_a_model_that_has_never_served_is_not_loaded_again() -> None:
     assert Restarts().after_failed_load() is None
 
 
-def test_a_model_that_has_served_is_loaded_again_a_few_times_ever_later() -> None:
+def test_a_model_that_has_served_is_loaded_again_a_few_times_after_longer_pauses() -> None:
     restarts = Restarts()
     restarts.after_serving(1.0)
     pauses = list(itertools.takewhile(lambda pause: pause is not None, iter(restarts.after_failed_load, "")))
@@ -36,7 +36,7 @@ def test_a_model_that_has_served_is_loaded_again_a_few_times_ever_later() -> Non
     assert restarts.failed_loads == MOST_FAILED_LOADS
 
 
-def test_a_load_that_works_sets_the_count_of_failed_ones_back() -> None:
+def test_a_successful_load_resets_the_count_of_failed_loads() -> None:
     restarts = Restarts()
     restarts.after_serving(1.0)
     for _ in range(10):
@@ -45,7 +45,7 @@ def test_a_load_that_works_sets_the_count_of_failed_ones_back() -> None:
         assert restarts.failed_loads == 0
 
 
-def test_a_shortage_of_descriptors_or_memory_is_no_failed_load_however_long_it_lasts() -> None:
+def test_a_shortage_of_descriptors_or_memory_never_counts_as_a_failed_load() -> None:
     restarts = Restarts()
     pauses = [restarts.after_shortage() for _ in range(20)]
     assert pauses[:4] == [0.5, 0.5, 1.0, 2.0]

@@ -14,17 +14,17 @@ HELD = Heartbeat(held=True, where='  File "model.py", line 3, in inference\n')
 
 
 class Watched:
-    """A model whose pulses the test gives; `asked` counts the probes."""
+    """A watchdog of a model whose heartbeats the test sets; `requests` counts those requested."""
 
     def __init__(self, step_timeout_s: float) -> None:
         self.clock = FakeClock()
         self.answer: Heartbeat | None = FINE
-        self.asked = 0
-        self.watchdog = Watchdog(self.clock, self._ask, step_timeout_s)
+        self.requests = 0
+        self.watchdog = Watchdog(self.clock, self._answer, step_timeout_s)
         self.hung = asyncio.create_task(self.watchdog.wait_for_hang())
 
-    def _ask(self) -> None:
-        self.asked += 1
+    def _answer(self) -> None:
+        self.requests += 1
         if self.answer is not None:
             self.watchdog.record_heartbeat(self.answer)
 
@@ -32,16 +32,16 @@ class Watched:
         await self.clock.advance(seconds)
 
 
-async def test_a_model_that_gives_way_is_left_alone() -> None:
+async def test_a_model_that_yields_does_not_hang() -> None:
     watched = Watched(8.0)
     await watched.pass_s(100.0)
     assert not watched.hung.done()
-    assert watched.asked > 90
+    assert watched.requests > 90
     watched.hung.cancel()
 
 
 @pytest.mark.parametrize("answer", [HELD, None], ids=["a step goes on and on", "nothing answers"])
-async def test_a_model_that_does_not_give_way_for_the_timeout_hangs(answer: Heartbeat | None) -> None:
+async def test_a_model_that_does_not_yield_for_the_timeout_hangs(answer: Heartbeat | None) -> None:
     watched = Watched(8.0)
     watched.answer = answer
     await watched.pass_s(6.0)
@@ -50,7 +50,7 @@ async def test_a_model_that_does_not_give_way_for_the_timeout_hangs(answer: Hear
     assert watched.hung.result() == (HELD.where if answer else "")
 
 
-async def test_slow_steps_one_after_the_other_are_no_hang() -> None:
+async def test_consecutive_slow_steps_are_no_hang() -> None:
     watched = Watched(8.0)
     for _ in range(10):
         watched.answer = HELD
@@ -61,18 +61,18 @@ async def test_slow_steps_one_after_the_other_are_no_hang() -> None:
     watched.hung.cancel()
 
 
-async def test_time_in_which_the_server_stood_still_too_does_not_count() -> None:
+async def test_rounds_in_which_the_server_was_suspended_too_do_not_count() -> None:
     watched = Watched(8.0)
     watched.answer = None
     for _ in range(5):
         await settle()
-        watched.clock.spend(60.0)  # both were stopped with Ctrl-Z
+        watched.clock.spend(60.0)  # Ctrl-Z stops both processes
         await watched.pass_s(0.0)
     assert not watched.hung.done()
     watched.hung.cancel()
 
 
-async def test_without_a_timeout_a_model_that_hangs_is_warned_of_ever_less_often(
+async def test_without_a_timeout_a_hang_is_logged_at_doubling_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched(0.0)
@@ -89,20 +89,22 @@ async def test_without_a_timeout_a_model_that_hangs_is_warned_of_ever_less_often
     watched.hung.cancel()
 
 
-async def test_a_session_that_is_to_end_is_left_to_the_engine_s_own_reports(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hang_at_the_end_of_a_session_is_logged_only_when_the_engine_is_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     watched = Watched(0.0)
     watched.answer = HELD
     watched.watchdog.ending = True
     with caplog.at_level(logging.WARNING):
         await watched.pass_s(5 * WARN_S)
         assert not caplog.records
-        watched.answer = None  # it can't report any more
+        watched.answer = None  # the engine can't log any more
         await watched.pass_s(4 * WARN_S)
     assert len(caplog.records) == 1
     watched.hung.cancel()
 
 
-async def test_a_session_that_is_to_end_hangs_all_the_same() -> None:
+async def test_a_hang_at_the_end_of_a_session_times_out_as_well() -> None:
     watched = Watched(8.0)
     watched.answer = HELD
     watched.watchdog.ending = True
