@@ -257,10 +257,10 @@ def _kept_tracks(session: Session, kept: Recording) -> list[Track]:
 async def _keep(session: Session, kept: Recording, track: str, kind: str) -> None:
     if kind == "video":
         async for frame in session.frames(track, decode=False):
-            await asyncio.to_thread(kept.frame, frame)
+            await asyncio.to_thread(kept.write_frame, frame)
     else:
         async for piece in session.sound(track):
-            await asyncio.to_thread(kept.sound, piece)
+            await asyncio.to_thread(kept.write_sound, piece)
 
 
 async def _uploaded(session: Session, path: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Control or watch a model from Python: `connect`, on an event loop or without one. Imports nothing of the server."""
+"""The Python client: `connect` controls or watches a model, with or without an event loop; needs no server code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reactor_runtime.client.errors import (
     UploadError,
 )
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.message import Message, Reply, Track
+from reactor_runtime.client.messages import Message, Reply, Track
 from reactor_runtime.client.session import Session
 from reactor_runtime.client.status import Phase, Status
 

@@ -1,4 +1,4 @@
-"""`connect`, and the way a session is entered and left, with `async with` or with `with`."""
+"""`connect`, which opens a session for `async with`, `with` or `await`, and closes it after the block."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def connect(
 ) -> Connecting:
     """Connect to a server: `async with connect(url) as session`, or `with connect(url) as session` without a loop.
 
-    `url` is that of its page or its socket; what its query says counts where nothing else is given. `session` is the id
-    of the one to watch, where several run; with `watch` the sessions of others are seen from the line. Without `wait`
-    the session is given at once, also in the line; `status` tells of it and `ready()` waits for the turn. A connection
-    that breaks is restored, unless `reconnect` is false: to the same session where the server keeps it
-    (`--resume-grace`); else a controller's session is lost, and `ready()` waits for another one.
+    `url` is the address of the page or of the socket; arguments win over its query. `session` is the id of the session
+    to watch, where several run; `watch` shows the sessions of others during the wait for the turn. Without `wait` the
+    session is returned before its turn: `status` shows the phase and `ready()` waits. A broken connection is restored,
+    unless `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a controller's
+    session is lost, and `ready()` waits for another one.
 
-    Raises `AddressError` for a wrong address, `Refused`, `Busy` or another `ConnectError` when there is no getting in.
+    Raises `AddressError` for a wrong address; `Refused`, `Busy` or another `ConnectError` when connecting fails.
     """
     address = Address.parse(url, token=token, role=role, session=session, watch=watch)
     return Connecting(address, tls=tls, wait=wait, reconnects=reconnect)
 
 
 class Connecting:
-    """A session that is still to be entered."""
+    """The result of `connect`: opens the session when it is entered or awaited."""
 
     def __init__(self, address: Address, *, tls: ssl.SSLContext | None, wait: bool, reconnects: bool) -> None:
         self._address = address
@@ -50,7 +50,7 @@ class Connecting:
         self._thread: LoopThread | None = None
 
     def __await__(self) -> Generator[Any, None, Session]:
-        """Enter without a block; whoever awaits it closes the session with `aclose()`."""
+        """Open the session without a block; the caller closes it with `aclose()`."""
         return self._open().__await__()
 
     async def __aenter__(self) -> Session:
@@ -60,13 +60,13 @@ class Connecting:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._session is not None, "it was entered"
+        assert self._session is not None, "`__aenter__` has set it"
         await self._session.aclose()
 
     def __enter__(self) -> BlockingSession:
         self._thread = LoopThread()
         try:
-            self._session = self._thread.wait(self._open())
+            self._session = self._thread.run(self._open())
         except BaseException:
             self._thread.close()
             raise
@@ -75,10 +75,10 @@ class Connecting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._session is not None, "it was entered"
-        assert self._thread is not None, "it was entered"
+        assert self._session is not None, "`__enter__` has set it"
+        assert self._thread is not None, "`__enter__` has set it"
         try:
-            self._thread.wait(self._session.aclose())
+            self._thread.run(self._session.aclose())
         finally:
             self._thread.close()
 

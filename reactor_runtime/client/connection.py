@@ -1,4 +1,7 @@
-"""A client's connection on an event loop: reads, writes, pings, and comes back when it breaks."""
+"""A client's connection on an event loop: reads, writes, pings, and reconnects after a break.
+
+Moves the items of `streams.py`; `dial.py` decides about errors and waits.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,25 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from reactor_runtime.client.address import Address
-from reactor_runtime.client.dial import CLOSING_S, dial
+from reactor_runtime.client.dial import CLOSING_S, EFFECT_UNKNOWN, FINAL_STATUSES, Retry, dial, judge_close
 from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused, SessionEnded
-from reactor_runtime.client.message import write
-from reactor_runtime.client.outgoing import OutgoingFile
-from reactor_runtime.client.retry import REFUSED_FOR_GOOD, UNKNOWN, Retry, judge
+from reactor_runtime.client.messages import write
+from reactor_runtime.client.send_queue import OutgoingMedia
 from reactor_runtime.client.streams import SessionStreams
 
 logger = logging.getLogger(__name__)
 
 PING_S = 2.0
-SILENT_PINGS = 5  # a server answers each at once, whatever its model does
-BROKEN = 1006
-GOODBYE = 1000
-LEAVING_S = 1.0  # for what waits to be sent: a connection that takes nothing holds nobody up
+# A server answers each ping at once, even while its model computes.
+MAX_UNANSWERED_PINGS = 5
+ABNORMAL_CLOSURE = 1006
+NORMAL_CLOSURE = 1000
+# How long `aclose` waits for unsent items, since the connection may be stalled.
+FLUSH_S = 1.0
 
 
 class Connection:
-    """Keep an exchange with a server going, over one socket after the other."""
+    """Exchange the items of `streams` with a server, over one socket after the other."""
 
     def __init__(
         self,
@@ -41,145 +45,155 @@ class Connection:
     ) -> None:
         self.address = address
         self.tls = tls
-        self.exchange = SessionStreams(address.role)
+        self.streams = SessionStreams(address.role)
         self._reconnects = reconnects
         self._ping_s = ping_s
         self._retry = Retry()
-        self._silent_pings = 0
+        self._unanswered_pings = 0
         self._sending = False
         self._task: asyncio.Task[None] | None = None
         self.socket: ClientConnection | None = None
 
     async def open(self) -> None:
-        """Connect, and go on in a task. Raises what `dial` does."""
+        """Connect, and start the task that exchanges items. Raises as `dial` does."""
         self.socket = await dial(self.address, tls=self.tls)
-        self._retry.opened(time.monotonic())
+        self._retry.on_connected(time.monotonic())
         self._task = asyncio.create_task(self._run(self.socket))
 
     async def aclose(self) -> None:
-        """Send what waits, for a second at most, and say goodbye: the session ends. Does nothing the second time."""
+        """Send what is queued, for a second at most, then close, which ends the session. Idempotent."""
         try:
-            await self._finish_sending()
+            await self._flush()
         finally:
-            self.exchange.end(SessionEnded("closed", "this client has closed it"))
+            self.streams.end_client(SessionEnded("closed", "this client has closed it"))
             task, self._task = self._task, None
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
+            # The task closes its socket, but not if it was cancelled before its first step.
             if self.socket is not None:
-                await _say_goodbye(self.socket)  # a task that is cancelled before it has begun closes nothing
+                await _close(self.socket)
 
-    async def _finish_sending(self) -> None:
-        exchange = self.exchange
+    async def _flush(self) -> None:
+        streams = self.streams
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVING_S):
-                while (self._sending or exchange.outbox.waits) and not exchange.stuck:
-                    await exchange.sent.wait()
+            async with asyncio.timeout(FLUSH_S):
+                while (self._sending or not streams.send_queue.is_empty) and not streams.sending_stopped:
+                    await streams.sent.wait()
 
     async def _run(self, socket: ClientConnection | None) -> None:
         try:
             while socket is not None:
                 try:
-                    await self._talk(socket)
+                    await self._exchange(socket)
                 finally:
-                    await _say_goodbye(socket)
-                socket = self.socket = await self._come_back(socket.close_code or BROKEN, socket.close_reason or "")
+                    await _close(socket)
+                code, reason = socket.close_code or ABNORMAL_CLOSURE, socket.close_reason or ""
+                socket = self.socket = await self._reconnect(code, reason)
         except Exception as error:
             logger.exception("the connection failed")
-            self.exchange.end(ConnectionLost(f"the connection failed: {error}"))
+            self.streams.end_client(ConnectionLost(f"the connection failed: {error}"))
 
-    async def _talk(self, socket: ClientConnection) -> None:
-        """Read until the connection is closed or everything is over."""
-        self._silent_pings = 0
+    async def _exchange(self, socket: ClientConnection) -> None:
+        """Receive, send and ping until the connection is closed or the client ends."""
+        self._unanswered_pings = 0
         async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(self._write(socket)), tasks.create_task(self._ping(socket))]
+            others = [tasks.create_task(self._send_items(socket)), tasks.create_task(self._ping(socket))]
             try:
-                while self.exchange.conversation.over is None:
+                while self.streams.protocol.final_error is None:
                     item = await socket.recv()
-                    self._silent_pings = 0
-                    self.exchange.receive(item, time.monotonic(), time.time())
+                    self._unanswered_pings = 0
+                    self.streams.receive(item, time.monotonic(), time.time())
             except ConnectionClosed as closed:
                 logger.debug("closed: %s", closed)
             for other in others:
                 other.cancel()
 
-    async def _write(self, socket: ClientConnection) -> None:
+    async def _send_items(self, socket: ClientConnection) -> None:
         try:
             while True:
-                item = self.exchange.outbox.next()
+                item = self.streams.send_queue.take_next()
                 self._sending = item is not None
                 if item is None:
-                    self.exchange.sent.ring()
-                    await self.exchange.outgoing.wait()
-                elif isinstance(item, OutgoingFile):
-                    await _send_file(socket, item)
+                    self.streams.sent.notify_all()
+                    await self.streams.outgoing.wait()
+                elif isinstance(item, OutgoingMedia):
+                    await _send_media(socket, item)
                 else:
                     await socket.send(item)
         except ConnectionClosed as closed:
-            logger.debug("closed while sending: %s", closed)  # whoever reads takes care of it
+            # The receiving task sees the close too, and handles it.
+            logger.debug("closed while sending: %s", closed)
         finally:
             self._sending = False
 
     async def _ping(self, socket: ClientConnection) -> None:
-        # Pings are counted and not seconds: a program that holds up its loop finds one late, whatever the server does.
+        # Counts pings instead of seconds: a program that blocks its loop reads the pongs late.
         while True:
-            self.exchange.say(write("reactor.ping", {"t": time.monotonic()}))
+            self.streams.send_text(write("reactor.ping", {"t": time.monotonic()}))
             await asyncio.sleep(self._ping_s)
-            self._silent_pings += 1
-            if self._silent_pings > SILENT_PINGS:
+            self._unanswered_pings += 1
+            if self._unanswered_pings > MAX_UNANSWERED_PINGS:
                 socket.transport.abort()
 
-    async def _come_back(self, code: int, reason: str) -> ClientConnection | None:
-        """Return another socket, or None when all is over."""
-        conversation = self.exchange.conversation
-        if conversation.over is not None:
+    async def _reconnect(self, code: int, reason: str) -> ClientConnection | None:
+        """Return a new socket after a close, or None if the client has ended."""
+        protocol = self.streams.protocol
+        if protocol.final_error is not None:
             return None
-        lost = ConnectionLost(f"the connection was lost; {UNKNOWN}")
-        verdict = judge(code, reason, role=self.address.role, welcomed=conversation.welcomed, kept=conversation.kept)
+        lost = ConnectionLost(f"the connection was lost; {EFFECT_UNKNOWN}")
+        verdict = judge_close(
+            code,
+            reason,
+            role=self.address.role,
+            welcomed=protocol.welcomed,
+            resumable=protocol.has_resumable_session,
+        )
         if verdict.final or not self._reconnects:
-            self.exchange.end(verdict.error or conversation.scope.error or lost)
+            self.streams.end_client(verdict.error or protocol.scope.error or lost)
             return None
         if verdict.error is not None:
-            self.exchange.lose(verdict.error)
-        self.exchange.broken(lost)
-        return await self._redial()
+            self.streams.end_session(verdict.error)
+        self.streams.on_connection_lost(lost)
+        return await self._dial_until_connected()
 
-    async def _redial(self) -> ClientConnection | None:
-        """Try until there is a connection or the server refuses one; the session is lost when it is kept no longer."""
-        conversation = self.exchange.conversation
-        broke_at, grace_s = time.monotonic(), conversation.welcome.resume_grace_s or 0.0
+    async def _dial_until_connected(self) -> ClientConnection | None:
+        """Dial until the server accepts or finally refuses; end the session once the server no longer keeps it."""
+        protocol = self.streams.protocol
+        broke_at, grace_s = time.monotonic(), protocol.welcome.resume_grace_s or 0.0
         while True:
-            await asyncio.sleep(self._retry.next_s(time.monotonic()))
-            resume = conversation.welcome.resume if conversation.kept else None
+            await asyncio.sleep(self._retry.next_wait_s(time.monotonic()))
+            resume = protocol.welcome.resume if protocol.has_resumable_session else None
             try:
                 socket = await dial(self.address, tls=self.tls, resume=resume)
             except ConnectError as error:
-                if isinstance(error, Refused) and error.status in REFUSED_FOR_GOOD:
-                    self.exchange.end(error)
+                if isinstance(error, Refused) and error.status in FINAL_STATUSES:
+                    self.streams.end_client(error)
                     return None
-                logger.debug("not back yet: %s", error)
-                if conversation.kept and time.monotonic() - broke_at > grace_s:
-                    self.exchange.lose(ConnectionLost(f"the connection did not come back in time: {error.message}"))
+                logger.debug("not reconnected yet: %s", error)
+                if protocol.has_resumable_session and time.monotonic() - broke_at > grace_s:
+                    lost = ConnectionLost(f"the connection was not restored in time: {error.message}")
+                    self.streams.end_session(lost)
                 continue
-            self._retry.opened(time.monotonic())
-            self.exchange.reopened()
+            self._retry.on_connected(time.monotonic())
+            self.streams.on_reconnected()
             return socket
 
 
-async def _say_goodbye(socket: ClientConnection) -> None:
-    """Close; the library would wait for ever for a server that reads nothing to have read what was sent before."""
+async def _close(socket: ClientConnection) -> None:
+    """Close, with a time limit: the library waits without one for a server that does not read."""
     try:
         async with asyncio.timeout(CLOSING_S):
-            await socket.close(GOODBYE)
+            await socket.close(NORMAL_CLOSURE)
     except TimeoutError:
         socket.transport.abort()
 
 
-async def _send_file(socket: ClientConnection, file: OutgoingFile) -> None:
-    """Tell whoever published it that it has gone, or that it has not."""
-    gone = False
+async def _send_media(socket: ClientConnection, media: OutgoingMedia) -> None:
+    """Encode and send a frame or a piece of sound, and report whether it was sent."""
+    sent = False
     try:
-        await socket.send(await asyncio.to_thread(file.encode))
-        gone = True
+        await socket.send(await asyncio.to_thread(media.encode))
+        sent = True
     finally:
-        file.told(gone)
+        media.on_done(sent)

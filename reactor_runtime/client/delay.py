@@ -1,60 +1,61 @@
-"""How far away the server is, how far apart the clocks are, and how long an input takes to be seen."""
+"""Delays, computed from times that the caller passes: round trip, clock offset, and event to visible frame."""
 
 from __future__ import annotations
 
 from collections import deque
 
-KEPT = 8  # pongs: a path changes, a clock drifts
-MOST_AWAITED = 64
+# Few samples, because paths change and clocks drift.
+MAX_SAMPLES = 8
+MAX_PENDING = 64
 
 
 class ServerClock:
-    """Estimate round trip and offset of the server's wall clock from pings, by the quickest of the last few."""
+    """Estimate round trip and offset of the server's wall clock; the fastest of the last pings gives the offset."""
 
     def __init__(self) -> None:
         self.rtt_ms: float | None = None
-        self._samples: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._samples: deque[tuple[float, float]] = deque(maxlen=MAX_SAMPLES)
 
-    def pong(self, sent_at: float, now: float, wall_s: float, server_us: int) -> None:
-        """Take note of an answer: `now` and `sent_at` are monotonic, `wall_s` is our wall clock on its arrival."""
+    def add_pong(self, sent_at: float, now: float, wall_s: float, server_us: int) -> None:
+        """Add a pong; `sent_at` and `now` are monotonic, `wall_s` is the client's wall clock on its arrival."""
         rtt = max(0.0, now - sent_at)
         self.rtt_ms = 1e3 * rtt
         self._samples.append((rtt, server_us / 1e6 + rtt / 2 - wall_s))
 
     @property
     def offset_s(self) -> float:
-        """Seconds the server's wall clock is ahead of ours; 0 before the first answer."""
+        """Seconds that the server's wall clock is ahead of the client's; 0 before the first pong."""
         return min(self._samples)[1] if self._samples else 0.0
 
     def age_s(self, wall_us: int, wall_s: float) -> float:
-        """Tell how long ago the server's clock showed `wall_us`, when ours shows `wall_s`."""
+        """Return the age of the server's time `wall_us` when the client's wall clock shows `wall_s`."""
         return wall_s + self.offset_s - wall_us / 1e6
 
 
 class InputDelay:
-    """Time events from sending to the arrival of the first frame made with them applied."""
+    """Measure the time from sending an event to the arrival of the first frame made with it."""
 
     def __init__(self) -> None:
         self.last_ms: float | None = None
-        self._sent: deque[tuple[int, float]] = deque(maxlen=MOST_AWAITED)
-        self._applied = (0, 0.0)
+        self._pending: deque[tuple[int, float]] = deque(maxlen=MAX_PENDING)
+        self._newest_applied = (0, 0.0)
 
-    def accepted(self, number: int, sent_at: float) -> None:
-        """Wait for the first frame that has applied event `number`; one that is here already ends the wait."""
-        applied, at = self._applied
+    def on_reply(self, number: int, sent_at: float) -> None:
+        """Start to wait for a frame made with event `number`, which may have arrived already."""
+        applied, at = self._newest_applied
         if applied >= number and at >= sent_at:
             self.last_ms = 1e3 * (at - sent_at)
         elif applied < number:
-            self._sent.append((number, sent_at))
+            self._pending.append((number, sent_at))
 
-    def arrived(self, applied: int, now: float) -> None:
-        """Take note of a frame's arrival."""
-        if applied > self._applied[0]:
-            self._applied = (applied, now)
-        while self._sent and self._sent[0][0] <= applied:
-            self.last_ms = 1e3 * (now - self._sent.popleft()[1])
+    def on_frame(self, applied: int, now: float) -> None:
+        """Finish the measurements of all events up to `applied`."""
+        if applied > self._newest_applied[0]:
+            self._newest_applied = (applied, now)
+        while self._pending and self._pending[0][0] <= applied:
+            self.last_ms = 1e3 * (now - self._pending.popleft()[1])
 
     def reset(self) -> None:
-        """Begin again, as the numbers do with another session."""
-        self._sent.clear()
-        self._applied = (0, 0.0)
+        """Forget all events: in another session the numbers start again."""
+        self._pending.clear()
+        self._newest_applied = (0, 0.0)

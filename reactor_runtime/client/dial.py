@@ -1,42 +1,62 @@
-"""Open a WebSocket to a server, and say in one line why that fails."""
+"""One connection attempt and its outcome: open a WebSocket, name the error, decide after a close, and when to retry.
+
+`connection.py` calls these in its loop.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import ssl
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI, WebSocketException
 from websockets.typing import Subprotocol
 
-from reactor_runtime.client.address import Address
-from reactor_runtime.client.errors import ConnectError, Refused
+from reactor_runtime.client.address import Address, Role
+from reactor_runtime.client.errors import Busy, ClientError, ConnectError, ConnectionLost, Refused, SessionEnded
 from reactor_runtime.version import version
-from reactor_runtime.wire.protocol import SUBPROTOCOL
+from reactor_runtime.wire.protocol import SUBPROTOCOL, CloseCode
 
 OPENING_S = 10.0
 CLOSING_S = 2.0
-MOST_BYTES = 64 * 1024 * 1024
+MAX_RECEIVED_BYTES = 64 * 1024 * 1024
 UNSENT_BYTES = 16 * 1024
-_NOTSENT_LOWAT = {"linux": 25, "darwin": 0x201}  # where Python's socket module lacks the name
+# For Python versions whose socket module lacks the name.
+_NOTSENT_LOWAT = {"linux": 25, "darwin": 0x201}
+
+FIRST_WAIT_S = 0.2
+MAX_WAIT_S = 2.0
+# A connection that lasted this long resets the waits.
+STABLE_S = 2.0
+# Other statuses come from a server that is starting, or from a proxy in front of it.
+FINAL_STATUSES = (401, 403, 421)
+
+EFFECT_UNKNOWN = "unanswered events may or may not have taken effect"
+_TOKEN_HINT = "give its token, as `token` or as ?token= in the address"
+_PROTOCOL_ERROR, _NOT_UTF8 = 1002, 1007
+# After these codes another attempt would fail in the same way.
+_CLIENT_FAULTS = (_PROTOCOL_ERROR, _NOT_UTF8, CloseCode.TOO_BIG, CloseCode.RATE_LIMITED)
 
 _HINTS = {
     400: "is it a Reactor server of another version?",
-    401: "give its token, as `token` or as ?token= in the address",
+    401: _TOKEN_HINT,
     403: "the server allows no clients from here",
-    421: "the server doesn't know itself by this name; --allow-host adds one",
-    426: "a proxy on the way has to pass on the upgrade to a WebSocket",
+    421: "the server does not know this host name; --allow-host adds one",
+    426: "a proxy in between has to pass on the upgrade to a WebSocket",
     429: "too many connections from this address; try again later",
     503: "try again later",
 }
 
 
 async def dial(address: Address, *, tls: ssl.SSLContext | None = None, resume: str | None = None) -> ClientConnection:
-    """Connect. Raises `Refused` when the server doesn't want this client, `ConnectError` when there is none."""
+    """Connect. Raises `Refused` if the server rejects this client, `ConnectError` if there is no Reactor server."""
     try:
         connection = await connect(
             address.socket(resume=resume),
@@ -47,67 +67,125 @@ async def dial(address: Address, *, tls: ssl.SSLContext | None = None, resume: s
             compression=None,
             open_timeout=OPENING_S,
             close_timeout=CLOSING_S,
-            ping_interval=None,  # ours also tell round trip and clock
-            max_size=MOST_BYTES,
+            # The pings of `Connection` also measure round trip and clock offset.
+            ping_interval=None,
+            max_size=MAX_RECEIVED_BYTES,
             write_limit=UNSENT_BYTES,
         )
     except InvalidStatus as error:
-        raise _refusal(address, error.response.status_code, bytes(error.response.body or b"")) from error
+        raise _status_error(address, error.response.status_code, bytes(error.response.body or b"")) from error
     except (OSError, WebSocketException) as error:
-        raise _unreachable(address, error) from error
+        raise _connect_error(address, error) from error
     if connection.subprotocol != SUBPROTOCOL:
         await connection.close()
-        raise _stranger(address, f"it doesn't speak {SUBPROTOCOL}")
-    _keep_little_unsent(connection)
+        raise _not_a_server(address, f"it does not speak {SUBPROTOCOL}")
+    _limit_unsent_bytes(connection)
     return connection
 
 
-def _refusal(address: Address, status: int, body: bytes) -> ConnectError:
-    said = body.decode(errors="replace").strip().partition("\n")[0][:200]
-    unsaid = not said or said == HTTPStatus.FORBIDDEN.phrase  # as for a path that is none; an origin is named
-    if status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.FORBIDDEN and unsaid):
+def _status_error(address: Address, status: int, body: bytes) -> ConnectError:
+    reason = body.decode(errors="replace").strip().partition("\n")[0][:200]
+    # The server answers a WebSocket on an unknown path with a bare 403; a refused origin comes with a reason.
+    no_reason = not reason or reason == HTTPStatus.FORBIDDEN.phrase
+    if status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.FORBIDDEN and no_reason):
         return ConnectError(f"{address} has no /ws", hint="is the path before it right, and is it a Reactor server?")
     if status not in _HINTS:
-        return _stranger(address, f"it answered {status}")
-    return Refused(f"{address} refused: {said or HTTPStatus(status).phrase}", status=status, hint=_HINTS[status])
+        return _not_a_server(address, f"it answered {status}")
+    return Refused(f"{address} refused: {reason or HTTPStatus(status).phrase}", status=status, hint=_HINTS[status])
 
 
-def _unreachable(address: Address, error: OSError | WebSocketException) -> ConnectError:
+def _connect_error(address: Address, error: OSError | WebSocketException) -> ConnectError:
     match error:
         case ssl.SSLCertVerificationError():
             return ConnectError(
-                f"{address}: the certificate can't be trusted: {error.verify_message}",
+                f"{address}: the certificate is not trusted: {error.verify_message}",
                 hint="give an SSLContext that trusts it, or set SSL_CERT_FILE",
             )
         case ssl.SSLError():
-            return _stranger(address, "there is no TLS; try http://")
+            return _not_a_server(address, "there is no TLS; try http://")
         case TimeoutError():
-            return ConnectError(f"{address} doesn't answer: nothing came for {OPENING_S:.0f} s")
+            return ConnectError(f"{address} does not answer: nothing came for {OPENING_S:.0f} s")
         case socket.gaierror():
             return ConnectError(f"{address}: there is no host of this name")
         case OSError():
-            refused = isinstance(error, ConnectionRefusedError) or "refused" in str(
-                error
-            )  # by each of several addresses
+            # A host with several addresses gives one error whose text lists each refusal.
+            refused = isinstance(error, ConnectionRefusedError) or "refused" in str(error)
             why = "nothing listens there" if refused else os.strerror(error.errno) if error.errno else str(error)
             return ConnectError(f"{address} can't be reached: {why}", hint="is the server running, at this address?")
         case InvalidURI():
-            return ConnectError(f"{address} redirects to somewhere that is no WebSocket")
+            return ConnectError(f"{address} redirects to an address that is not a WebSocket")
         case InvalidMessage() if not address.secure:
-            return _stranger(address, "no HTTP came; if it uses TLS, try https://")
+            return _not_a_server(address, "the answer is not HTTP; if it uses TLS, try https://")
         case InvalidHandshake():
-            return _stranger(address, str(error).partition("\n")[0])
+            return _not_a_server(address, str(error).partition("\n")[0])
     return ConnectError(f"{address} can't be reached: {error}")
 
 
-def _stranger(address: Address, why: str) -> ConnectError:
-    return ConnectError(f"{address} is no Reactor server: {why}")
+def _not_a_server(address: Address, why: str) -> ConnectError:
+    return ConnectError(f"{address} is not a Reactor server: {why}")
 
 
-def _keep_little_unsent(connection: ClientConnection) -> None:
-    """Have the kernel take little that it can't send: what waits there can't be replaced by a newer picture."""
+def _limit_unsent_bytes(connection: ClientConnection) -> None:
+    """Limit what the kernel buffers: a newer frame cannot replace one that is in its buffer."""
     tcp = connection.transport.get_extra_info("socket")
     option = getattr(socket, "TCP_NOTSENT_LOWAT", _NOTSENT_LOWAT.get(sys.platform))
     if option is not None and tcp is not None:
-        with contextlib.suppress(OSError):  # a Unix socket, or a kernel without it
+        # Unix sockets and some kernels do not support the option.
+        with contextlib.suppress(OSError):
             tcp.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseVerdict:
+    """The consequence of a close: `error` ends the session, None keeps it; `final` ends the client as well."""
+
+    error: ClientError | None
+    final: bool = False
+
+
+def judge_close(code: int, reason: str, *, role: Role, welcomed: bool, resumable: bool) -> CloseVerdict:
+    """Return the consequence of a close code.
+
+    `welcomed` is true for a controller with a session of its own and for a viewer that knows the model; `resumable`
+    if the server keeps that session for this client.
+    """
+    has_session = role == "controller" and welcomed
+    match code:
+        case CloseCode.SESSION_OVER:
+            return CloseVerdict(SessionEnded("closed", reason or "the server closed the connection"), final=True)
+        case CloseCode.BAD_TOKEN:
+            return CloseVerdict(Refused(reason or "no or wrong token", status=401, hint=_TOKEN_HINT), final=True)
+        case CloseCode.ORIGIN_NOT_ALLOWED:
+            return CloseVerdict(Refused(reason or "the origin is not allowed", status=403), final=True)
+        case _ if code in _CLIENT_FAULTS:
+            return CloseVerdict(ConnectionLost(f"the server closed the connection: {reason or code}"), final=True)
+        case CloseCode.FULL if not welcomed:
+            return CloseVerdict(Busy(reason or "the server is full; try again later"))
+        case CloseCode.SERVER_STOPPING if has_session:
+            return CloseVerdict(SessionEnded("server_stopping", reason or "the server is stopping"))
+        case CloseCode.MODEL_FAILED if has_session:
+            return CloseVerdict(SessionEnded("model_error", reason))
+    if has_session and not resumable:
+        return CloseVerdict(ConnectionLost(f"the connection was lost, and the session with it; {EFFECT_UNKNOWN}"))
+    return CloseVerdict(None)
+
+
+class Retry:
+    """Double the wait after each failure, up to 2 s; half of each wait is random, so that clients spread out."""
+
+    def __init__(self, random: Callable[[], float] = random.random) -> None:
+        self._random = random
+        self._failures = 0
+        self._connected_at: float | None = None
+
+    def on_connected(self, now: float) -> None:
+        self._connected_at = now
+
+    def next_wait_s(self, now: float) -> float:
+        """Return the seconds to wait after a connection broke or an attempt failed."""
+        if self._connected_at is not None and now - self._connected_at > STABLE_S:
+            self._failures = 0
+        self._connected_at = None
+        longest_s: float = min(MAX_WAIT_S, FIRST_WAIT_S * 2**self._failures)
+        self._failures = min(self._failures + 1, 10)
+        return longest_s * (1 + self._random()) / 2

@@ -1,14 +1,14 @@
-"""What a client of a server may be told, split by what it does next.
+"""The errors of a client, split by what its program does next.
 
 ClientError
-├── AddressError       the address or the role can't be one: another address
-├── ConnectError       nobody answers, or no Reactor server: another address, or later
-│   ├── Refused        the server lets this client not in: a token, another origin, fewer connections
-│   └── Busy           the line or the gallery is full: later
-├── SessionEnded       the session is over and `reason` says why; `ready()` waits for another one
-├── ConnectionLost     the connection went: whether what was on its way took effect is unknown
-├── EventError         an event was refused and changed nothing, `fields` says which values are at fault
-└── UploadError        a file was not taken
+├── AddressError       the address or the role is malformed: correct it
+├── ConnectError       no answer, or not a Reactor server: try another address, or later
+│   ├── Refused        the server rejects this client: give a token, another origin, fewer connections
+│   └── Busy           the wait queue is full, or there are too many viewers: try later
+├── SessionEnded       the session is over, `reason` is the cause; `ready()` waits for another one
+├── ConnectionLost     the connection was lost: the effect of unanswered events is unknown
+├── EventError         an event was refused and changed nothing, `fields` lists the wrong values
+└── UploadError        a file was refused
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactor_runtime.errors import FieldError, ReactorError, UsageError
 
 
 class ClientError(ReactorError):
-    """A server could not do what a client wanted."""
+    """A request of a client failed."""
 
 
 class AddressError(ClientError, UsageError):
@@ -28,13 +28,13 @@ class AddressError(ClientError, UsageError):
 
 
 class ConnectError(ClientError):
-    """The server can't be reached, or what answers there is no Reactor server."""
+    """There is no answer at the address, or not from a Reactor server."""
 
     exit_code: ClassVar[int] = 3
 
 
 class Refused(ConnectError):
-    """The server doesn't let this client in; `status` is the HTTP status it answered with."""
+    """The server rejects this client; `status` is its HTTP status."""
 
     def __init__(self, message: str, *, status: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -42,7 +42,7 @@ class Refused(ConnectError):
 
 
 class Busy(ConnectError):
-    """As many clients as may are waiting or watching already."""
+    """The wait queue is full, or the server has its maximum of viewers."""
 
     exit_code: ClassVar[int] = 5
 
@@ -50,8 +50,8 @@ class Busy(ConnectError):
 class SessionEnded(ClientError):
     """The session is over.
 
-    `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …),
-    `closed` when this client closed it, `failed` when the model can't be served.
+    `reason` is the reason on the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`,
+    …), `closed` when this client closed it, `failed` when the model can't be served.
     """
 
     def __init__(self, reason: str, message: str = "") -> None:
@@ -61,13 +61,13 @@ class SessionEnded(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection went, and the session with it unless the status says that it is being resumed."""
+    """The connection was lost, and the session with it unless the status is `reconnecting`."""
 
 
 class EventError(ClientError):
-    """The server answered an event, or a published file, with an error of this `code`; nothing changed.
+    """The server answered an event or published media with an error of this `code`; nothing changed.
 
-    `fields` lists every value at fault, `event` is the event's name where it was one.
+    `fields` lists every wrong value; `event` is the event's name, empty for media.
     """
 
     def __init__(self, code: str, message: str, *, fields: Iterable[FieldError] = (), event: str = "") -> None:
@@ -78,16 +78,16 @@ class EventError(ClientError):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> EventError:
-        """Read the data of a `reactor.error`; what it lacks is left out, since somebody may wait for it."""
-        said = data.get("fields")
-        faults = [each for each in said if isinstance(each, Mapping)] if isinstance(said, list) else []
+        """Read the data of a `reactor.error`; accepts missing fields, so that its event always gets an answer."""
+        given = data.get("fields")
+        faults = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
         fields = [FieldError(str(each.get("path", "")), str(each.get("message", ""))) for each in faults]
         code = str(data.get("code", "error"))
         return cls(code, str(data.get("message", code)), fields=fields, event=str(data.get("event", "")))
 
 
 class UploadError(ClientError):
-    """The server did not take a file; `status` is the HTTP status, 0 when there was no answer."""
+    """An upload failed; `status` is the HTTP status, 0 without an answer."""
 
     def __init__(self, message: str, *, status: int = 0) -> None:
         super().__init__(message)

@@ -1,8 +1,12 @@
-"""What a client gets of pictures and sound: one value a file, with what its header says."""
+"""Received media: a frame or a piece of sound with the values of its header, and the buffers that keep them.
+
+Sockets and acknowledgements belong to `streams.py`.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,13 +17,16 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 
+MAX_SOUND_S = 5.0
 
-@dataclass(frozen=True, slots=True, eq=False)  # arrays have no equality that is true or false
+
+# Without `eq`: comparing arrays gives an array, not a boolean.
+@dataclass(frozen=True, slots=True, eq=False)
 class Sound:
-    """A piece of sound: int16 `(channels, samples)`, the file it came as, and what its header says.
+    """A piece of sound: int16 `(channels, samples)`, the WAV file it came as, and the values of its header.
 
-    `pts_s` is when its first sample is due, on the time line of the frames; `after_flush` says that it replaces what is
-    still to be heard.
+    `pts_s` is the due time of its first sample, on the time line of the frames. `after_flush` means that it replaces
+    sound that has not been played.
     """
 
     track: str
@@ -33,13 +40,15 @@ class Sound:
     wav: bytes = field(repr=False)
 
 
-@dataclass(frozen=True)  # no slots: the decoded picture is kept where the first look puts it
+# Without `slots`: `cached_property` stores the decoded pixels in the instance's dictionary.
+@dataclass(frozen=True)
 class Frame:
-    """A picture: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the file as it came.
+    """A frame: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the file as it came.
 
-    `seq` counts the frames of its track in the session: a gap is what this client was spared. `pts_s` is when it is
-    due, in seconds since the session's start; `applied` the number of the last event applied before it was made.
-    `delay_ms` is from the model's hand-over to the arrival here. `held` is the picture on screen when this client came.
+    `seq` counts the frames of its track in the session; a gap is frames that this client skipped. `pts_s` is its due
+    time, in seconds since the session's start; `applied` the number of the last event applied before it was made.
+    `delay_ms` is the time from the model's output to the arrival here. `held` marks the latest frame at the time this
+    client joined.
     """
 
     track: str
@@ -53,12 +62,12 @@ class Frame:
 
     @functools.cached_property
     def array(self) -> NDArray[np.uint8]:
-        """The pixels; decoded by whoever asks first."""
+        """The pixels, decoded on first access."""
         return jpeg.decode(self.jpeg)
 
 
 def read_header(data: bytes) -> MediaHeader:
-    """Read what the server's file says of itself. Raises `WireError` for a file without."""
+    """Return the header of a media file. Raises `WireError` for a file without one."""
     header, _ = detach(data)
     if header is None:
         raise WireError(ErrorCode.BAD_MEDIA, "a file without a reactor header")
@@ -66,7 +75,7 @@ def read_header(data: bytes) -> MediaHeader:
 
 
 def read_frame(header: MediaHeader, data: bytes, *, delay_s: float) -> Frame:
-    """Make a frame out of a JPEG of the server's; nothing is decoded yet."""
+    """Return a frame for a JPEG of the server, without decoding it."""
     return Frame(
         header.track,
         header.seq,
@@ -80,7 +89,7 @@ def read_frame(header: MediaHeader, data: bytes, *, delay_s: float) -> Frame:
 
 
 def read_sound(header: MediaHeader, data: bytes, *, delay_s: float) -> Sound:
-    """Make a piece of sound out of a WAV of the server's."""
+    """Return a piece of sound for a WAV file of the server."""
     return Sound(
         header.track,
         header.seq,
@@ -92,3 +101,60 @@ def read_sound(header: MediaHeader, data: bytes, *, delay_s: float) -> Sound:
         wav.decode(data),
         data,
     )
+
+
+class NewestFrames:
+    """Keep the newest frame of each track; a frame that was not taken is replaced.
+
+    `arrived` counts the frames of a track over all sessions and connections.
+    """
+
+    def __init__(self) -> None:
+        self.arrived: dict[str, int] = {}
+        self._newest: dict[str, Frame] = {}
+
+    def put_frame(self, frame: Frame) -> None:
+        self._newest[frame.track] = frame
+        self.arrived[frame.track] = self.arrived.get(frame.track, 0) + 1
+
+    def newest(self, track: str, *, after: int = 0) -> Frame | None:
+        """Return the newest frame, or None if no more than `after` frames of the track have arrived."""
+        return self._newest.get(track) if self.arrived.get(track, 0) > after else None
+
+    def clear(self) -> None:
+        """Drop the frames of a session that is over; `arrived` continues."""
+        self._newest.clear()
+
+
+class ReceivedSound:
+    """Keep the pieces of each track in order; above 5 s the oldest piece is dropped.
+
+    A piece that follows a flush replaces the pieces before it.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, deque[Sound]] = {}
+        self._seconds: dict[str, float] = {}
+
+    def put_sound(self, sound: Sound) -> None:
+        pieces = self._pieces.setdefault(sound.track, deque())
+        if sound.after_flush:
+            pieces.clear()
+            self._seconds[sound.track] = 0.0
+        pieces.append(sound)
+        self._count(sound, 1)
+        while self._seconds[sound.track] > MAX_SOUND_S and len(pieces) > 1:
+            self._count(pieces.popleft(), -1)
+
+    def take_sound(self, track: str) -> Sound | None:
+        """Remove and return the oldest piece of a track, None if there is none."""
+        pieces = self._pieces.get(track)
+        if not pieces:
+            return None
+        sound = pieces.popleft()
+        self._count(sound, -1)
+        return sound
+
+    def _count(self, sound: Sound, sign: int) -> None:
+        seconds = sign * sound.array.shape[1] / sound.sample_rate
+        self._seconds[sound.track] = self._seconds.get(sound.track, 0.0) + seconds

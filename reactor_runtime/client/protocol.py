@@ -1,61 +1,94 @@
-"""The client's side of `reactor.v1`, without sockets, tasks or clocks: what it has been told, and what is open."""
+"""The client's side of `reactor.v1` without sockets, tasks and clocks: what each message and each break changes.
+
+Owns status, welcome, state and unanswered events. Media and the items to send belong to `streams.py`.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.delay import InputDelay, ServerClock
 from reactor_runtime.client.errors import ClientError, ConnectionLost, EventError, SessionEnded
-from reactor_runtime.client.message import Message, Reply, write_event
-from reactor_runtime.client.pending import Answer, PendingEvent, PendingEvents
+from reactor_runtime.client.messages import NO_WELCOME, Message, Reply, Welcome, write_event
 from reactor_runtime.client.status import Phase, Status
-from reactor_runtime.client.welcome import NO_WELCOME, Welcome
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 logger = logging.getLogger(__name__)
 
-KEPT_MESSAGES = 1000
-ENDS_WELL = ("closed", "finished")
-FINAL = ("finished", "turn_over", "idle")  # another session is for the program to ask for
+MAX_MESSAGES = 1000
+REGULAR_ENDS = ("closed", "finished")
+# After these reasons the client ends with its session; the program asks for another one.
+FINAL_REASONS = ("finished", "turn_over", "idle")
 
 _NOT_KEPT = "the connection was lost, and the server did not keep the session"
 
+Answer = Reply | ClientError
+
 
 class SessionScope:
-    """Hold what ends with a controller's session: the messages not taken yet, and the `error` that ended it.
+    """Hold what ends with a controller's session: the messages that were not read, and the `error` that ended it.
 
-    A viewer's scope lasts over the sessions it sees. Of more than 1,000 messages the oldest is dropped.
+    A viewer's scope lasts over the sessions that it watches. Above 1,000 messages the oldest is dropped.
     """
 
     def __init__(self) -> None:
-        self.messages: deque[Message] = deque(maxlen=KEPT_MESSAGES)
+        self.messages: deque[Message] = deque(maxlen=MAX_MESSAGES)
         self.error: ClientError | None = None
 
     def is_done(self) -> bool:
-        """Return whether it ended as it should; raise why, when it ended otherwise."""
-        well = isinstance(self.error, SessionEnded) and self.error.reason in ENDS_WELL
-        if not well:
+        """Return whether the session ended regularly; raise the error of any other end."""
+        regular = isinstance(self.error, SessionEnded) and self.error.reason in REGULAR_ENDS
+        if not regular:
             self.check()
-        return well
+        return regular
 
     def check(self) -> None:
-        """Raise why it ended, if it did."""
+        """Raise the error that ended the session, if it has ended."""
         if self.error is not None:
             raise self.error.with_traceback(None)
 
 
-class ClientProtocol:
-    """Keep what the server has said: status, state, messages; match answers with events.
+@dataclass(frozen=True, slots=True)
+class PendingEvent:
+    """An event without an answer yet; `on_answer` is called exactly once."""
 
-    `over` is why nothing more will come, once that is so. After a session that was lost the `scope` keeps its error
-    until there is a connection again. `complaints` holds the last error that is about no event: it is about what was
-    published.
+    sent_at: float
+    on_answer: Callable[[Answer], object]
+
+
+class PendingEvents:
+    """Match answers with events by id; `next_id` is the id of the next event."""
+
+    def __init__(self) -> None:
+        self.next_id = 1
+        self._events: dict[int, PendingEvent] = {}
+
+    def add(self, event: PendingEvent) -> None:
+        self._events[self.next_id] = event
+        self.next_id += 1
+
+    def take_answered(self, message: Message) -> PendingEvent | None:
+        """Remove and return the event that a message answers, None if it answers none."""
+        return self._events.pop(message.id, None) if isinstance(message.id, int) else None
+
+    def reject_all(self, error: ClientError) -> None:
+        """Answer every event with an error."""
+        events, self._events = self._events, {}
+        for event in events.values():
+            event.on_answer(error)
+
+
+class ClientProtocol:
+    """Update status, state and messages from the server's messages, and match its answers with events.
+
+    `final_error` ends the client; an error in `scope` ends a session, and stays until the client is connected again.
+    `publish_errors` holds the last error that is about no event: it is about published media.
     """
 
     def __init__(self, role: Role) -> None:
@@ -65,64 +98,63 @@ class ClientProtocol:
         self.state: Mapping[str, Any] = MappingProxyType({})
         self.stats: Mapping[str, Any] = MappingProxyType({})
         self.scope = SessionScope()
-        self.complaints: deque[EventError] = deque(maxlen=1)
-        self.over: ClientError | None = None
+        self.publish_errors: deque[EventError] = deque(maxlen=1)
+        self.final_error: ClientError | None = None
         self.clock = ServerClock()
         self.input_delay = InputDelay()
-        self._questions = PendingEvents()
+        self._pending = PendingEvents()
 
-    def ask(self, event: str, data: Mapping[str, Any], now: float, done: Callable[[Answer], object]) -> str:
-        """Return the text that sends an event; `done` is called with its reply or error, exactly once.
-
-        Raises what `write_event` does.
-        """
-        text = write_event(event, data, self._questions.next_id, most_bytes=self.welcome.max_text_bytes)
-        self._questions.add(PendingEvent(now, done))
+    def prepare_event(
+        self, event: str, data: Mapping[str, Any], now: float, on_answer: Callable[[Answer], object]
+    ) -> str:
+        """Return the text that sends an event; `on_answer` is called exactly once. Raises as `write_event` does."""
+        text = write_event(event, data, self._pending.next_id, max_bytes=self.welcome.max_text_bytes)
+        self._pending.add(PendingEvent(now, on_answer))
         return text
 
-    def hear(self, message: Message, now: float, wall_s: float) -> None:
-        """Take note of a message; `now` is monotonic, `wall_s` our wall clock."""
+    def receive_message(self, message: Message, now: float, wall_s: float) -> None:
+        """Apply a message; `now` is monotonic, `wall_s` the client's wall clock."""
         data = message.data
         match message.type:
             case "reactor.welcome":
-                self._welcome(Welcome.from_data(data))
+                self._on_welcome(Welcome.from_data(data))
             case "reactor.state":
                 self.state = MappingProxyType({**self.state, **data})
-            case "reactor.reply" if (question := self._questions.answered(message)) is not None:
-                answer = _answer(data)
+            case "reactor.reply" if (event := self._pending.take_answered(message)) is not None:
+                answer = _read_reply(data)
                 if isinstance(answer, Reply):
-                    self.input_delay.accepted(answer.n, question.sent_at)
-                question.done(answer)
+                    self.input_delay.on_reply(answer.n, event.sent_at)
+                event.on_answer(answer)
             case "reactor.error":
-                self._error(message)
+                self._on_error(message)
             case "reactor.session":
-                self._session(data)
+                self._on_session(data)
             case "reactor.queue":
-                if self.kept:
-                    self.lose(ConnectionLost(_NOT_KEPT))
-                    self.reopened()
+                if self.has_resumable_session:
+                    self.end_session(ConnectionLost(_NOT_KEPT))
+                    self.on_reconnected()
                 position, length = int(data["position"]), int(data["length"])
                 self.status = Status(Phase.WAITING, self.welcome.watched_by(self.role), position, length)
             case "reactor.stats":
                 self.stats = MappingProxyType(dict(data))
             case "reactor.pong":
-                self.clock.pong(float(data["t"]), now, wall_s, int(data["server_us"]))
+                self.clock.add_pong(float(data["t"]), now, wall_s, int(data["server_us"]))
             case other if not other.startswith(RESERVED_PREFIX):
                 self.scope.messages.append(message)
 
     @property
-    def known(self) -> bool:
-        """Whether the model is, with its tracks."""
+    def knows_model(self) -> bool:
+        """Whether the model and its tracks are known."""
         return self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
 
     @property
     def ready(self) -> bool:
         """Whether a controller has its turn, or a viewer knows the model."""
-        return self.known and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
+        return self.knows_model and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
 
     @property
-    def kept(self) -> bool:
-        """Whether there is a session that the server should still have for this controller."""
+    def has_resumable_session(self) -> bool:
+        """Whether the server is expected to keep a session for this controller."""
         return self.role == "controller" and self.welcome.resume is not None and self.scope.error is None
 
     @property
@@ -132,41 +164,42 @@ class ClientProtocol:
             return self.welcome is not NO_WELCOME
         return self.welcome.role == "controller" and self.scope.error is None
 
-    def broken(self, error: ClientError) -> None:
-        """Note that the connection went and is being restored: open events end with `error`."""
-        self._questions.reject(error)
+    def on_connection_lost(self, error: ClientError) -> None:
+        """Answer pending events with `error` while the connection is being restored."""
+        self._pending.reject_all(error)
         self.status = replace(self.status, phase=Phase.RECONNECTING, detail=error.message, notice="", seconds=None)
 
-    def lose(self, error: ClientError) -> None:
-        """End what belongs to the session with `error`; the client goes on. Does nothing the second time."""
+    def on_reconnected(self) -> None:
+        """Start a new scope if the session was lost."""
+        if self.scope.error is not None and self.final_error is None:
+            self.scope = SessionScope()
+            self.welcome = NO_WELCOME
+            self.status = Status()
+
+    def end_session(self, error: ClientError) -> None:
+        """End the session with `error`; the client continues. Does nothing the second time."""
         if self.scope.error is not None:
             return
         self.scope.error = error
         reason = error.reason if isinstance(error, SessionEnded) else "lost"
         detail = error.why if isinstance(error, SessionEnded) else error.message
         self.status = Status(Phase.ENDED, self.status.session, detail=detail, reason=reason)
-        self._questions.reject(error)
+        self._pending.reject_all(error)
 
-    def reopened(self) -> None:
-        """Begin anew after a session that was lost: there is a connection again."""
-        if self.scope.error is not None and self.over is None:
-            self.scope = SessionScope()
-            self.welcome = NO_WELCOME
-            self.status = Status()
-
-    def end(self, error: ClientError) -> None:
-        """Finish: open events and everything that waits raise the error. Does nothing the second time."""
-        if self.over is not None:
+    def end_client(self, error: ClientError) -> None:
+        """End session and client: pending events and all waits raise `error`. Does nothing the second time."""
+        if self.final_error is not None:
             return
-        self.over = error
-        self.scope.error = None  # the last error counts
-        self.lose(error)
+        self.final_error = error
+        # The final error replaces the error of a session that had ended before.
+        self.scope.error = None
+        self.end_session(error)
 
-    def _welcome(self, welcome: Welcome) -> None:
+    def _on_welcome(self, welcome: Welcome) -> None:
         before = self.welcome
-        if self.kept and welcome.session != before.session:
-            self.lose(ConnectionLost(_NOT_KEPT))
-            self.reopened()
+        if self.has_resumable_session and welcome.session != before.session:
+            self.end_session(ConnectionLost(_NOT_KEPT))
+            self.on_reconnected()
         self.welcome = welcome
         self.state = MappingProxyType(dict(welcome.state))
         if welcome.session != before.session:
@@ -176,45 +209,45 @@ class ClientProtocol:
         else:
             self.status = Status(Phase.CONNECTED, welcome.session)
 
-    def _session(self, data: Mapping[str, Any]) -> None:
+    def _on_session(self, data: Mapping[str, Any]) -> None:
         match data["phase"]:
             case "loading":
                 self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")))
             case "failed":
-                self.lose(SessionEnded("failed", str(data.get("message", ""))))
+                self.end_session(SessionEnded("failed", str(data.get("message", ""))))
             case "started":
                 self.status = Status(Phase.CONNECTED, data["session"])
             case "resumed" if self.welcome.watched_by(self.role) is None:
                 self.status = Status(Phase.CONNECTED, data["session"], notice="resumed")
             case "ended":
-                self._ended(str(data["reason"]), str(data.get("message", "")))
+                self._on_session_ended(str(data["reason"]), str(data.get("message", "")))
             case "ending" | "idle" | "away" | "stopping":
-                self.status = self.status.noticed(data)
+                self.status = self.status.with_notice(data)
 
-    def _ended(self, reason: str, message: str) -> None:
+    def _on_session_ended(self, reason: str, message: str) -> None:
         if self.role == "viewer":
             self.status = Status(Phase.WAITING, reason=reason, detail=message)
             self.state = MappingProxyType({})
             self.input_delay.reset()
-        elif reason in FINAL:
-            self.end(SessionEnded(reason, message))
+        elif reason in FINAL_REASONS:
+            self.end_client(SessionEnded(reason, message))
         elif self.welcomed:
-            self.lose(SessionEnded(reason, message))
+            self.end_session(SessionEnded(reason, message))
 
-    def _error(self, message: Message) -> None:
+    def _on_error(self, message: Message) -> None:
         error = EventError.from_data(message.data)
-        question = self._questions.answered(message)
-        if question is not None:
-            question.done(error)
+        event = self._pending.take_answered(message)
+        if event is not None:
+            event.on_answer(error)
             return
-        logger.warning("the server says code=%s message=%s", error.code, error.message)
+        logger.warning("the server sent an error code=%s message=%s", error.code, error.message)
         if not error.event:
-            self.complaints.append(error)
+            self.publish_errors.append(error)
 
 
-def _answer(data: Mapping[str, Any]) -> Answer:
-    """Read a reply. Whoever waits for one is told also where it can't be understood."""
+def _read_reply(data: Mapping[str, Any]) -> Answer:
+    """Return the reply, or an error if it is malformed, so that every event gets an answer."""
     try:
         return Reply.from_data(data)
     except (LookupError, TypeError, ValueError) as error:
-        return ConnectionLost(f"the server's answer can't be understood: {type(error).__name__}: {error}")
+        return ConnectionLost(f"the server's reply is malformed: {type(error).__name__}: {error}")

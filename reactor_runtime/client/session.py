@@ -1,4 +1,4 @@
-"""The verbs of a client on an event loop."""
+"""A session on an event loop: `Session` with its methods, and the read-only values it shares with `BlockingSession`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,92 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from reactor_runtime.client.address import Role
 from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.message import Message, Reply, write, write_event
-from reactor_runtime.client.pending import Answer
-from reactor_runtime.client.session_info import SessionInfo
+from reactor_runtime.client.messages import Message, Reply, Track, write, write_event
+from reactor_runtime.client.protocol import Answer
 from reactor_runtime.client.status import Status
 from reactor_runtime.client.upload import File, Upload
 
 
-class Session(SessionInfo):
-    """A client's time with a model; `connect` makes it. All of it belongs to the loop that it was made on.
+class SessionInfo:
+    """Read-only values as of the last message; each is replaced as a whole, so any thread may read them."""
 
-    A controller's iterators end when the session is closed here or the model has finished, and raise `SessionEnded` or
-    `ConnectionLost` when it ends otherwise. A viewer's go on with the next session, and over breaks.
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._streams = connection.streams
+
+    @property
+    def status(self) -> Status:
+        """The client's phase: waiting, connected, reconnecting, ended …"""
+        return self._streams.protocol.status
+
+    @property
+    def id(self) -> str | None:
+        """The session's id at the server; None without a session."""
+        return self.status.session
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The public fields of the model's state."""
+        return self._streams.protocol.state
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The model's `events` and `messages`, as JSON Schemas of their data."""
+        return self._streams.protocol.welcome.schema
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """The model's tracks, in both directions."""
+        return self._streams.protocol.welcome.tracks
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty before the welcome."""
+        return self._streams.protocol.welcome.model
+
+    @property
+    def role(self) -> Role:
+        """The role of this client: controller or viewer."""
+        return self._streams.protocol.role
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The server's limits, as in its welcome."""
+        return self._streams.protocol.welcome.limits
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """The last `reactor.stats`, which the server sends once a second."""
+        return self._streams.protocol.stats
+
+    @property
+    def arrived(self) -> Mapping[str, int]:
+        """How many frames of each track have arrived."""
+        return MappingProxyType(self._streams.frames.arrived)
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """The round trip of the last ping."""
+        return self._streams.protocol.clock.rtt_ms
+
+    @property
+    def input_delay_ms(self) -> float | None:
+        """The time from sending an event to the arrival of the first frame made with it, for the last such event."""
+        return self._streams.protocol.input_delay.last_ms
+
+
+class Session(SessionInfo):
+    """A client's session with a model; `connect` makes it. Belongs to the loop on which it was made.
+
+    A controller's iterators end when this client closes the session or the model has finished, and raise
+    `SessionEnded` or `ConnectionLost` after any other end. A viewer's continue with the next session and after breaks.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -30,168 +99,170 @@ class Session(SessionInfo):
         self._began = time.monotonic()
 
     async def ready(self) -> None:
-        """Wait for the turn, as a viewer for the model to be known; after a session that was lost, for the next one.
+        """Wait for a controller's turn, or until a viewer knows the model; after a lost session, for the next one.
 
         Raises `Busy` when the server is full, `SessionEnded` when the session is over or the model can't be served.
         """
-        conversation = self._exchange.conversation
-        while conversation.scope.error is not None and conversation.over is None:
-            await self._exchange.changed.wait()
-        await self._exchange.turn()
+        protocol = self._streams.protocol
+        while protocol.scope.error is not None and protocol.final_error is None:
+            await self._streams.changed.wait()
+        await self._streams.wait_until_ready()
 
     async def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
-        """Send an event and return its reply, once it was applied; its values are keywords, or a mapping.
+        """Send an event and return its reply once it was applied; its values are keywords or a mapping.
 
-        Raises `EventError` when it was refused, `ConnectionLost` when nobody can say, `SessionEnded` when it is over.
-        It waits for the turn, and while the connection is being restored.
+        Waits for the turn, and while the connection is being restored. Raises `EventError` when the server refused the
+        event, `ConnectionLost` when its effect is unknown, `SessionEnded` when the session is over.
         """
-        await self._exchange.turn()
+        await self._streams.wait_until_ready()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-        def done(outcome: Answer) -> None:
+        def on_answer(outcome: Answer) -> None:
             if not answer.done():
                 answer.set_result(outcome)
 
         values = {**(data or {}), **values}
-        self._exchange.say(self._exchange.conversation.ask(event, values, time.monotonic(), done))
+        self._streams.send_text(self._streams.protocol.prepare_event(event, values, time.monotonic(), on_answer))
         outcome = await answer
         if isinstance(outcome, ClientError):
             raise outcome
         return outcome
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event and return true; return false, and send nothing, while this client controls no session.
+        """Send an event without a reply; return false, and send nothing, while this client controls no session.
 
-        That is so in the wait queue, while the model loads, in a break, and for a viewer. The server's error is logged.
-        Raises why the client has ended, if it has.
+        That is the case in the wait queue, while the model loads, during a break, and for a viewer. An error of the
+        server is logged. Raises the error that ended the client.
         """
-        conversation = self._exchange.conversation
-        if conversation.over is not None:
-            conversation.scope.check()
-        text = write_event(event, {**(data or {}), **values}, most_bytes=conversation.welcome.max_text_bytes)
-        if self.role != "controller" or not conversation.ready:
+        protocol = self._streams.protocol
+        if protocol.final_error is not None:
+            protocol.scope.check()
+        text = write_event(event, {**(data or {}), **values}, max_bytes=protocol.welcome.max_text_bytes)
+        if self.role != "controller" or not protocol.ready:
             return False
-        self._exchange.say(text)
+        self._streams.send_text(text)
         return True
 
     async def messages(self) -> AsyncGenerator[Message, None]:
-        """Yield the model's messages in order, each once, those that came before as well; of 1,000 the oldest go."""
-        scope = self._exchange.conversation.scope
+        """Yield the model's messages in order, each once, also those before the call; above 1,000 the oldest drop."""
+        scope = self._streams.protocol.scope
         while True:
             while scope.messages:
                 yield scope.messages.popleft()
             if scope.is_done():
                 return
-            await self._exchange.changed.wait()
+            await self._streams.changed.wait()
 
     async def statuses(self) -> AsyncGenerator[Status, None]:
-        """Yield the status, and again when it has changed, up to the end; what changes meanwhile is skipped."""
+        """Yield the status now and after each change, until the client ends; a slow reader skips some."""
         status = None
         while True:
             if self.status != status:
                 status = self.status
                 yield status
-            elif self._exchange.conversation.over is not None:
+            elif self._streams.protocol.final_error is not None:
                 return
             else:
-                await self._exchange.changed.wait()
+                await self._streams.changed.wait()
 
     async def frames(self, track: str | None = None, *, decode: bool = True) -> AsyncGenerator[Frame, None]:
-        """Yield the newest picture of a track, the first one's without a name, whenever there is a new one.
+        """Yield each new newest frame of a track, or of the first video track; a slow reader skips frames.
 
-        Never a queue: a slow reader skips. Each is acknowledged when it is taken, and decoded beside the loop before;
-        without `decode`, when its `array` is first looked at. Raises `ValueError` for a track that isn't there.
+        Each frame is acknowledged when it is taken. It is decoded on a thread before; without `decode`, on the first
+        access of `array`. Raises `ValueError` for an unknown track.
         """
-        conversation = self._exchange.conversation
-        scope = conversation.scope
-        await self._exchange.until(lambda: conversation.known, scope)
+        protocol = self._streams.protocol
+        scope = protocol.scope
+        await self._streams.wait_until(lambda: protocol.knows_model, scope)
         if scope.is_done():
             return
-        pictures, before, seen = self._exchange.pictures, "", 0
+        frames, before, seen = self._streams.frames, "", 0
         while True:
-            name = conversation.welcome.track(track, "video", "out").name if conversation.known else before
+            name = protocol.welcome.track(track, "video", "out").name if protocol.knows_model else before
             if name != before:
                 before, seen = name, 0
-            frame = pictures.newest(name, after=seen) if conversation.scope is scope else None
+            frame = frames.newest(name, after=seen) if protocol.scope is scope else None
             if frame is None:
                 if scope.is_done():
                     return
-                await self._exchange.changed.wait()
+                await self._streams.changed.wait()
                 continue
-            seen = pictures.arrived[name]
+            seen = frames.arrived[name]
             if decode:
                 await asyncio.to_thread(_decode, frame)
-            self._exchange.acknowledge(frame)
+            self._streams.acknowledge(frame)
             yield frame
 
     def latest(self, track: str | None = None) -> Frame | None:
-        """Return the newest picture there is, None before the first; waits for nothing.
+        """Return the newest frame at once, None before the first.
 
-        From the first call on the pictures of the track are acknowledged as they come.
+        From the first call on, the frames of the track are acknowledged on arrival.
         """
         if not self.model:
             return None
-        return self._exchange.poll(self._exchange.conversation.welcome.track(track, "video", "out").name)
+        return self._streams.poll_frame(self._streams.protocol.welcome.track(track, "video", "out").name)
 
     async def frame(self, track: str | None = None, *, after: Reply | None = None) -> Frame:
-        """Return the newest picture there is as soon as there is one; with `after`, one that was made with that event.
+        """Return the newest frame, waiting for the first; with `after`, for the first one made with that event.
 
-        Acknowledges as `latest` does. Raises what puts an end to the session before.
+        Acknowledges as `latest` does. Raises the error that ends the session before.
         """
-        conversation = self._exchange.conversation
-        scope = conversation.scope
-        await self._exchange.until(lambda: conversation.known, scope)
-        session = conversation.status.session
+        protocol = self._streams.protocol
+        scope = protocol.scope
+        await self._streams.wait_until(lambda: protocol.knows_model, scope)
+        session = protocol.status.session
         while True:
             scope.check()
-            if after is not None and conversation.status.session not in (None, session):
-                raise ConnectionLost("another session has begun, and no frame of it shows that event")
+            if after is not None and protocol.status.session not in (None, session):
+                raise ConnectionLost("another session has started, and none of its frames shows that event")
             frame = self.latest(track)
             if frame is not None and (after is None or frame.applied >= after.n):
                 return frame
-            await self._exchange.changed.wait()
+            await self._streams.changed.wait()
 
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
-        """Yield the pieces of a track of sound in order; over 5 s that nobody took, the oldest go."""
-        conversation = self._exchange.conversation
-        scope = conversation.scope
-        await self._exchange.until(lambda: conversation.known, scope)
+        """Yield the pieces of an audio track in order; above 5 s of pieces the oldest drop."""
+        protocol = self._streams.protocol
+        scope = protocol.scope
+        await self._streams.wait_until(lambda: protocol.knows_model, scope)
         if scope.is_done():
             return
-        name = conversation.welcome.track(track, "audio", "out").name
+        name = protocol.welcome.track(track, "audio", "out").name
         while True:
-            while conversation.scope is scope and (piece := self._exchange.sounds.take(name)) is not None:
+            while protocol.scope is scope and (piece := self._streams.sound.take_sound(name)) is not None:
                 yield piece
             if scope.is_done():
                 return
-            await self._exchange.changed.wait()
+            await self._streams.changed.wait()
 
     def publish(self, track: str, content: object) -> asyncio.Future[bool]:
-        """Send a picture or a piece of sound to the model: an array, a tensor, or the bytes of a JPEG or WAV file.
+        """Send a frame or a piece of sound to the model: an array, a tensor, or the bytes of a JPEG or WAV file.
 
-        Returns at once. Of pictures the newest is sent as soon as the one before has gone, those between are not; 100
-        pieces of sound wait, then the oldest is left out. Who awaits what it returns is told whether it has gone, and
-        makes no more than the connection takes. Raises `TypeError` or `ValueError` for what the track can't take,
-        and `EventError` for what the server has said of an earlier one.
+        Returns at once, with a future of whether it was sent; a program that awaits it produces no more than the
+        connection can carry. A newer frame replaces one that waits; of sound 100 pieces wait, then the oldest drops.
+        Raises `TypeError` or `ValueError` for content that does not fit the track, and `EventError` for the server's
+        error about an earlier one.
         """
-        conversation = self._exchange.conversation
-        conversation.scope.check()
-        if conversation.complaints:
-            raise conversation.complaints.popleft()
-        known = {each.name: each for each in self.tracks if each.direction == "in"}
-        if track not in known:
-            raise ValueError(f"{self.model} has no track {track!r} to publish; there are: {', '.join(known) or 'none'}")
-        most_bytes = conversation.welcome.max_media_bytes
-        gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        protocol = self._streams.protocol
+        protocol.scope.check()
+        if protocol.publish_errors:
+            raise protocol.publish_errors.popleft()
+        inputs = {each.name: each for each in self.tracks if each.direction == "in"}
+        if track not in inputs:
+            raise ValueError(
+                f"{self.model} has no track {track!r} to publish; there are: {', '.join(inputs) or 'none'}"
+            )
+        max_bytes = protocol.welcome.max_media_bytes
+        sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-        def told(outcome: bool) -> None:
-            if not gone.done():
-                gone.set_result(outcome)
+        def on_done(outcome: bool) -> None:
+            if not sent.done():
+                sent.set_result(outcome)
 
         at_s = time.monotonic() - self._began
-        self._exchange.outbox.put(known[track], content, at_s, most_bytes=most_bytes, told=told)
-        self._exchange.outgoing.ring()
-        return gone
+        self._streams.send_queue.put_media(inputs[track], content, at_s, max_bytes=max_bytes, on_done=on_done)
+        self._streams.outgoing.notify_all()
+        return sent
 
     async def upload(
         self,
@@ -200,32 +271,33 @@ class Session(SessionInfo):
         name: str | None = None,
         content_type: str | None = None,
     ) -> dict[str, str]:
-        """Send a file, from its bytes or its path, and return what an event's parameter wants in its place.
+        """Send a file, given as bytes or a path, and return the value for an event's parameter.
 
-        Raises `UploadError` when the server doesn't take it. Who cancels it stops it.
+        Raises `UploadError` when the server refuses it. Cancelling the call stops the upload.
         """
-        self._exchange.conversation.scope.check()
-        key = self._exchange.conversation.welcome.upload_key
+        self._streams.protocol.scope.check()
+        key = self._streams.protocol.welcome.upload_key
         if key is None:
-            raise ValueError("only the controller of a running session sends files")
-        file = File.of(content, name, content_type)
-        sending = Upload(self.connection.address, key, file, tls=self.connection.tls)
+            raise ValueError("only the controller of a running session can upload files")
+        file = File.from_content(content, name, content_type)
+        upload = Upload(self.connection.address, key, file, tls=self.connection.tls)
         try:
-            return await asyncio.to_thread(sending.send)
+            return await asyncio.to_thread(upload.send)
         except asyncio.CancelledError:
-            sending.cancel()  # its thread would hold up the end of the program
+            # A thread that goes on would delay the end of the program.
+            upload.cancel()
             raise
 
     def view(self, *, paused: bool = False, max_fps: float | None = None, tracks: list[str] | None = None) -> None:
-        """Say what to send from here on: nothing while `paused`, at most `max_fps` of each track, only these tracks."""
-        self._exchange.view(write("reactor.view", {"paused": paused, "max_fps": max_fps, "tracks": tracks}))
+        """Set what the server sends: nothing while `paused`, at most `max_fps` of each track, only these tracks."""
+        self._streams.set_view(write("reactor.view", {"paused": paused, "max_fps": max_fps, "tracks": tracks}))
 
     def here(self) -> None:
-        """Answer the server's `idle` notice: somebody is there."""
-        self._exchange.say(write("reactor.here", {}))
+        """Answer the server's `idle` notice, which keeps the session."""
+        self._streams.send_text(write("reactor.here", {}))
 
     async def aclose(self) -> None:
-        """Leave: what waits is sent, for a second at most, and the session ends. Does nothing the second time."""
+        """Send what is queued, for a second at most, then end the session. Idempotent."""
         await self.connection.aclose()
 
 

@@ -1,4 +1,4 @@
-"""Where a client stands: on its way in, in line, with the model, coming back, or done."""
+"""The status of a client: connecting, waiting, connected, reconnecting or ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class Phase(StrEnum):
-    """What a client is waiting for, if anything."""
+    """The phase of a client. `WAITING`: a controller waits for its turn, a viewer for a session to watch."""
 
     CONNECTING = "connecting"
     LOADING = "loading"
-    WAITING = "waiting"  # a controller for its turn, a viewer for somebody who controls the model
+    WAITING = "waiting"
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
     ENDED = "ended"
@@ -21,11 +21,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One moment of a client's way.
+    """The phase of a client and its details.
 
-    `position` counts from 1 in a line of `length`. `detail` is a line for people: what the model prints while it loads,
-    why the session ended. `notice` is what the server last said of the session (`ending`, `idle`, `away`,
-    `resumed`, `stopping`), and `seconds` the time that leaves. `reason` is the wire's, once it has ended.
+    `position` counts from 1 in a wait queue of `length`. `detail` is a line for people: the output of the model while
+    it loads, or the reason of the end. `notice` is the server's last notice about the session (`ending`, `idle`,
+    `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire of an ended session.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -37,8 +37,8 @@ class Status:
     seconds: float | None = None
     reason: str = ""
 
-    def noticed(self, data: Mapping[str, Any]) -> Status:
-        """Return the status after a notice of the server's; a limit that is lifted takes its notice away."""
+    def with_notice(self, data: Mapping[str, Any]) -> Status:
+        """Return the status after a notice of the server; a notice without seconds removes `ending` and `idle`."""
         seconds, notice = data.get("seconds"), str(data["phase"])
         seconds = float(seconds) if seconds is not None else None
         if notice in ("ending", "idle") and seconds is None:
@@ -48,7 +48,7 @@ class Status:
     def __str__(self) -> str:
         match self.phase:
             case Phase.WAITING if self.position is not None:
-                return f"in line, {self.position} of {self.length}"
+                return f"in the wait queue, {self.position} of {self.length}"
             case Phase.WAITING:
                 return "waiting for a session"
             case Phase.CONNECTED:

@@ -1,35 +1,58 @@
-"""What has come and what is to go: where the verbs of a session meet its connection."""
+"""The items that were received and the items to send: the meeting point of a session's methods and its connection.
+
+Knows no sockets; `connection.py` moves the items.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.errors import ClientError, ConnectionLost
-from reactor_runtime.client.incoming import NewestFrames, ReceivedSound
-from reactor_runtime.client.media import Frame, read_frame, read_header, read_sound
-from reactor_runtime.client.message import Message
-from reactor_runtime.client.outgoing import SendQueue
+from reactor_runtime.client.media import Frame, NewestFrames, ReceivedSound, read_frame, read_header, read_sound
+from reactor_runtime.client.messages import Message
 from reactor_runtime.client.protocol import ClientProtocol, SessionScope
-from reactor_runtime.client.signal import Signal
+from reactor_runtime.client.send_queue import SendQueue
 from reactor_runtime.client.status import Phase
 from reactor_runtime.errors import WireError
 
 logger = logging.getLogger(__name__)
 
 
-class SessionStreams:
-    """Sort what comes, and ring `changed`; collect what is to go, and ring `outgoing`. Belongs to one loop.
+class Signal:
+    """Wake all tasks that wait for a change; each then checks its own condition. Belongs to one loop."""
 
-    `sent` rings when all of it has gone, and when it can't go any more.
+    def __init__(self) -> None:
+        self._next: asyncio.Future[None] | None = None
+
+    def notify_all(self) -> None:
+        """Wake the tasks that wait now."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+        self._next = None
+
+    async def wait(self) -> None:
+        """Wait for the next `notify_all`."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        # Shielded, because the future is shared: one cancelled task must not cancel the others.
+        await asyncio.shield(self._next)
+
+
+class SessionStreams:
+    """Sort received items and collect items to send. Belongs to one loop.
+
+    `changed` signals a received item or a new status, `outgoing` an item to send, `sent` that the queue is empty or
+    cannot be sent any more.
     """
 
     def __init__(self, role: Role) -> None:
-        self.conversation = ClientProtocol(role)
-        self.pictures = NewestFrames()
-        self.sounds = ReceivedSound()
-        self.outbox = SendQueue()
+        self.protocol = ClientProtocol(role)
+        self.frames = NewestFrames()
+        self.sound = ReceivedSound()
+        self.send_queue = SendQueue()
         self.changed = Signal()
         self.outgoing = Signal()
         self.sent = Signal()
@@ -38,101 +61,100 @@ class SessionStreams:
         self._session: str | None = None
 
     @property
-    def stuck(self) -> bool:
-        """Whether nothing that waits will be sent before something has changed."""
-        return self.conversation.status.phase is Phase.RECONNECTING or self.conversation.over is not None
+    def sending_stopped(self) -> bool:
+        """Whether nothing can be sent before the status changes."""
+        return self.protocol.status.phase is Phase.RECONNECTING or self.protocol.final_error is not None
 
-    async def until(self, condition: Callable[[], bool], scope: SessionScope) -> None:
-        """Wait for something to be true of what has come, or for the end of the scope."""
+    async def wait_until(self, condition: Callable[[], bool], scope: SessionScope) -> None:
+        """Wait until `condition` is true of the received items, or until the scope ends."""
         while scope.error is None and not condition():
             await self.changed.wait()
 
-    async def turn(self) -> None:
-        """Wait for the turn of a controller, or for a viewer to know the model. Raise why the session ended before."""
-        scope = self.conversation.scope
-        await self.until(lambda: self.conversation.ready, scope)
+    async def wait_until_ready(self) -> None:
+        """Wait for a controller's turn, or until a viewer knows the model. Raises the error that ended the session."""
+        scope = self.protocol.scope
+        await self.wait_until(lambda: self.protocol.ready, scope)
         scope.check()
 
     def receive(self, item: str | bytes, now: float, wall_s: float) -> None:
-        """Take what came; what can't be understood is logged, and no reason to stop."""
+        """Apply a received item; a malformed one is logged and ignored."""
         try:
             if isinstance(item, bytes):
-                self._file(item, now, wall_s)
+                self._receive_media(item, now, wall_s)
             else:
-                self.conversation.hear(Message.read(item), now, wall_s)
-                self._begin()
+                self.protocol.receive_message(Message.from_text(item), now, wall_s)
+                self._drop_frames_of_last_session()
         except (WireError, LookupError, ValueError, TypeError) as error:
-            logger.warning("the server sent what can't be understood: %s: %s", type(error).__name__, error)
-        self.changed.ring()
+            logger.warning("the server sent a malformed message: %s: %s", type(error).__name__, error)
+        self.changed.notify_all()
 
-    def say(self, text: str) -> None:
-        """Send a text as soon as that is possible."""
-        self.outbox.say(text)
-        self.outgoing.ring()
+    def send_text(self, text: str) -> None:
+        """Send a text as soon as the connection allows."""
+        self.send_queue.put_text(text)
+        self.outgoing.notify_all()
 
-    def view(self, text: str) -> None:
-        """Send what this client wants to see, now and after each break."""
+    def set_view(self, text: str) -> None:
+        """Send this `reactor.view` now and after each break."""
         self._view = text
-        self.say(text)
+        self.send_text(text)
 
-    def poll(self, track: str) -> Frame | None:
-        """Return the newest frame of a track; from here on its frames are acknowledged as they come.
+    def poll_frame(self, track: str) -> Frame | None:
+        """Return the newest frame of a track; from the first call on, its frames are acknowledged on arrival.
 
-        Who looks only now and then would otherwise find what came after the last look, and nothing newer.
+        Without that, a program that polls seldom would get a frame from just after its last call.
         """
-        frame = self.pictures.newest(track)
+        frame = self.frames.newest(track)
         if track not in self._polled and frame is not None:
             self.acknowledge(frame)
         self._polled.add(track)
         return frame
 
     def acknowledge(self, frame: Frame) -> None:
-        """Tell the server that a frame was taken."""
-        self.outbox.acknowledge(frame.track, frame.seq)
-        self.outgoing.ring()
+        """Send that a frame was taken."""
+        self.send_queue.put_ack(frame.track, frame.seq)
+        self.outgoing.notify_all()
 
-    def broken(self, error: ConnectionLost) -> None:
-        """Take note of a break that may be mended."""
-        self.outbox.clear()
-        self.conversation.broken(error)
+    def on_connection_lost(self, error: ConnectionLost) -> None:
+        """Drop the items to send, apart from the view; the connection may be restored."""
+        self.send_queue.clear()
+        self.protocol.on_connection_lost(error)
         if self._view is not None:
-            self.outbox.say(self._view)
-        self.changed.ring()
-        self.sent.ring()
+            self.send_queue.put_text(self._view)
+        self.changed.notify_all()
+        self.sent.notify_all()
 
-    def lose(self, error: ClientError) -> None:
-        """End what belongs to the session with `error`."""
-        self.conversation.lose(error)
-        self.changed.ring()
+    def on_reconnected(self) -> None:
+        self.protocol.on_reconnected()
+        self.changed.notify_all()
 
-    def reopened(self) -> None:
-        """Note that there is a connection again."""
-        self.conversation.reopened()
-        self.changed.ring()
+    def end_session(self, error: ClientError) -> None:
+        """End the session with `error`; the client continues."""
+        self.protocol.end_session(error)
+        self.changed.notify_all()
 
-    def end(self, error: ClientError) -> None:
-        """Finish: everything that waits raises the error."""
-        self.conversation.end(error)
-        self.outbox.clear()
-        self.changed.ring()
-        self.sent.ring()
+    def end_client(self, error: ClientError) -> None:
+        """End the client: all waits raise `error`."""
+        self.protocol.end_client(error)
+        self.send_queue.clear()
+        self.changed.notify_all()
+        self.sent.notify_all()
 
-    def _begin(self) -> None:
-        """Forget the pictures of the session before, when another has begun: numbers start anew, events' as well."""
-        session = self.conversation.status.session
+    def _drop_frames_of_last_session(self) -> None:
+        """Drop frames and acknowledgements when another session has started: the numbers start again."""
+        session = self.protocol.status.session
         if session not in (None, self._session):
             self._session = session
-            self.pictures.clear()
-            self.outbox.forget_shown()
+            self.frames.clear()
+            self.send_queue.reset_acks()
 
-    def _file(self, data: bytes, now: float, wall_s: float) -> None:
+    def _receive_media(self, data: bytes, now: float, wall_s: float) -> None:
         header = read_header(data)
-        delay_s = self.conversation.clock.age_s(header.wall_us, wall_s)
+        delay_s = self.protocol.clock.age_s(header.wall_us, wall_s)
         if data[:4] == b"RIFF":
-            self.sounds.put(read_sound(header, data, delay_s=delay_s))
+            self.sound.put_sound(read_sound(header, data, delay_s=delay_s))
             return
-        self.conversation.input_delay.arrived(header.applied, now)
+        self.protocol.input_delay.on_frame(header.applied, now)
         frame = read_frame(header, data, delay_s=delay_s)
-        self.pictures.put(frame)
+        self.frames.put_frame(frame)
         if frame.track in self._polled:
             self.acknowledge(frame)

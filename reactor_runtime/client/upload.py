@@ -1,4 +1,4 @@
-"""Send a file over HTTP, for an event to name."""
+"""The upload of a file over HTTP; an event then refers to the file by its id."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Something to upload: its bytes, or where it lies."""
+    """A file to upload, as bytes or as a path."""
 
     content: bytes | Path
     name: str
     content_type: str
 
     @classmethod
-    def of(cls, content: bytes | str | os.PathLike[str], name: str | None, content_type: str | None) -> Self:
-        """Take a path's name, and guess the type by it, unless they are given."""
+    def from_content(cls, content: bytes | str | os.PathLike[str], name: str | None, content_type: str | None) -> Self:
+        """Take the name from a path, and the type from the name, unless they are given."""
         if not isinstance(content, bytes):
             content = Path(content)
             name = content.name if name is None else name
@@ -40,7 +40,7 @@ class File:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[bytes | BinaryIO, int]]:
-        """Give what is to be sent and its size."""
+        """Yield the body of the request and its size."""
         if isinstance(self.content, bytes):
             yield self.content, len(self.content)
             return
@@ -49,7 +49,7 @@ class File:
 
 
 class Upload:
-    """A file on its way: `send` blocks one thread, and `cancel` has it return from another one."""
+    """One upload: `send` blocks its thread, `cancel` makes it return and may be called on another thread."""
 
     def __init__(self, address: Address, key: str, file: File, *, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
@@ -59,34 +59,35 @@ class Upload:
         self._cancelled = False
 
     def send(self) -> dict[str, str]:
-        """Send the file and return what an event's parameter wants, `{"upload": id}`, once the server has it.
+        """Send the file and return the value for an event's parameter, `{"upload": id}`, once the server has it.
 
-        Raises `UploadError` when the server doesn't take it, `OSError` for a file that can't be read.
+        Raises `UploadError` when the server refuses it, `OSError` for a file that can't be read.
         """
         name = self._file.name or "the file"
         with self._file.opened() as (body, size), contextlib.closing(self._connection):
             try:
-                status, text = self._exchange(body, size)
+                status, text = self._request(body, size)
             except (OSError, http.client.HTTPException) as error:
                 raise UploadError(f"{name} was not sent: {error or type(error).__name__}") from error
         if status != http.client.CREATED:
-            raise UploadError(f"{name} was not taken: {text.strip()}", status=status)
+            raise UploadError(f"{name} was refused: {text.strip()}", status=status)
         return {"upload": str(json.loads(text)["upload"])}
 
     def cancel(self) -> None:
-        """Send no more of it, and wait for no answer."""
+        """Stop sending, and do not wait for the answer."""
         self._cancelled = True
-        with contextlib.suppress(OSError):  # it is closed already
+        # The connection may be closed already.
+        with contextlib.suppress(OSError):
             if self._connection.sock is not None:
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def _exchange(self, body: bytes | BinaryIO, size: int) -> tuple[int, str]:
+    def _request(self, body: bytes | BinaryIO, size: int) -> tuple[int, str]:
         query = urlencode({"key": self._key, "name": self._file.name})
         headers = {**self._address.headers, "Content-Type": self._file.content_type, "Content-Length": str(size)}
         self._connection.connect()
         if self._cancelled:
             raise OSError("it was cancelled")
-        # Who refuses a file may answer and close before all of it is there.
+        # A server that refuses a file may answer and close before it has received all of it.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connection.request("POST", f"{self._address.root}/uploads?{query}", body, headers)
         answer = self._connection.getresponse()

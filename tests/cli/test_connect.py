@@ -177,7 +177,7 @@ def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
         (["--send", "set_level @there.is.none"], 1, "is not a whole number"),
         (["--send", "reactor.here"], 2, '"reactor.here" is no event of a model'),
         (["--save", "out.mp4"], 2, "needs ffmpeg, which is not on the PATH"),
-        (["--save", "out.gif"], 2, "a film is .mp4, .mkv, .mov or .webm"),
+        (["--save", "out.gif"], 2, "a video file is .mp4, .mkv, .mov or .webm"),
         (["--seconds", "soon"], 2, "is not a time"),
         (["--role", "king"], 2, "none of controller, viewer"),
     ],
@@ -213,7 +213,7 @@ def test_the_turn_is_waited_for_no_longer_than_it_says(tmp_path: Path) -> None:
         with connect(url):
             late = reactor("connect", url, "--seconds", "0.5", cwd=tmp_path)
     assert late.code == 5
-    assert "error: the turn did not come within 0.5 s: in line, 1 of 1" in late.err
+    assert "error: the turn did not come within 0.5 s: in the wait queue, 1 of 1" in late.err
 
 
 def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:

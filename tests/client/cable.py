@@ -1,4 +1,4 @@
-"""A cable between client and server that a test may cut, and mend."""
+"""A network link between client and server that a test can break."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 
 class Cable:
-    """Pass bytes both ways between a port of its own and the server's; `cut` breaks what runs through it.
+    """Forward bytes in both directions between a port of its own and the server's; `cut` breaks its connections.
 
-    `mute` lets it stand, and lets nothing through any more, as a network does that has forgotten a connection.
+    `mute` keeps the connections open and drops all bytes, like a network that has lost its state.
     """
 
     def __init__(self, upstream: int) -> None:
@@ -22,7 +22,7 @@ class Cable:
 
     @contextlib.asynccontextmanager
     async def laid(self) -> AsyncIterator[str]:
-        """Listen for the duration of the block; gives the address."""
+        """Listen during the block; yields the address."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
@@ -32,13 +32,13 @@ class Cable:
             server.close()
 
     def cut(self, *, for_good: bool = False) -> None:
-        """Break all connections as a network does, without a goodbye; `for_good` refuses new ones too."""
+        """Abort all connections without a closing handshake; `for_good` refuses new ones too."""
         self.whole = not for_good
         for end in tuple(self._ends):
             end.transport.abort()
 
     def mute(self) -> None:
-        """Let nothing through the connections there are."""
+        """Drop all bytes of the current connections."""
         self._mute |= self._ends
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

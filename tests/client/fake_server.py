@@ -1,4 +1,4 @@
-"""A server that welcomes one client as its controller, and keeps what that sends."""
+"""A server that welcomes one client as its controller, and records what it receives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WELCOME: dict[str, object] = {
 
 
 class FakeServer:
-    """Read until the client leaves; `deaf` reads nothing."""
+    """Read until the client leaves; with `deaf`, read nothing."""
 
     def __init__(self, *, deaf: bool = False) -> None:
         self._deaf = deaf
@@ -36,7 +36,7 @@ class FakeServer:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
-        """Listen for the duration of the block; gives the address."""
+        """Listen during the block; yields the address."""
         async with serve(self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol("reactor.v1")]) as server:
             (socket,) = server.sockets
             yield f"http://127.0.0.1:{socket.getsockname()[1]}"

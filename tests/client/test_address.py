@@ -23,19 +23,19 @@ from reactor_runtime.errors import UsageError
         ("http://[::1]:8080", "ws://[::1]:8080/ws?role=controller", ""),
     ],
 )
-def test_any_address_of_a_server_leads_to_its_socket(url: str, socket: str, token: str) -> None:
+def test_page_socket_and_host_addresses_give_the_socket_url(url: str, socket: str, token: str) -> None:
     address = Address.parse(url)
     assert (address.socket(), address.token) == (socket, token)
 
 
-def test_what_is_given_wins_over_the_address() -> None:
+def test_arguments_win_over_the_query() -> None:
     address = Address.parse("http://h?token=a&role=viewer&session=s", token="b", role="controller", session="")
     assert (address.role, address.token) == ("controller", "b")
     assert Address.parse("http://h?session=a", session="b", watch=True).socket().endswith("&session=b&watch=1")
     assert address.socket(resume="s e") == "ws://h/ws?role=controller&resume=s+e"
 
 
-def test_the_token_is_in_no_text() -> None:
+def test_the_token_is_only_in_the_headers() -> None:
     address = Address.parse("http://h?token=secret")
     assert address.headers == {"Authorization": "Bearer secret"}
     assert "secret" not in f"{address} {address!r} {address.socket()}"
@@ -44,12 +44,12 @@ def test_the_token_is_in_no_text() -> None:
 @pytest.mark.parametrize(
     "url", ["", "ftp://h", "http://", "http://h:99999", "http://h:0", "http://user@h", "http://[", "http://h?role=king"]
 )
-def test_what_is_no_address_is_said(url: str) -> None:
+def test_a_malformed_address_is_an_error(url: str) -> None:
     with pytest.raises(UsageError):
         Address.parse(url)
 
 
-def test_a_wrong_address_is_an_error_of_the_client_and_of_its_user() -> None:
+def test_an_address_error_is_a_client_error_and_a_usage_error() -> None:
     assert issubclass(AddressError, ClientError)
     assert issubclass(AddressError, UsageError)
     assert AddressError.exit_code == UsageError.exit_code

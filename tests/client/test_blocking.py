@@ -1,4 +1,4 @@
-"""The client without an event loop: how its thread begins and ends, whoever waits."""
+"""The client without an event loop: the start and the end of its thread."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def url(server: RunningServer) -> str:
 
 
 class Waiter(threading.Thread):
-    """Block on a session's verb until it returns or raises."""
+    """Call a method of a session on a thread, until it returns or raises."""
 
-    def __init__(self, session: BlockingSession, verb: str) -> None:
+    def __init__(self, session: BlockingSession, method: str) -> None:
         super().__init__(daemon=True)
         self._session = session
-        self._verb = verb
+        self._method = method
         self.begun = threading.Event()
         self.outcome: object = None
         self.start()
 
     def run(self) -> None:
         try:
-            if self._verb == "frames":
+            if self._method == "frames":
                 for frame in self._session.frames():
                     self.outcome = frame.seq
                     self.begun.set()
@@ -67,30 +67,30 @@ class Waiter(threading.Thread):
             self.outcome = ended.reason
 
 
-@pytest.mark.parametrize(("verb", "outcome"), [("frames", 0), ("send", "closed")])
-def test_who_waits_on_another_thread_is_told_when_the_block_is_left(url: str, verb: str, outcome: object) -> None:
+@pytest.mark.parametrize(("method", "outcome"), [("frames", 0), ("send", "closed")])
+def test_the_end_of_the_block_ends_calls_on_other_threads(url: str, method: str, outcome: object) -> None:
     with connect(url) as session:
-        waiter = Waiter(session, verb)
+        waiter = Waiter(session, method)
         assert waiter.begun.wait(TIMEOUT_S)
     waiter.join(TIMEOUT_S)
     assert not waiter.is_alive()
     assert waiter.outcome == outcome
 
 
-def test_after_the_block_its_verbs_say_that_it_is_over(url: str) -> None:
+def test_after_the_block_methods_raise_session_ended(url: str) -> None:
     with connect(url) as session:
         frames, messages = session.frames(), session.messages()
         next(frames)
-    for verb in (session.ready, session.here, session.latest, lambda: session.send("wait")):
+    for method in (session.ready, session.here, session.latest, lambda: session.send("wait")):
         with pytest.raises(SessionEnded) as ended:
-            verb()
+            method()
         assert ended.value.reason == "closed"
     for iterator in (frames, messages, session.frames()):
         assert list[object](iterator) == []
     session.close()
 
 
-def test_a_turn_that_does_not_come_in_time_is_an_error_and_may_be_waited_for_again(url: str) -> None:
+def test_a_wait_for_the_turn_can_time_out_and_be_repeated(url: str) -> None:
     with connect(url) as first, connect(url, wait=False) as second:
         with pytest.raises(TimeoutError):
             second.ready(timeout_s=0.01)
@@ -99,7 +99,7 @@ def test_a_turn_that_does_not_come_in_time_is_an_error_and_may_be_waited_for_aga
         assert second.role == "controller"
 
 
-def test_its_thread_ends_with_the_block(url: str) -> None:
+def test_the_thread_ends_with_the_block(url: str) -> None:
     with connect(url) as session:
         assert next(session.frames()).track == "main_video"
         assert "reactor-client" in [thread.name for thread in threading.enumerate()]

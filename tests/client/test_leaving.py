@@ -1,4 +1,4 @@
-"""Leaving a session: what waits goes first, and nobody is held up by a server that takes nothing."""
+"""The end of a session: queued items are sent first, and a stalled server does not delay the end."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from reactor_runtime.client import connect
 from tests.client.fake_server import FakeServer
 from tests.timeouts import TIMEOUT_S
 
-PICTURE = np.full((8, 8, 3), 222, np.uint8)
+PIXELS = np.full((8, 8, 3), 222, np.uint8)
 MORE_THAN_SOCKETS_HOLD = b"\xff\xd8" + bytes(10_000_000)
 
 
-async def test_what_was_published_and_said_last_is_sent_before_the_goodbye() -> None:
+async def test_queued_items_are_sent_before_the_close() -> None:
     server = FakeServer()
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
         async with connect(url) as session:
             session.notify("move", x=1)
-            session.publish("camera", PICTURE)
+            session.publish("camera", PIXELS)
         await server.left.wait()
     assert (server.texts, len(server.pictures)) == (["move"], 1)
 
 
-async def test_without_a_loop_it_is_sent_as_well() -> None:
+async def test_queued_items_are_sent_before_a_blocking_session_closes() -> None:
     server = FakeServer()
 
     def program(url: str) -> None:
         with connect(url) as session:
-            assert session.publish("camera", PICTURE).result(TIMEOUT_S)
-            last = session.publish("camera", PICTURE)
+            assert session.publish("camera", PIXELS).result(TIMEOUT_S)
+            last = session.publish("camera", PIXELS)
         assert last.result(TIMEOUT_S)
 
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
@@ -40,15 +40,15 @@ async def test_without_a_loop_it_is_sent_as_well() -> None:
     assert len(server.pictures) == 2
 
 
-async def test_who_awaits_is_told_whether_a_picture_has_gone() -> None:
+async def test_publish_reports_whether_a_frame_was_sent() -> None:
     server = FakeServer()
     async with asyncio.timeout(TIMEOUT_S), server.open() as url, connect(url) as session:
-        overtaken, newest = session.publish("camera", PICTURE), session.publish("camera", PICTURE)
-        assert (await overtaken, await newest) == (False, True)
-        assert await session.publish("camera", PICTURE)
+        replaced, newest = session.publish("camera", PIXELS), session.publish("camera", PIXELS)
+        assert (await replaced, await newest) == (False, True)
+        assert await session.publish("camera", PIXELS)
 
 
-async def test_a_server_that_takes_nothing_holds_nobody_up() -> None:
+async def test_a_server_that_reads_nothing_does_not_delay_the_end() -> None:
     server = FakeServer(deaf=True)
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
         async with connect(url) as session:
@@ -57,7 +57,7 @@ async def test_a_server_that_takes_nothing_holds_nobody_up() -> None:
         server.left.set()
 
 
-async def test_leaving_that_is_cancelled_leaves_all_the_same() -> None:
+async def test_a_cancelled_close_still_closes() -> None:
     server = FakeServer(deaf=True)
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
         session = await connect(url)

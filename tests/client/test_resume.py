@@ -1,4 +1,4 @@
-"""A connection that breaks: the session is restored where the server keeps it, and everybody is told where not."""
+"""Broken connections: the session is resumed if the server keeps it, and lost otherwise."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def reaches(session: Session, phase: Phase) -> None:
     raise AssertionError(f"it never was {phase}: {session.status}")
 
 
-async def test_a_session_goes_on_after_a_break(server: RunningServer) -> None:
+async def test_a_session_continues_after_a_break(server: RunningServer) -> None:
     cable = Cable(server.port)
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url) as session:
         await session.send("set_level", level=200)
@@ -71,21 +71,21 @@ async def test_a_session_goes_on_after_a_break(server: RunningServer) -> None:
         assert (await session.send("set_level", level=1)).n == 2
 
 
-async def test_an_event_on_its_way_is_lost_and_one_sent_meanwhile_waits(server: RunningServer) -> None:
+async def test_a_break_fails_an_unanswered_event_and_delays_a_new_one(server: RunningServer) -> None:
     server.wait_for_health("ready")
     cable = Cable(server.port)
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url) as session:
-        on_its_way = asyncio.create_task(session.send("dawdle"))
+        unanswered = asyncio.create_task(session.send("dawdle"))
         await asyncio.sleep(0)
         cable.cut()
         with pytest.raises(ConnectionLost):
-            await on_its_way
+            await unanswered
         assert session.status.phase is Phase.RECONNECTING
         assert not session.notify("set_level", level=2)
         assert (await session.send("set_level", level=3)).n >= 1
 
 
-async def test_a_viewer_comes_back_to_a_server_that_keeps_nothing(forgetful: RunningServer) -> None:
+async def test_a_viewer_reconnects_to_a_server_that_keeps_no_sessions(forgetful: RunningServer) -> None:
     cable, controller = Cable(forgetful.port), connect(f"http://127.0.0.1:{forgetful.port}")
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url, role="viewer") as viewer, controller:
         frames = viewer.frames()
@@ -97,7 +97,7 @@ async def test_a_viewer_comes_back_to_a_server_that_keeps_nothing(forgetful: Run
     forgetful.wait_for_health("ready")
 
 
-async def test_a_server_that_has_fallen_silent_is_called_again(server: RunningServer) -> None:
+async def test_the_client_reconnects_after_unanswered_pings(server: RunningServer) -> None:
     server.wait_for_health("ready")
     cable = Cable(server.port)
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url:
@@ -113,21 +113,23 @@ async def test_a_server_that_has_fallen_silent_is_called_again(server: RunningSe
         await session.aclose()
 
 
-async def test_a_program_that_holds_up_its_loop_does_not_lose_its_server(server: RunningServer) -> None:
+async def test_a_program_that_blocks_its_loop_keeps_its_connection(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with asyncio.timeout(TIMEOUT_S):
         connection = Connection(Address.parse(f"http://127.0.0.1:{server.port}"), ping_s=0.4)
         await connection.open()
         session = Session(connection)
         await session.ready()
-        time.sleep(2.2)  # noqa: ASYNC251  (which is what is tested)
+        time.sleep(2.2)  # noqa: ASYNC251  (a blocked loop is what is tested)
         assert (await session.send("set_level", level=5)).n == 1
         assert (session.status.phase, session.status.notice) == (Phase.CONNECTED, "")
         await session.aclose()
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["not wanted", "not kept"])
-async def test_without_a_way_back_it_is_lost(kept: bool, server: RunningServer, forgetful: RunningServer) -> None:
+async def test_a_session_that_cannot_be_resumed_is_lost(
+    kept: bool, server: RunningServer, forgetful: RunningServer
+) -> None:
     where = server if kept else forgetful
     where.wait_for_health("ready")
     cable = Cable(where.port)

@@ -92,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(autouse=True)
 def _settled(server: RunningServer) -> Iterator[None]:
-    """Begin each test with a model that is free."""
+    """Start and end each test with a free model."""
     server.wait_for_health("ready")
     yield
     server.wait_for_health("ready")
@@ -103,7 +103,7 @@ def url(server: RunningServer) -> str:
     return f"http://127.0.0.1:{server.port}"
 
 
-async def test_it_says_what_the_model_is(url: str) -> None:
+async def test_a_session_describes_the_model(url: str) -> None:
     async with connect(url) as session:
         assert (session.model, session.role, session.status.phase) == ("my-model", "controller", Phase.CONNECTED)
         assert list(session.schema["events"]) == ["set_level", "count", "refuse", "measure", "crash"]
@@ -118,7 +118,7 @@ async def test_it_says_what_the_model_is(url: str) -> None:
     assert (session.status.phase, session.status.reason) == (Phase.ENDED, "closed")
 
 
-async def test_an_event_is_on_the_picture_that_says_so(url: str) -> None:
+async def test_the_frame_after_a_reply_shows_the_event(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         reply = await session.send("set_level", level=np.int64(200))
         assert (reply.n, reply.message) == (1, None)
@@ -132,7 +132,7 @@ async def test_an_event_is_on_the_picture_that_says_so(url: str) -> None:
         assert session.input_delay_ms is not None
 
 
-async def test_a_handler_s_answer_is_the_reply_and_what_it_sends_are_messages(url: str) -> None:
+async def test_a_handler_s_return_value_is_the_reply_and_its_sends_are_messages(url: str) -> None:
     async with connect(url) as session:
         reply = await session.send("count", {"to": 2})
         assert reply.message is not None
@@ -141,9 +141,10 @@ async def test_a_handler_s_answer_is_the_reply_and_what_it_sends_are_messages(ur
         assert [(await anext(messages)).data["step"] for _ in range(3)] == [-1, 0, 1]
 
 
-async def test_an_event_may_be_sent_without_waiting(url: str) -> None:
+async def test_notify_sends_events_without_waiting(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
-        session.notify("set_levle", level=1)  # is logged
+        # The server's error about an unknown event is logged.
+        session.notify("set_levle", level=1)
         for level in range(100):
             assert session.notify("set_level", level=level)
         while session.state["level"] != 99:
@@ -160,7 +161,7 @@ async def test_an_event_may_be_sent_without_waiting(url: str) -> None:
         ("refuse", {}, "too_late", []),
     ],
 )
-async def test_a_refusal_names_the_fields_at_fault(
+async def test_a_refusal_names_the_wrong_fields(
     url: str, event: str, values: dict[str, int], code: str, paths: list[str]
 ) -> None:
     async with connect(url) as session:
@@ -171,7 +172,7 @@ async def test_a_refusal_names_the_fields_at_fault(
         assert (await session.send("set_level", level=1)).n >= 1
 
 
-async def test_a_slow_reader_gets_the_newest_and_skips_the_others(url: str) -> None:
+async def test_a_slow_reader_gets_the_newest_frame_and_skips_others(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         seen = []
         async for frame in session.frames("main_video", decode=False):
@@ -184,11 +185,11 @@ async def test_a_slow_reader_gets_the_newest_and_skips_the_others(url: str) -> N
 
 
 async def _arrival(session: Session) -> None:
-    """Wait until another frame, or what else the server says each second, has come."""
-    await session.connection.exchange.changed.wait()
+    """Wait for the next frame or message."""
+    await session.connection.streams.changed.wait()
 
 
-async def test_the_latest_is_the_newest_whenever_it_is_asked_for(url: str) -> None:
+async def test_frame_returns_the_newest_frame_after_a_pause(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         first = await session.frame()
         while session.arrived["main_video"] < first.seq + 20:
@@ -196,7 +197,7 @@ async def test_the_latest_is_the_newest_whenever_it_is_asked_for(url: str) -> No
         assert (await session.frame("main_video")).seq >= first.seq + 19
 
 
-async def test_who_waits_for_a_picture_is_told_when_the_session_ends_before(url: str) -> None:
+async def test_waiting_for_a_frame_raises_when_the_session_ends(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         never = asyncio.create_task(session.frame(after=Reply(1000)))
         await _arrival(session)
@@ -205,7 +206,7 @@ async def test_who_waits_for_a_picture_is_told_when_the_session_ends_before(url:
             await never
 
 
-async def test_sound_comes_whole_and_in_order(url: str) -> None:
+async def test_sound_arrives_complete_and_in_order(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         pieces = session.sound()
         first, second = await anext(pieces), await anext(pieces)
@@ -213,7 +214,7 @@ async def test_sound_comes_whole_and_in_order(url: str) -> None:
     assert second.pts_s == pytest.approx(first.pts_s + 1600 / 48_000, abs=0.002)
 
 
-async def test_what_is_published_reaches_the_model(url: str) -> None:
+async def test_published_media_reaches_the_model(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         session.publish("camera", np.full((16, 16, 3), 222, np.uint8))
         async for frame in session.frames():
@@ -225,10 +226,10 @@ async def test_what_is_published_reaches_the_model(url: str) -> None:
                 break
 
 
-async def test_the_server_s_refusal_of_a_published_file_is_raised_by_the_next(url: str) -> None:
+async def test_an_error_about_published_media_is_raised_by_the_next_publish(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         session.publish("camera", b"\xff\xd8 no picture")
-        while not session.connection.exchange.conversation.complaints:
+        while not session.connection.streams.protocol.publish_errors:
             await _arrival(session)
         with pytest.raises(EventError) as refusal:
             session.publish("camera", np.zeros((8, 8, 3), np.uint8))
@@ -237,7 +238,7 @@ async def test_the_server_s_refusal_of_a_published_file_is_raised_by_the_next(ur
             session.publish("kamera", np.zeros((8, 8, 3), np.uint8))
 
 
-async def test_what_would_end_the_connection_is_not_published(url: str) -> None:
+async def test_media_above_the_server_s_limit_is_not_published(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         most = session.limits["max_media_bytes"]
         for track, content in (("camera", b"\xff\xd8" + bytes(most)), ("microphone", np.zeros(most, np.int16))):
@@ -246,7 +247,7 @@ async def test_what_would_end_the_connection_is_not_published(url: str) -> None:
         assert (await session.send("set_level", level=3)).n == 1
 
 
-async def test_a_file_is_uploaded_for_an_event(url: str, tmp_path: Path) -> None:
+async def test_an_uploaded_file_reaches_the_handler(url: str, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"12345")
     async with connect(url) as session:
         for content, size in ((tmp_path / "a.png", 5), (b"123", 3)):
@@ -260,7 +261,7 @@ async def test_a_file_is_uploaded_for_an_event(url: str, tmp_path: Path) -> None
         assert refusal.value.status == 400
 
 
-async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -> None:
+async def test_the_status_has_the_queue_position_and_a_full_queue_is_busy(url: str) -> None:
     async with connect(url) as first, connect(url, wait=False) as second, asyncio.timeout(TIMEOUT_S):
         statuses = second.statuses()
         while (await anext(statuses)).position != 1:
@@ -273,7 +274,7 @@ async def test_the_line_is_told_in_the_status_and_a_full_one_is_busy(url: str) -
         assert second.status.phase is Phase.CONNECTED
 
 
-async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
+async def test_a_viewer_watches_and_cannot_send(url: str) -> None:
     async with connect(url) as controller, connect(f"{url}/?role=viewer") as viewer, asyncio.timeout(TIMEOUT_S):
         reply = await controller.send("set_level", level=180)
         assert (await viewer.frame(after=reply)).array.mean() == pytest.approx(180, abs=3)
@@ -285,7 +286,7 @@ async def test_a_viewer_sees_and_may_not_send(url: str) -> None:
             await viewer.upload(b"x")
 
 
-async def test_a_session_that_is_left_at_once_says_goodbye(url: str, server: RunningServer) -> None:
+async def test_a_session_left_at_once_closes_its_socket_normally(url: str, server: RunningServer) -> None:
     async with connect(url, wait=False) as session:
         socket = session.connection.socket
     assert socket is not None
@@ -319,12 +320,13 @@ async def test_a_crash_of_the_model_ends_the_session_with_its_reason_and_the_nex
         await session.send("set_level", level=3)
 
 
-async def test_a_view_limits_what_comes(url: str) -> None:
+async def test_a_view_limits_the_frames_that_arrive(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         await anext(session.frames())
         session.view(paused=True)
         with pytest.raises(EventError):
-            await session.send("refuse")  # answered after the view was taken note of
+            # Its answer comes after the server has applied the view.
+            await session.send("refuse")
         before = session.arrived["main_video"]
         for _ in range(2):
             stats = session.stats
@@ -333,7 +335,7 @@ async def test_a_view_limits_what_comes(url: str) -> None:
         assert session.arrived["main_video"] <= before + 1
 
 
-def test_without_a_loop_the_verbs_are_the_same(url: str, tmp_path: Path) -> None:
+def test_a_blocking_session_has_the_same_methods(url: str, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"1234567")
     with connect(url) as session:
         reply = session.send("measure", file=session.upload(tmp_path / "a.bin"))
@@ -352,14 +354,14 @@ def test_without_a_loop_the_verbs_are_the_same(url: str, tmp_path: Path) -> None
     assert session.status.phase is Phase.ENDED
 
 
-def test_without_a_loop_an_error_inside_leaves_nothing_behind(url: str) -> None:
+def test_an_error_in_the_block_closes_a_blocking_session(url: str) -> None:
     with pytest.raises(ZeroDivisionError), connect(url) as session:
         session.send("set_level", level=1 // 0)
     with pytest.raises(ConnectError), connect("http://127.0.0.1:1"):
         pass
 
 
-async def test_a_stranger_is_told_why(url: str, tmp_path: Path) -> None:
+async def test_connecting_fails_with_the_reason(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match="has no /ws"):
         await connect(f"{url}/elsewhere")
     with pytest.raises(ConnectError, match="there is no TLS"):

@@ -1,4 +1,4 @@
-"""Whatever a server sends: the client goes on, and says so where it can't be understood."""
+"""Any input from a server: the client continues, and logs malformed messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reactor_runtime.client.errors import ConnectionLost
 from reactor_runtime.client.streams import SessionStreams
 from reactor_runtime.media import jpeg
 from reactor_runtime.wire.media_header import MediaHeader, attach
-from tests.client.test_outgoing import gray
+from tests.client.test_send_queue import gray
 
 TYPES = ["welcome", "state", "reply", "error", "session", "queue", "stats", "pong", "of_a_later_version"]
 KEYS = [
@@ -53,61 +53,61 @@ texts = st.text() | st.builds(
 
 
 @given(st.lists(texts | st.binary(max_size=80), max_size=8))
-def test_nothing_that_a_server_sends_raises(items: list[str | bytes]) -> None:
-    exchange = SessionStreams("controller")
+def test_no_input_from_a_server_raises(items: list[str | bytes]) -> None:
+    streams = SessionStreams("controller")
     for item in items:
-        exchange.receive(item, 1.0, 1000.0)
-        conversation = exchange.conversation
-        assert str(conversation.status)
-        assert conversation.ready in (True, False)
-        assert conversation.welcome.max_text_bytes >= 0
-        assert conversation.welcome.resume_grace_s is None or conversation.welcome.resume_grace_s >= 0
+        streams.receive(item, 1.0, 1000.0)
+        protocol = streams.protocol
+        assert str(protocol.status)
+        assert protocol.ready in (True, False)
+        assert protocol.welcome.max_text_bytes >= 0
+        assert protocol.welcome.resume_grace_s is None or protocol.welcome.resume_grace_s >= 0
 
 
-def test_a_file_without_a_header_is_logged_and_the_next_is_taken(caplog: pytest.LogCaptureFixture) -> None:
-    exchange = SessionStreams("viewer")
+def test_media_without_a_header_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    streams = SessionStreams("viewer")
     file = jpeg.encode(gray(9))
-    exchange.receive(file, 1.0, 1000.0)
-    exchange.receive(attach(MediaHeader("main", 4, 2_000_000, 999_900_000), file), 1.0, 1000.0)
+    streams.receive(file, 1.0, 1000.0)
+    streams.receive(attach(MediaHeader("main", 4, 2_000_000, 999_900_000), file), 1.0, 1000.0)
     assert "a file without a reactor header" in caplog.text
-    frame = exchange.pictures.newest("main")
+    frame = streams.frames.newest("main")
     assert frame is not None
     assert (frame.seq, frame.pts_s) == (4, 2.0)
     assert frame.delay_ms == pytest.approx(100)
 
 
-def test_a_polled_track_is_acknowledged_as_its_frames_come() -> None:
-    exchange = SessionStreams("viewer")
+def test_frames_of_a_polled_track_are_acknowledged_on_arrival() -> None:
+    streams = SessionStreams("viewer")
     file = jpeg.encode(gray(9))
-    assert exchange.poll("main") is None
+    assert streams.poll_frame("main") is None
     for seq in (1, 2):
-        exchange.receive(attach(MediaHeader("main", seq, 0, 0), file), 1.0, 1000.0)
-    said = exchange.outbox.next()
-    assert isinstance(said, str)
-    assert json.loads(said)["data"] == {"track": "main", "seq": 2}
+        streams.receive(attach(MediaHeader("main", seq, 0, 0), file), 1.0, 1000.0)
+    text = streams.send_queue.take_next()
+    assert isinstance(text, str)
+    assert json.loads(text)["data"] == {"track": "main", "seq": 2}
 
 
-def test_nothing_is_left_of_the_pictures_of_another_session() -> None:
-    exchange = SessionStreams("viewer")
+def test_frames_and_acknowledgements_of_the_last_session_are_dropped() -> None:
+    streams = SessionStreams("viewer")
     file = attach(MediaHeader("main", 0, 0, 0), jpeg.encode(gray(9)))
     for session in ("first", "second"):
         started = {"type": "reactor.session", "data": {"phase": "started", "session": session}}
-        exchange.receive(json.dumps(started), 1.0, 1000.0)
-        assert exchange.pictures.newest("main") is None
-        exchange.receive(file, 1.0, 1000.0)
-        frame = exchange.poll("main")
+        streams.receive(json.dumps(started), 1.0, 1000.0)
+        assert streams.frames.newest("main") is None
+        streams.receive(file, 1.0, 1000.0)
+        frame = streams.poll_frame("main")
         assert frame is not None
-        exchange.acknowledge(frame)
-        said = exchange.outbox.next()
-        assert isinstance(said, str), "a number that was acknowledged in the session before"
-        exchange.receive(json.dumps({"type": "reactor.stats", "data": {}}), 1.0, 1000.0)
-        assert exchange.pictures.newest("main") is frame
+        streams.acknowledge(frame)
+        text = streams.send_queue.take_next()
+        assert isinstance(text, str), "the number was acknowledged in the session before"
+        streams.receive(json.dumps({"type": "reactor.stats", "data": {}}), 1.0, 1000.0)
+        assert streams.frames.newest("main") is frame
 
 
-def test_what_a_client_wants_to_see_is_said_again_after_a_break() -> None:
-    exchange = SessionStreams("viewer")
-    exchange.view("view")
-    assert exchange.outbox.next() == "view"
-    exchange.say("an event of before")
-    exchange.broken(ConnectionLost("lost"))
-    assert [exchange.outbox.next(), exchange.outbox.next()] == ["view", None]
+def test_the_view_is_sent_again_after_a_break() -> None:
+    streams = SessionStreams("viewer")
+    streams.set_view("view")
+    assert streams.send_queue.take_next() == "view"
+    streams.send_text("an earlier event")
+    streams.on_connection_lost(ConnectionLost("lost"))
+    assert [streams.send_queue.take_next(), streams.send_queue.take_next()] == ["view", None]

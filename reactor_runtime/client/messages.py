@@ -1,0 +1,178 @@
+"""The JSON messages of `reactor.v1` as the client sees them: values that are read, and texts to send.
+
+Contains no state; `protocol.py` decides what a message changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, cast
+
+from reactor_runtime.client.address import Role
+from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors import WireError
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, RESERVED_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the model or of the protocol."""
+
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    id: str | int | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read a message of the server; ignore unknown keys. Raises `WireError` for a malformed message."""
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+            raise WireError(ErrorCode.INVALID_MESSAGE, "a message is an object with a type")
+        data = message.get("data", {})
+        if not isinstance(data, dict):
+            raise WireError(ErrorCode.INVALID_MESSAGE, "a message's data is an object")
+        return cls(message["type"], data, message.get("id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The reply to an event that was applied as number `n` of its session; `message` is the handler's return value.
+
+    The first frame whose `applied` is at least `n` is the first one made with the event.
+    """
+
+    n: int
+    message: Message | None = None
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        message = data.get("message")
+        return cls(int(data["n"]), None if message is None else Message(message["type"], message["data"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A video or audio track of the model; `sample_rate` is None for video."""
+
+    name: str
+    kind: Literal["video", "audio"]
+    direction: Literal["out", "in"]
+    sample_rate: int | None = None
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Read one track of a welcome."""
+        if data["kind"] not in ("video", "audio") or data["direction"] not in ("out", "in"):
+            raise WireError(ErrorCode.INVALID_MESSAGE, f"a track that is {data['kind']} {data['direction']}")
+        kind, direction = (
+            cast("Literal['video', 'audio']", data["kind"]),
+            cast("Literal['out', 'in']", data["direction"]),
+        )
+        return cls(str(data["name"]), kind, direction, data.get("sample_rate"))
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The server's description of the model and of the session; `resume` and `upload_key` are secrets."""
+
+    model: str
+    role: Role
+    session: str | None
+    tracks: tuple[Track, ...]
+    schema: Mapping[str, Any]
+    state: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    resume: str | None = field(default=None, repr=False)
+    upload_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        for name in ("schema", "state", "limits"):
+            if not isinstance(data.get(name, {}), Mapping):
+                raise WireError(ErrorCode.INVALID_MESSAGE, f"a welcome whose {name} is no object")
+        return cls(
+            str(data["model"]),
+            "controller" if data["role"] == "controller" else "viewer",
+            _optional_text(data["session"]),
+            tuple(Track.from_data(track) for track in data["tracks"]),
+            data["schema"],
+            data["state"],
+            data.get("limits", {}),
+            _optional_text(data.get("resume")),
+            _optional_text(data.get("upload_key")),
+        )
+
+    @property
+    def max_text_bytes(self) -> int:
+        """The longest text message that the server accepts."""
+        limit = self.limits.get("max_text_bytes")
+        return limit if isinstance(limit, int) else MAX_TEXT_BYTES
+
+    @property
+    def max_media_bytes(self) -> int:
+        """The longest media file that the server accepts, with its header."""
+        limit = self.limits.get("max_media_bytes")
+        return limit if isinstance(limit, int) else MAX_MEDIA_BYTES
+
+    @property
+    def resume_grace_s(self) -> float | None:
+        """How long the server keeps the session of a broken connection; None if it does not."""
+        grace_s = self.limits.get("resume_grace_s")
+        return float(grace_s) if self.resume is not None and isinstance(grace_s, int | float) else None
+
+    def watched_by(self, role: Role) -> str | None:
+        """Return the session of another controller that a client watches while it waits for `role`."""
+        return self.session if self.role != role else None
+
+    def track(self, name: str | None, kind: str, direction: str) -> Track:
+        """Return the track of this name, or the first of its kind. Raises `ValueError` that lists the tracks."""
+        found = [track for track in self.tracks if (track.kind, track.direction) == (kind, direction)]
+        for track in found:
+            if name in (None, track.name):
+                return track
+        names = ", ".join(track.name for track in found) or "none"
+        wanted = f"no {kind} track" + (f" {name!r}" if name is not None else "")
+        raise ValueError(
+            f"{self.model} has {wanted} {'to receive' if direction == 'out' else 'to publish'}; there are: {names}"
+        )
+
+
+NO_WELCOME = Welcome("", "viewer", None, (), {"events": {}, "messages": {}}, {}, {})
+
+
+def write(type: str, data: Mapping[str, Any], id: int | None = None) -> str:
+    """Return a message as text; NumPy's numbers and arrays become numbers and lists.
+
+    Raises `TypeError` for a value that JSON cannot represent, and `ValueError` for NaN and infinity.
+    """
+    message: dict[str, Any] = {"type": type, "data": data}
+    if id is not None:
+        message["id"] = id
+    return json.dumps(message, allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def write_event(event: str, data: Mapping[str, Any], id: int | None = None, *, max_bytes: int) -> str:
+    """Return an event as text. Raises `ValueError` for a reserved name and for too much text; see also `write`."""
+    if event.startswith(RESERVED_PREFIX) or not event:
+        raise ValueError(f'"{event}" is not an event of a model')
+    text = write(event, data, id)
+    if len(text) > max_bytes:
+        raise ValueError(f"{event} with {len(text)} bytes of data: at most {max_bytes}; use upload() for a file")
+    return text
+
+
+def _plain(value: object) -> object:
+    import numpy as np
+
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"JSON cannot represent a {type(value).__name__}: {value!r:.60}")
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else str(value)
