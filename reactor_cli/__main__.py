@@ -6,7 +6,7 @@ import sys
 
 
 def refusal(platform: str) -> str | None:
-    """Return why Reactor can't run on this `sys.platform`, None where it can."""
+    """Return the reason why Reactor cannot run on this `sys.platform`, None if it can."""
     if platform != "win32":
         return None
     return (
@@ -16,9 +16,9 @@ def refusal(platform: str) -> str | None:
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code; Ctrl-C before there is anything to stop leaves with 130."""
+    """Run the command line and exit with its code; Ctrl-C during the imports exits with 130."""
     if why := refusal(sys.platform):
-        print(why, file=sys.stderr)  # noqa: T201  (before anything is imported that Windows lacks)
+        print(why, file=sys.stderr)  # noqa: T201  (importing `console` could fail on Windows)
         sys.exit(2)
     try:
         from reactor_cli import app

@@ -1,16 +1,16 @@
-"""Which URLs lead to a listening server, from this machine and from others."""
+"""The URLs of a listening server, for this machine and for others."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
 
-# Addresses set aside for documentation: a route to them exists where there is a network, and nobody answers.
+# Addresses reserved for documentation: with a network there is a route to them, and no host answers.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only programs on this machine reach `host`."""
+    """Return whether only programs on this machine can reach `host`."""
     if host == "localhost":
         return True
     try:
@@ -20,12 +20,12 @@ def is_loopback(host: str) -> bool:
 
 
 def local_url(host: str, port: int, *, scheme: str = "http") -> str:
-    """Write the URL for a browser on this machine; a wildcard host is reached through loopback."""
+    """Return the URL for a browser on this machine; a wildcard host becomes loopback."""
     return _url({"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host), port, scheme)
 
 
 def lan_url(host: str, port: int, *, scheme: str = "http") -> str | None:
-    """Write the URL for other machines, None where there is no network to be reached from."""
+    """Return the URL for other machines, None without a network."""
     if host not in ("0.0.0.0", "::", ""):
         return None if is_loopback(host) else _url(host, port, scheme)
     address = _lan_address()
@@ -37,7 +37,7 @@ def _url(host: str, port: int, scheme: str) -> str:
 
 
 def _lan_address() -> str | None:
-    """Ask the system which of our addresses it would send from. Connecting a UDP socket sends nothing."""
+    """Return the address from which the system would send. Connecting a UDP socket sends nothing."""
     for family, elsewhere in _ELSEWHERE:
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,7 +1,7 @@
-"""The command line: its commands, and the one place that prints errors and picks exit codes.
+"""The command line: its commands, and the only place that prints errors and picks exit codes.
 
-0 clean, 1 the model failed while serving or a bug of ours, 2 usage, manifest, config or class, 3 cannot bind,
-4 load() failed, 5 a server's line is full, 130 interrupted.
+0 clean, 1 the model failed while serving or a bug in Reactor, 2 usage, manifest, config or class, 3 cannot bind or
+connect, 4 load() failed, 5 a server is full, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Annotated
 
 import typer
 
-from reactor_cli import console, misuse
+from reactor_cli import console
 from reactor_cli.commands import check, connect, init, run, schema
-from reactor_cli.errors import bug, render
+from reactor_cli.errors import bug, explain_usage, render
 from reactor_runtime.errors import ReactorError
 
 EPILOG = """
 \b
 Examples:
   reactor init my-model      make a new project
-  reactor check my-model     is it a model that can be served
+  reactor check my-model     check a project without serving it
   reactor run my-model       serve it at http://127.0.0.1:8080
   reactor connect            control it from this terminal
   reactor schema my-model    describe its events and messages as OpenAPI
@@ -42,19 +42,23 @@ app.command("schema", epilog=schema.EPILOG)(schema.schema)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; errors are printed, a second Ctrl-C leaves as SystemExit."""
+    """Run one command line, print its error if there is one, and return the exit code.
+
+    A second Ctrl-C raises SystemExit.
+    """
     settings = console.Settings()
     command = typer.main.get_command(app)
     try:
         code = command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
     except ReactorError as error:
-        return _failed(error, settings)
+        return _print_error(error, settings)
     except typer.TyperException as error:
-        return _failed(misuse.explain(error, arguments, [str(each.name) for each in app.registered_commands]), settings)
+        commands = [str(each.name) for each in app.registered_commands]
+        return _print_error(explain_usage(error, arguments, commands), settings)
     except typer.Abort:
         return 130
-    except Exception as error:  # noqa: BLE001 (the outermost boundary: what gets here is a bug, and is shown)
-        return _failed(bug(error), settings)
+    except Exception as error:  # noqa: BLE001 (the outermost boundary: such an exception is a bug, and is printed)
+        return _print_error(bug(error), settings)
     return code if isinstance(code, int) else 0
 
 
@@ -63,7 +67,7 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Print the version, or the help when no command is named."""
+    """Print the version, or the help if there is no command."""
     if version:
         from reactor_runtime import __version__
 
@@ -73,7 +77,7 @@ def root(
         console.out(context.get_help())
 
 
-def _failed(error: ReactorError, settings: console.Settings) -> int:
+def _print_error(error: ReactorError, settings: console.Settings) -> int:
     if settings.json_logs:
         import logging
 

@@ -1,8 +1,4 @@
-"""What people read: results go to stdout, everything else to stderr.
-
-Colour is used where a terminal shows it and NO_COLOR is unset. A handful of escape codes does; importing rich would
-double the time that `reactor --help` takes.
-"""
+"""Printing: results go to stdout, everything else to stderr, with colours if it is a terminal and NO_COLOR is unset."""
 
 from __future__ import annotations
 
@@ -21,24 +17,24 @@ _DIRECTIONS = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *rang
 
 @dataclass(slots=True)
 class Settings:
-    """Carry what a command's options say about printing to the place that prints errors."""
+    """The options of a command that affect how `app.py` prints its errors."""
 
     verbose: bool = False
     json_logs: bool = False
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would obey instead of show: control characters and changes of the writing direction."""
+    """Return text with control characters and changes of the writing direction escaped."""
     return text.translate({**_CONTROLS, **_DIRECTIONS})
 
 
 def out(text: str = "", *, stream: TextIO | None = None) -> None:
-    """Print a result on stdout, or on another stream, at once."""
+    """Print a result on stdout, or on another stream, and flush."""
     _write(sys.stdout if stream is None else stream, text)
 
 
 def err(text: str = "") -> None:
-    """Print progress, a warning or an error on stderr, at once."""
+    """Print progress, a warning or an error on stderr, and flush."""
     _write(sys.stderr, text)
 
 
@@ -48,7 +44,7 @@ def warn(text: str) -> None:
 
 
 def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
-    """Colour `text` for `stream` (stdout), or leave it as it is where colours have no place."""
+    """Return `text` with the colour codes for `stream` (stdout), unchanged if the stream shows no colours."""
     stream = sys.stdout if stream is None else stream
     if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
@@ -56,7 +52,7 @@ def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
 
 
 def paint_err(text: str, style: Style) -> str:
-    """Colour `text` for stderr."""
+    """Return `text` with the colour codes for stderr."""
     return paint(text, style, sys.stderr)
 
 

@@ -1,28 +1,44 @@
-"""An error as people read it: the cause, the author's own line with a caret, what to do."""
+"""Errors for people: the cause, the author's line with a caret and a hint; also those of Typer and of bugs.
+
+`app.py` prints them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import typer
+
 from reactor_cli.console import Style, printable
-from reactor_runtime.errors import Location, ReactorError
+from reactor_runtime.errors import Location, ReactorError, UsageError
 
 Paint = Callable[[str, Style], str]
 
-_MOST_STEPS = 12
+_MAX_STEPS = 12
+# Messages of Typer and their replacements; `near` is a similar name.
+_TYPER_MESSAGES = (
+    (r"Invalid value for '?(?P<what>[^':]+)'?: (?:Value error, )?(?P<why>.+)", "{what}: {why}"),
+    (r"No such option: (?P<what>\S+)(?: \(Possible options: (?P<near>.+)\))?", "there is no option {what}"),
+    (r"No such command '(?P<what>.*?)'(?:\. Did you mean (?P<near>.+)\?)?", 'there is no command "{what}"'),
+    (r"Got unexpected extra argument(?:s|\(s\))? \((?P<what>.+)\)", "unexpected argument: {what}"),
+    (r"Option '?(?P<what>[^' ]+)'? requires an argument", "{what} needs a value"),
+    (r"Option '?(?P<what>[^' ]+)'? does not take a value", "{what} takes no value"),
+    (r"Missing (?:argument|option) '?(?P<what>[^']+)'?", "{what} is missing"),
+)
 
 
 def render(error: ReactorError, *, verbose: bool, paint: Paint, label: Literal["error", "warning"] = "error") -> str:
-    """Write `error` as lines; `verbose` adds the full traceback it carries, ours included."""
+    """Return `error` as lines; `verbose` adds its whole traceback."""
     lines = [f"{paint(f'{label}:', 'red' if label == 'error' else 'yellow')} {paint(printable(error.message), 'bold')}"]
     if error.where:
         lines += _excerpt(error.where, paint)
     if len(error.trail) > 1:
-        lines += ["  the way there:", *_steps(error.trail)]
+        lines += ["  call stack:", *_steps(error.trail)]
     if error.hint:
         lines.append(f"{paint('hint:', 'cyan')} {printable(error.hint)}")
     if error.details and verbose:
@@ -33,13 +49,29 @@ def render(error: ReactorError, *, verbose: bool, paint: Paint, label: Literal["
 
 
 def bug(error: Exception) -> ReactorError:
-    """Say that an exception which should not have come this far is our fault."""
+    """Return the error for an unexpected exception, which is a bug in Reactor."""
     cause = "".join(traceback.format_exception_only(error)).strip()
     return ReactorError(
         f"this is a bug in reactor: {cause}",
         hint="please report it together with the traceback and what led to it",
         details="".join(traceback.format_exception(error)),
     )
+
+
+def explain_usage(error: typer.TyperException, arguments: Sequence[str], commands: Sequence[str]) -> UsageError:
+    """Return the UsageError for an error of Typer, with the `--help` that applies in its hint."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    named = next((argument for argument in arguments if not argument.startswith("-")), "")
+    command = f"reactor {named}" if named in commands else "reactor"
+    help_hint = f"`{command} --help` lists the options"
+    for pattern, phrase in _TYPER_MESSAGES:
+        found = re.fullmatch(pattern, message)
+        if found:
+            parts = found.groupdict("")
+            near = parts.pop("near", "").replace("'", "")
+            near = f"one of {near}" if ", " in near else near
+            return UsageError(phrase.format(**parts), hint=f"did you mean {near}? {help_hint}" if near else help_hint)
+    return UsageError(message[:1].lower() + message[1:], hint=help_hint)
 
 
 def _excerpt(where: Location, paint: Paint) -> list[str]:
@@ -55,7 +87,7 @@ def _excerpt(where: Location, paint: Paint) -> list[str]:
 
 
 def _underline(where: Location, paint: Paint) -> str:
-    """Put carets under the columns meant; tabs stay tabs, wide characters take two cells."""
+    """Return carets below the marked columns; tabs stay tabs, wide characters take two cells."""
     before, marked = where.text[: where.column - 1], where.text[where.column - 1 : where.end_column - 1]
     space = "".join("\t" if character == "\t" else " " * _cells(character) for character in before)
     return space + paint("^" * max(1, sum(map(_cells, marked))), "red")
@@ -70,10 +102,10 @@ def _cells(character: str) -> int:
 
 
 def _steps(trail: Sequence[Location]) -> list[str]:
-    """Write the beginning and the end of the way, which is long for an endless recursion."""
-    if len(trail) <= _MOST_STEPS:
+    """Return the first and the last steps: the call stack of an endless recursion is long."""
+    if len(trail) <= _MAX_STEPS:
         return [_step(place) for place in trail]
-    half = _MOST_STEPS // 2
+    half = _MAX_STEPS // 2
     between = f"    … {len(trail) - 2 * half} more …"
     return [*map(_step, trail[:half]), between, *map(_step, trail[-half:])]
 
@@ -83,7 +115,7 @@ def _step(place: Location) -> str:
 
 
 def _place(where: Location) -> str:
-    """Name the file as seen from the current directory, where that is shorter."""
+    """Return the location, with a path relative to the current directory if that is shorter."""
     path = Path(where.file)
     if not path.is_absolute():
         return str(where)

@@ -1,4 +1,4 @@
-"""The options that several commands share: which project, which config values, how much of an error."""
+"""Options that several commands share, and parsers for the values of options."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
 
 
-def _directory(given: str | Path) -> Path:
-    if not str(given):  # what is left of a shell variable that isn't set
-        raise typer.BadParameter('"" is no directory; `.` is the current one')
-    return Path(given)
+def _directory(text: str | Path) -> Path:
+    # An unset shell variable gives an empty argument.
+    if not str(text):
+        raise typer.BadParameter('"" is not a directory; `.` is the current one')
+    return Path(text)
 
 
 Directory: TypeAlias = Annotated[
@@ -27,23 +28,23 @@ Directory: TypeAlias = Annotated[
     typer.Argument(parser=_directory, metavar="DIR", help="The project: the directory that holds reactor.yaml."),
 ]
 PathOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--path", parser=_directory, metavar="DIR", help="The same, as an option.")
+    Path | None, typer.Option("--path", parser=_directory, metavar="DIR", help="The project, as an option.")
 ]
 Overrides: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated.")
 ]
-Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, ours included.")]
+Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, Reactor's code included.")]
 
 
 def project_directory(directory: Path | None, path: Path | None) -> Path:
-    """Return the project named by argument or option, the current directory without; UsageError when by both."""
+    """Return the project, by default the current directory. Raises UsageError if it is given twice."""
     if directory is not None and path is not None:
         raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
 
 
 def project_config(manifest: Manifest, overrides: list[str] | None) -> dict[str, Any]:
-    """Read what load() is to receive; warn of a config file that nobody reads and of keys that look misspelt."""
+    """Return the config for load(); warn about a config file that is not used and about keys that look misspelt."""
     from reactor_runtime import config
     from reactor_runtime.manifest import unread_config
 
@@ -54,7 +55,7 @@ def project_config(manifest: Manifest, overrides: list[str] | None) -> dict[str,
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """Make the parser of an option that takes a whole number."""
+    """Return the parser of an option whose value is a whole number."""
     range_ = f"from {least} on" if most is None else f"from {least} to {most}"
 
     def parse(given: str | int) -> int:
@@ -74,7 +75,7 @@ LONGEST_S = 30 * 24 * 3600
 
 
 def duration(given: str | float) -> float:
-    """Read a time as people write it, 90, 90s, 5m or 1h, in seconds; 0 is none."""
+    """Return the seconds of a time such as 90, 90s, 5m or 1h; 0 means no limit."""
     number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([smh]?)", str(given).strip().lower())
     seconds = float(number[1]) * UNITS_S[number[2]] if number else -1.0
     if not 0 <= seconds <= LONGEST_S:
@@ -83,11 +84,11 @@ def duration(given: str | float) -> float:
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Make the parser of an option that takes one of some names, in upper case as well."""
+    """Return the parser of an option whose value is one of some names, in upper or lower case."""
 
     def parse(given: str) -> str:
         if given.lower() not in names:
-            raise typer.BadParameter(f'"{given}" is none of {", ".join(names)}')
+            raise typer.BadParameter(f'"{given}" is not one of {", ".join(names)}')
         return given.lower()
 
     return parse

@@ -1,4 +1,4 @@
-"""What a model is, in a few lines for people: its rate, its tracks, and what it takes and says."""
+"""The outline of a model as lines for people: its rate, tracks, events and messages."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 WIDTH = 100
-HEAD = 10
+TITLE_WIDTH = 10
 
 
-def lines(outline: Mapping[str, Any]) -> Iterator[str]:
-    """Write the outline that `schema.outline` makes."""
+def outline_lines(outline: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for the outline that `schema.outline` returns."""
     yield from _section("rate", [(_rate(outline), "")])
     yield from _section("tracks", [(_track(track), "") for track in outline["tracks"]])
     events = [(_call(name, event["parameters"]), event["description"]) for name, event in outline["events"].items()]
     yield from _section("events", events)
-    messages = [(_call(name, said["data"]), said["description"]) for name, said in outline["messages"].items()]
+    messages = [(_call(name, each["data"]), each["description"]) for name, each in outline["messages"].items()]
     yield from _section("messages", messages)
 
 
 def _section(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
-    """Write rows of a signature and a description, the latter below where the line would get too long."""
+    """Yield rows of a signature and a description; a description that does not fit gets lines of its own."""
     lead = f"  {title}"
     for left, right in rows or [("none", "")]:
-        line = f"{lead:{HEAD + 2}}{left}"
+        line = f"{lead:{TITLE_WIDTH + 2}}{left}"
         right = " ".join(right.split())
         if right and len(line) + 2 + len(right) <= WIDTH:
             yield f"{line}  {right}"
         else:
             yield line
-            yield from textwrap.wrap(right, WIDTH, initial_indent=" " * (HEAD + 4), subsequent_indent=" " * (HEAD + 4))
+            yield from textwrap.wrap(
+                right, WIDTH, initial_indent=" " * (TITLE_WIDTH + 4), subsequent_indent=" " * (TITLE_WIDTH + 4)
+            )
         lead = ""
 
 
@@ -47,7 +49,7 @@ def _track(track: Mapping[str, Any]) -> str:
 
 
 def _call(name: str, data: Mapping[str, Any]) -> str:
-    """Write an event or a message like a function: `set_speed(speed: number 0 to 5 = 1)`."""
+    """Return an event or a message in the form of a function: `set_speed(speed: number 0 to 5 = 1)`."""
     return f"{name}({', '.join(_parameter(key, schema) for key, schema in data['properties'].items())})"
 
 

@@ -1,4 +1,4 @@
-"""What `reactor connect` says: lines for people, on a screen or not, or an object a line for programs."""
+"""The output of `reactor connect`: lines for people, on a screen or not, or one JSON object per line for programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from reactor_cli import console
-from reactor_cli.screen import TerminalScreen
+from reactor_cli.terminal import TerminalScreen
 
 Kind = Literal["status", "message", "reply", "refusal", "state", "figures", "saved"]
 
@@ -14,17 +14,17 @@ _RESULTS = ("message", "reply", "refusal", "state")
 
 
 class ConnectReport:
-    """Say things one after the other: facts as JSON, or as text; what is no result goes to stderr."""
+    """Print facts as JSON or as text; without a screen, results go to stdout and the rest to stderr."""
 
     def __init__(self, *, as_json: bool, screen: TerminalScreen | None) -> None:
         self._as_json = as_json
         self._screen = screen
 
-    def say(self, kind: Kind, text: str, **facts: Any) -> None:
+    def print_fact(self, kind: Kind, text: str, **facts: Any) -> None:
         if self._as_json:
             console.out(json.dumps({"kind": kind, **facts}, ensure_ascii=False))
         elif self._screen is not None:
-            self._screen.say(text)
+            self._screen.print_lines(text)
         elif kind in _RESULTS:
             console.out(text)
         else:
@@ -32,21 +32,21 @@ class ConnectReport:
 
 
 def legible(text: str) -> str:
-    """Show what a server said without what a terminal would obey."""
+    """Return text of a server with a replacement for every character that could control the terminal."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def shown(data: dict[str, Any]) -> str:
-    """Write values as people type them: `step=3 name="x"`."""
+def format_values(data: dict[str, Any]) -> str:
+    """Return values as they are typed: `step=3 name="x"`."""
     return legible(" ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in data.items()))
 
 
-def figures_line(figures: dict[str, Any]) -> str:
-    """Write the figures that are known in one line."""
-    parts = [f"{fps:.0f} fps {legible(track)}" for track, fps in figures["fps"].items()]
-    for name, text in (("delay_ms", "delay"), ("input_delay_ms", "input to picture"), ("rtt_ms", "round trip")):
-        if figures[name] is not None:
-            parts.append(f"{text} {figures[name]:.1f} ms")
-    if figures["skipped"]:
-        parts.append(f"skipped {figures['skipped']}")
-    return " · ".join(parts) or "no picture yet"
+def format_metrics(metrics: dict[str, Any]) -> str:
+    """Return the known metrics in one line."""
+    parts = [f"{fps:.0f} fps {legible(track)}" for track, fps in metrics["fps"].items()]
+    for name, text in (("delay_ms", "delay"), ("input_delay_ms", "input to frame"), ("rtt_ms", "round trip")):
+        if metrics[name] is not None:
+            parts.append(f"{text} {metrics[name]:.1f} ms")
+    if metrics["skipped"]:
+        parts.append(f"skipped {metrics['skipped']}")
+    return " · ".join(parts) or "no frame yet"

@@ -1,7 +1,7 @@
-"""New projects from templates: which there are, what is in the way, and the files themselves.
+"""New projects from templates: the list of templates, the check for existing files, and the writing.
 
-A template is a directory of plain files with a `template.yaml` that describes it; what projects have in common lies in
-`_shared`. PROJECT_NAME stands for the name; nothing else is replaced, so that a template runs as it lies there.
+A template is a directory of files with a `template.yaml` that describes it; `_shared` has the files common to all.
+Only PROJECT_NAME is replaced, so that a template runs in place.
 """
 
 from __future__ import annotations
@@ -21,43 +21,42 @@ PLACEHOLDER = "PROJECT_NAME"
 DEFAULT = "pipeline"
 SHARED = "_shared"
 REQUIREMENTS = PurePosixPath("requirements.txt")
-MOST_CHARACTERS = 64
+MAX_CHARACTERS = 64
 _YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
 _SPELT = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFile:
-    """Name a file of a project, with a phrase on what it is for and the stored files that it consists of."""
+    """A file of a project, with a phrase on its purpose and the stored files that it consists of."""
 
     sources: tuple[Path, ...]
     path: PurePosixPath
     phrase: str
 
     def text(self) -> str:
-        """Read the stored files, one after the other with an empty line between."""
+        """Return the stored files joined by empty lines."""
         return "\n".join(source.read_text(encoding="utf-8") for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Hold a template's files in the order people should meet them."""
+    """A template, with its files in the order of reading. `needs_more`: it requires packages of its own."""
 
     name: str
     description: str
     files: tuple[TemplateFile, ...]
     needs_more: bool = False
-    """Whether it requires packages that others do without."""
 
 
 def templates() -> list[Template]:
-    """List the templates that come with Reactor: the default one, then the others by name."""
+    """Return the templates of Reactor: the default one, then the others by name."""
     found = [_read(path.parent) for path in _directory().glob("[!_]*/template.yaml")]
     return sorted(found, key=lambda template: (template.name != DEFAULT, template.name))
 
 
 def find(name: str) -> Template:
-    """Return the template `name`; UsageError with the nearest one otherwise."""
+    """Return the template `name`. Raises UsageError with the most similar name."""
     known = {template.name: template for template in templates()}
     if name in known:
         return known[name]
@@ -67,24 +66,24 @@ def find(name: str) -> Template:
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError with the reason and a better name unless `name` suits a directory and a model."""
+    """Raise UsageError with a reason and a better name if `name` is not valid for a directory and a model."""
     reason = _objection(name)
     if reason:
         raise UsageError(f'the name "{name}" {reason}', hint=f"`reactor init {_better(name)}` would do")
 
 
 def write(template: Template, target: Path, name: str, *, merge: bool = False, force: bool = False) -> None:
-    """Write every file of `template` below `target`; when something is in the way, nothing, and a UsageError lists it.
+    """Write every file of `template` below `target`.
 
-    `merge` accepts a directory that holds other files, `force` replaces those of the template's own names too.
-    Raises OSError where the system refuses.
+    `merge` accepts a directory with other files, `force` also replaces files of the same names. Raises UsageError that
+    lists the obstacles, before anything is written, and OSError of the system.
     """
     obstacles = _obstacles(template, target, merge=merge, force=force)
     if obstacles:
         more = f"\n  and {len(obstacles) - 10} more" if len(obstacles) > 10 else ""
         raise UsageError(
-            "nothing was written, this is in the way:" + "".join(f"\n  {path}" for path in obstacles[:10]) + more,
-            hint=_way_out(merge=merge, force=force),
+            "nothing was written; these exist already:" + "".join(f"\n  {path}" for path in obstacles[:10]) + more,
+            hint=_hint(merge=merge, force=force),
         )
     for file in template.files:
         path = target / file.path
@@ -95,14 +94,14 @@ def write(template: Template, target: Path, name: str, *, merge: bool = False, f
             new.write(file.text().replace(PLACEHOLDER, name))
 
 
-def _way_out(*, merge: bool, force: bool) -> str:
-    """Say what helps against what is in the way: another name doesn't, where the directory is given."""
+def _hint(*, merge: bool, force: bool) -> str:
+    """Return the ways around the obstacles; with `merge` the directory is given, and another name does not help."""
     ways = ["choose another name"] if not merge else ["move it away"] if force else []
     return ", or ".join(ways if force else [*ways, "replace files of the same name with --force"])
 
 
 def tree(template: Template, title: str) -> str:
-    """Draw the files of a template as a tree under `title`, a phrase beside each."""
+    """Return the files of a template as a tree under `title`, with a phrase beside each."""
     rows = [(title, ""), *_branches(template.files, depth=0, prefix="")]
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:{width}}  {right}".rstrip() for left, right in rows)
@@ -121,7 +120,7 @@ def _branches(files: Sequence[TemplateFile], *, depth: int, prefix: str) -> Iter
 
 
 def _directory() -> Path:
-    """Find the templates: inside the package when it is installed, next to it in a source tree."""
+    """Return the directory of the templates: inside the installed package, beside it in a source tree."""
     package = Path(__file__).resolve().parent
     inside = package / "templates"
     return inside if inside.is_dir() else package.parent / "templates"
@@ -129,8 +128,8 @@ def _directory() -> Path:
 
 def _read(directory: Path) -> Template:
     shared = directory.with_name(SHARED)
-    described = _described(directory)
-    own, common = described.get("files", {}), _described(shared)["files"]
+    described = _read_description(directory)
+    own, common = described.get("files", {}), _read_description(shared)["files"]
     files = []
     for written in dict.fromkeys([*own, *common]):
         path = PurePosixPath(written)
@@ -142,7 +141,7 @@ def _read(directory: Path) -> Template:
     return Template(directory.name, described["description"], tuple(files), needs_more)
 
 
-def _described(directory: Path) -> dict[str, Any]:
+def _read_description(directory: Path) -> dict[str, Any]:
     import yaml
 
     described: dict[str, Any] = yaml.safe_load((directory / "template.yaml").read_text(encoding="utf-8"))
@@ -150,13 +149,13 @@ def _described(directory: Path) -> dict[str, Any]:
 
 
 def _objection(name: str) -> str:
-    """Say what is wrong with a name, or nothing. ASCII, since it also stands in URLs and in logs."""
+    """Return the fault of a name, or "". Names are ASCII, because they appear in URLs and logs."""
     if not name or name in (".", ".."):
-        return "says nothing"
+        return "is empty"
     if "/" in name or os.sep in name:
         return "is a path; change to the directory first and give a plain name"
-    if len(name) > MOST_CHARACTERS:
-        return f"has more than {MOST_CHARACTERS} characters"
+    if len(name) > MAX_CHARACTERS:
+        return f"has more than {MAX_CHARACTERS} characters"
     if not re.match(r"[A-Za-z]", name):
         return "must start with a letter from a to z"
     wrong = re.search(r"[^A-Za-z0-9_-]", name)
@@ -175,11 +174,11 @@ def _better(name: str) -> str:
     if words in _YAML_WORDS:
         return f"{words}-model"
     better = words if words[:1].isalpha() else f"model-{words}" if words else "my-model"
-    return better[:MOST_CHARACTERS].rstrip("-")
+    return better[:MAX_CHARACTERS].rstrip("-")
 
 
 def _obstacles(template: Template, target: Path, *, merge: bool, force: bool) -> list[Path]:
-    """List what keeps the files from being written; not even `force` turns directories into files or the other way."""
+    """Return the paths that prevent the writing; `force` replaces no directory by a file, no file by a directory."""
     if os.path.lexists(target) and not target.is_dir():
         return [target]
     if target.is_dir() and not merge and not force:

@@ -1,1 +1,1 @@
-"""The commands of `reactor`, one file each; what a command needs beyond Typer it imports when it runs."""
+"""The commands of `reactor`, one file each; each imports its dependencies, Typer apart, when it runs."""

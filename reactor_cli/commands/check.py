@@ -1,4 +1,4 @@
-"""`reactor check`: everything that can be known of a project without `load()`, or with it and a first step."""
+"""`reactor check`: check a project without `load()`, or with `--step`, with `load()` and a first step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Examples:
   reactor check                  the project in this directory
   reactor check --set width=1280 with a value of config.yml overridden
   reactor check my-model --json  for programs
-  reactor check --step           load it too, and make one step
+  reactor check --step           call load() too, and run one step
 
 \b
-Exit codes: 0 it can be served, as far as can be told without load();
-1 its first step failed; 2 the manifest, the config or the class has to be
-corrected; 4 load() failed, or the process ended while the class was imported.
+Exit codes: 0 no error found; 1 the first step failed; 2 an error in the
+manifest, the config or the class; 4 load() failed, or the process ended
+while the class was imported.
 """
 
 
@@ -32,30 +32,30 @@ def check(
     directory: Directory = None,
     path: PathOption = None,
     overrides: Overrides = None,
-    step: Annotated[bool, typer.Option("--step", help="Load the model, and make the first step of a session.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Load the model, and run the first step of a session.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Check a project without load(), and say what its model is.
+    """Check a project without load(), and print an outline of its model.
 
-    Manifest, config, class, tracks, events and state, with the messages of `reactor run`. With --step
-    load() and one step too, with a test image for each input.
+    Checks manifest, config, class, tracks, events and state, with the messages of `reactor run`; with --step
+    also load() and one step, with a test image for each input.
     """
-    from reactor_cli.guest import with_guests
+    from reactor_cli.child import run_in_child
 
     context.ensure_object(console.Settings).verbose = verbose
     project = project_directory(directory, path)
     try:
-        outline = with_guests(lambda: _outline(project, overrides or [], step=step))
+        outline = run_in_child(lambda: _outline(project, overrides or [], step=step))
     except ReactorError as error:
         if as_json:
-            _print_json({"ok": False, "error": _fault(error)})
+            _print_json({"ok": False, "error": _error_facts(error)})
         raise
     warnings = [from_json(each) for each in outline.pop("warnings")]
     if as_json:
-        _print_json({"ok": True, **outline, "warnings": [_fault(each) for each in warnings]})
+        _print_json({"ok": True, **outline, "warnings": [_error_facts(each) for each in warnings]})
     else:
-        _print_lines(outline)
+        _print_outline(outline)
     for warning in warnings:
         console.err(render(warning, verbose=verbose, paint=console.paint_err, label="warning"))
 
@@ -76,9 +76,10 @@ def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, 
 
         from reactor_runtime.testing.rehearsal import rehearse
 
-        ours = logging.getLogger("reactor_runtime")
-        ours.addHandler(logging.NullHandler())
-        ours.propagate = False  # what the engine would log of a failure is the error that this command prints
+        # The engine logs a failure that this command prints as its error.
+        logger = logging.getLogger("reactor_runtime")
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
         warnings = rehearse(contract, values, checked.project)
     return {
         "class": checked.model,
@@ -87,7 +88,7 @@ def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, 
     }
 
 
-def _fault(error: ReactorError) -> dict[str, Any]:
+def _error_facts(error: ReactorError) -> dict[str, Any]:
     where = error.where
     place = None if where is None else {"file": where.file, "line": where.line, "column": where.column or None}
     return {"kind": type(error).__name__, "message": error.message, "hint": error.hint or None, "where": place}
@@ -99,9 +100,9 @@ def _print_json(value: dict[str, Any]) -> None:
     console.out(json.dumps(value, indent=2))
 
 
-def _print_lines(outline: dict[str, Any]) -> None:
-    from reactor_cli.outline import lines
+def _print_outline(outline: dict[str, Any]) -> None:
+    from reactor_cli.outline import outline_lines
 
     console.out(f"{console.paint(console.printable(outline['name']), 'bold')}  {outline['class']}")
-    for line in lines(outline):
+    for line in outline_lines(outline):
         console.out(console.printable(line))

@@ -1,4 +1,4 @@
-"""`reactor connect`: control or watch a model from the terminal, or have a program do it."""
+"""`reactor connect`: control or watch a model from the terminal or from a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reactor_cli import console
 from reactor_cli.options import Verbose, duration, one_of
 
 if TYPE_CHECKING:
-    from reactor_cli.connection import ConnectOptions
+    from reactor_cli.terminal_client import ConnectOptions
     from reactor_runtime.client.address import Role
 
 UNAUTHORIZED = 401
@@ -23,7 +23,7 @@ STDIN = 0
 EPILOG = """
 \b
 Examples:
-  reactor connect                                      the server of this machine
+  reactor connect                                      the server on this machine
   reactor connect 'https://host/?token=…' --role viewer
   reactor connect --send 'set_prompt prompt="a fox"' --seconds 10 --save out.mp4
   reactor connect --json --send 'set_speed speed=2' --seconds 0
@@ -31,16 +31,16 @@ Examples:
 
 \b
 Exit codes: 0 done, also by Ctrl-C; 1 an event of --send or of the input was refused,
-or the session ended otherwise than by this client or the model; 2 the command has to
-be corrected; 3 no server there, or it lets nobody in without a token; 5 its line is
-full, or the turn did not come within --seconds; 130 interrupted before the turn came.
+or the server ended the session; 2 an error in the command; 3 no server at the address,
+or it requires a token; 5 the server is full, or the turn did not come within --seconds;
+130 interrupted before the turn came.
 """
 
 
 def connect(
     context: typer.Context,
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")] = LOCAL,
-    token: Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="Else REACTOR_TOKEN.")] = None,
+    token: Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="Default: REACTOR_TOKEN.")] = None,
     role: Annotated[
         str | None,
         typer.Option("--role", parser=one_of(("controller", "viewer")), metavar="ROLE", help="controller or viewer."),
@@ -55,41 +55,41 @@ def connect(
             "--seconds",
             parser=duration,
             metavar="TIME",
-            help="Leave after TIME, in line too; 0: when all was answered.",
+            help="Leave after TIME, also while waiting; 0: when all events are answered.",
         ),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR|FILE", help="Keep pictures and sound in DIR, or as FILE.mp4."),
+        typer.Option("--save", metavar="DIR|FILE", help="Save frames and sound to DIR, or to FILE.mp4."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an object a line, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")] = False,
     picture: Annotated[
         bool | None,
-        typer.Option("--picture/--no-picture", help="Draw the picture as text; where colours are, by default."),
+        typer.Option("--picture/--no-picture", help="Show frames as text; the default in a terminal with colours."),
     ] = None,
     verbose: Verbose = False,
 ) -> int:
     """Control or watch a model from the terminal.
 
-    Shows figures, messages and, in a terminal with colours, the picture. Type events at the prompt; tab completes them,
-    Ctrl-D leaves. Without --send, lines of an input that is no terminal are events.
+    Shows metrics, messages and, in a terminal with colours, frames. Type events at the prompt; tab completes them,
+    Ctrl-D leaves. Without --send, each line of piped input is an event.
     """
-    from reactor_cli.connection import ConnectOptions
+    from reactor_cli.terminal_client import ConnectOptions
 
     context.ensure_object(console.Settings).verbose = verbose
     is_screen = _is_screen() and not as_json
-    wish = ConnectOptions(
+    options = ConnectOptions(
         url=url,
         token=token or (None if "token=" in url else os.environ.get("REACTOR_TOKEN")),
         role=cast("Role | None", role),
-        sends=tuple(sends or ()),
+        events=tuple(sends or ()),
         seconds=seconds,
         save=save,
-        picture=is_screen and (not os.environ.get("NO_COLOR") if picture is None else picture),
+        show_frames=is_screen and (not os.environ.get("NO_COLOR") if picture is None else picture),
         prompt=is_screen and _is_terminal(),
         input=None if sends or _is_terminal() else STDIN,
     )
-    return _visit(wish, as_json=as_json, is_screen=is_screen)
+    return _run_client(options, as_json=as_json, is_screen=is_screen)
 
 
 def _is_terminal() -> bool:
@@ -100,22 +100,23 @@ def _is_screen() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _visit(wish: ConnectOptions, *, as_json: bool, is_screen: bool) -> int:
+def _run_client(options: ConnectOptions, *, as_json: bool, is_screen: bool) -> int:
     import asyncio
 
-    from reactor_cli.connection import TerminalClient
     from reactor_cli.report import ConnectReport, legible
-    from reactor_cli.screen import TerminalScreen
+    from reactor_cli.terminal import TerminalScreen
+    from reactor_cli.terminal_client import TerminalClient
     from reactor_runtime.client import ClientError, Refused
 
     screen = TerminalScreen() if is_screen else None
-    visit = TerminalClient(wish, ConnectReport(as_json=as_json, screen=screen), screen)
+    client = TerminalClient(options, ConnectReport(as_json=as_json, screen=screen), screen)
     try:
-        asyncio.run(visit.run())
+        asyncio.run(client.run())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 0 if visit.began else 130
+        return 0 if client.began else 130
     except ClientError as error:
-        error.message = legible(error.message)  # it may quote the server
+        # The message may quote the server.
+        error.message = legible(error.message)
         if isinstance(error, Refused) and error.status == UNAUTHORIZED:
             error.hint = "give its token with --token, or as ?token= in the address"
         raise

@@ -1,4 +1,4 @@
-"""`reactor init`: write a new project that runs as it is."""
+"""`reactor init`: write a new project from a template."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ Examples:
   reactor init my-model           a new directory my-model
   reactor init my-world -t world  from another template
   reactor init --here             into this directory, named after it
-  reactor init --list             which templates there are
+  reactor init --list             list the templates
 """
 
 
 def init(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The project's name, and the directory to make.")
+        str | None, typer.Argument(metavar="NAME", help="The name of the project and of its new directory.")
     ] = None,
     template: Annotated[
-        str | None, typer.Option("--template", "-t", metavar="TEMPLATE", help="What to start from; pipeline without.")
+        str | None,
+        typer.Option("--template", "-t", metavar="TEMPLATE", help="The template; pipeline by default."),
     ] = None,
-    here: Annotated[bool, typer.Option("--here", help="Write into this directory instead of a new one.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are in the way.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="Write into the current directory, not a new one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     list_templates: Annotated[bool, typer.Option("--list", help="List the templates and exit.")] = False,
 ) -> None:
-    """Make a new project that runs as it is.
+    """Make a new project that runs without changes.
 
-    Without NAME it is called my-model. Nothing is overwritten unless --force says so.
+    The default NAME is my-model. Existing files are only replaced with --force.
     """
     from reactor_cli import scaffold
 

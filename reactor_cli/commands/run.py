@@ -1,4 +1,4 @@
-"""`reactor run`: check a project's manifest and config, then serve it and tell the operator where."""
+"""`reactor run`: check the manifest and the config of a project, then serve it and print its URLs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reactor_cli import access_options as strangers
-from reactor_cli import console, gpus
-from reactor_cli import listen_options as listening
-from reactor_cli import log_options as records
-from reactor_cli import session_options as turns
+from reactor_cli import console, run_options
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 
 if TYPE_CHECKING:
@@ -20,22 +16,21 @@ if TYPE_CHECKING:
     from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
     from reactor_runtime.server.security.access import Access
 
-MORE_CONNECTIONS = 128  # beside those of clients: the page's files, and whoever comes to find no place
-OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto asks them for a token"
+OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto requires a token"
 EPILOG = """
 \b
 Examples:
   reactor run                          serve the project in this directory
-  reactor run my-model --port 9000     serve another one, elsewhere
+  reactor run my-model --port 9000     serve another project on another port
   reactor run --set width=1280         override a value of config.yml
   reactor run --set train.lr=1.0e-3    a value inside a mapping; values are YAML
-  reactor run --host 0.0.0.0 --token auto    let other machines in, with a token
-  reactor run --sessions 2             two controllers at once, a model each
+  reactor run --host 0.0.0.0 --token auto    accept other machines, with a token
+  reactor run --sessions 2             two sessions at once, with a model each
   reactor run --gpus 0,1               the same, with a GPU each
 
 \b
-Exit codes: 0 stopped; 1 the model failed while serving; 2 the command, the
-manifest, the config or the class has to be corrected; 3 the port is taken;
+Exit codes: 0 stopped; 1 the model failed while serving; 2 an error in the
+command, the manifest, the config or the class; 3 the port is taken;
 4 load() failed; 130 stopped by a second Ctrl-C.
 """
 
@@ -44,37 +39,37 @@ def run(
     context: typer.Context,
     directory: Directory = None,
     path: PathOption = None,
-    host: listening.Host = "127.0.0.1",
-    port: listening.Port = 8080,
+    host: run_options.Host = "127.0.0.1",
+    port: run_options.Port = 8080,
     overrides: Overrides = None,
-    open_page: listening.OpenPage = False,
-    max_waiting: turns.MaxWaiting = 16,
-    max_viewers: turns.MaxViewers = 100,
-    max_session: turns.MaxSession = 0.0,
-    idle_timeout: turns.IdleTimeout = 0.0,
-    resume_grace: turns.ResumeGrace = 0.0,
-    token: strangers.TokenOption = None,
-    allow_host: strangers.Hosts = None,
-    allow_origin: strangers.Origins = None,
-    per_address: strangers.PerAddress = None,
-    certificate: strangers.Certificate = None,
-    key: strangers.Key = None,
-    root_path: strangers.RootPath = "",
-    proxies: strangers.Proxies = "",
-    dev: strangers.Dev = False,
-    sessions: gpus.Sessions = None,
-    gpu_list: gpus.Gpus = "",
-    step_timeout: turns.StepTimeout = 0,
-    load_timeout: turns.LoadTimeout = 0.0,
-    drain_timeout: turns.DrainTimeout = 0,
-    log_level: records.LogLevel = "info",
-    log_format: records.LogFormat = "text",
-    trace: records.Trace = None,
+    open_page: run_options.Open = False,
+    max_waiting: run_options.MaxWaiting = 16,
+    max_viewers: run_options.MaxViewers = 100,
+    max_session: run_options.MaxSession = 0.0,
+    idle_timeout: run_options.IdleTimeout = 0.0,
+    resume_grace: run_options.ResumeGrace = 0.0,
+    token: run_options.Token = None,
+    allow_host: run_options.AllowHost = None,
+    allow_origin: run_options.AllowOrigin = None,
+    per_address: run_options.MaxPerAddress = None,
+    certificate: run_options.SslCertfile = None,
+    key: run_options.SslKeyfile = None,
+    root_path: run_options.RootPath = "",
+    proxies: run_options.ForwardedAllowIps = "",
+    dev: run_options.Dev = False,
+    sessions: run_options.Sessions = None,
+    gpu_list: run_options.Gpus = "",
+    step_timeout: run_options.StepTimeout = 0,
+    load_timeout: run_options.LoadTimeout = 0.0,
+    drain_timeout: run_options.DrainTimeout = 0,
+    log_level: run_options.LogLevel = "info",
+    log_format: run_options.LogFormat = "text",
+    trace: run_options.Trace = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve a project: the model, its page and its controls.
 
-    The page is up at once and shows how loading goes; Ctrl-C stops.
+    The page is available at once and shows the progress of loading; Ctrl-C stops.
     """
     from reactor_runtime import manifest, streams
 
@@ -83,13 +78,13 @@ def run(
     settings.verbose = verbose
     checked = manifest.load(project_directory(directory, path))
     values = project_config(checked, overrides)
-    gpu_names = gpus.parse_gpus(gpu_list)
-    sessions = gpus.count_sessions(sessions, gpu_names)
-    access = strangers.parse_access(
+    gpu_names = run_options.parse_gpus(gpu_list)
+    sessions = run_options.count_sessions(sessions, gpu_names)
+    access = run_options.parse_access(
         token=token,
         hosts=allow_host or [],
         origins=allow_origin or [],
-        per_address=per_address or max_waiting + max_viewers + MORE_CONNECTIONS,
+        per_address=per_address or max_waiting + max_viewers + run_options.EXTRA_CONNECTIONS,
         certificate=certificate,
         key=key,
         root_path=root_path,
@@ -120,15 +115,15 @@ def run(
             log_level=log_level,
             log_format=log_format,
             trace=trace,
-            on_listening=announcer.listening,
-            on_loading=announcer.loading,
-            on_ready=announcer.ready,
+            on_listening=announcer.on_listening,
+            on_loading=announcer.on_loading,
+            on_ready=announcer.on_ready,
         )
     )
 
 
 def _serve(options: ServeOptions) -> None:
-    """Serve, and have what this process logs and prints come in the format that was asked for."""
+    """Serve, with the logs and prints of this process in the chosen format."""
     from reactor_runtime import logs, manifest, prints, streams
     from reactor_runtime.server.run import serve
 
@@ -142,43 +137,43 @@ def _serve(options: ServeOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """Tell the operator what the server is up to; all of it returns at once, since the server's loop calls it."""
+    """Print the progress of the server; every method returns at once, because the server's loop calls it."""
 
     manifest: Manifest
     access: Access
     open_page: bool
 
-    def listening(self, listening: ServerListening) -> None:
-        """Print the model and the URLs, and open the page if asked to."""
+    def on_listening(self, listening: ServerListening) -> None:
+        """Print the model and the URLs, and open the page with `--open`."""
         from reactor_cli import addresses
 
         scheme = "http" if self.access.certificate is None else "https"
         url = addresses.local_url(listening.host, listening.port, scheme=scheme)
         console.out(f"{console.paint(self.manifest.name, 'bold')}  {self.manifest.model}")
-        console.out(f"  {console.paint(self._open(url), 'cyan')}")
+        console.out(f"  {console.paint(self._with_token(url), 'cyan')}")
         if not addresses.is_loopback(listening.host):
             elsewhere = addresses.lan_url(listening.host, listening.port, scheme=scheme)
             if elsewhere and elsewhere != url:
-                console.out(f"  {console.paint(self._open(elsewhere), 'cyan')}  for other machines")
+                console.out(f"  {console.paint(self._with_token(elsewhere), 'cyan')}  for other machines")
             if self.access.token is None:
                 console.warn(OPEN_TO_ALL)
         if self.open_page:
-            _open_browser(self._open(url))
+            _open_browser(self._with_token(url))
 
-    def _open(self, url: str) -> str:
-        """Add to a URL what opens the page to whoever has it."""
+    def _with_token(self, url: str) -> str:
+        """Return the URL with the token, if there is one."""
         from urllib.parse import quote
 
         return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
 
-    def loading(self, loading: LoadingProgress) -> None:
-        """Print that load() is still at it, and in which engine if there are several."""
+    def on_loading(self, loading: LoadingProgress) -> None:
+        """Print how long load() has been running, and in which of several engines."""
         detail = f": {loading.detail}" if loading.detail else ""
         which = f" {loading.engine} of {loading.engines}" if loading.engines > 1 else ""
         console.err(f"loading{which} … {loading.elapsed_s:.0f} s{detail}")
 
-    def ready(self, ready: ServerReady) -> None:
-        """Print how long loading took, and how many engines serve if there are several."""
+    def on_ready(self, ready: ServerReady) -> None:
+        """Print how long loading took, and how many of several engines are ready."""
         which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
         gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""
         console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}")
@@ -188,5 +183,5 @@ def _open_browser(url: str) -> None:
     import threading
     import webbrowser
 
-    # A thread of its own: some browsers return only when they are closed.
+    # On a thread, because some browsers return only when they are closed.
     threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()

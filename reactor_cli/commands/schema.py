@@ -1,4 +1,4 @@
-"""`reactor schema`: a model's events, messages and tracks as an OpenAPI document or typed client, from its class."""
+"""`reactor schema`: the events, messages and tracks of a model as an OpenAPI document or a typed client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FORMATS = ("openapi", "typescript", "python")
 EPILOG = """
 \b
 Examples:
-  reactor schema                          print the document of this project
-  reactor schema my-model --out api.json  write that of another one to a file
+  reactor schema                          print the document for this project
+  reactor schema my-model --out api.json  write the document for another project to a file
   reactor schema --format python --out my_model.py
   reactor schema --format python --check my_model.py
 
 \b
-Exit codes: those of `reactor check`, and 1 when --check finds that FILE has to be made anew.
+Exit codes: those of `reactor check`, and 1 when --check finds that FILE is out of date.
 """
 
 
@@ -36,21 +36,22 @@ def schema(
     ] = "openapi",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to FILE instead of stdout.")] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Write nothing: is FILE what would be written?")
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Check that FILE is up to date; write nothing."),
     ] = None,
     verbose: Verbose = False,
 ) -> int:
     """Describe a model as an OpenAPI 3.1 document, or as types for a client.
 
-    Imports the class and does not call load(). What the model prints meanwhile goes to stderr.
+    Imports the class and does not call load(). The model's own output goes to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
     if check is not None and out is not None:
-        raise UsageError("--check writes nothing, and --out writes", hint="leave one of them out")
+        raise UsageError("--check writes nothing, and --out writes a file", hint="leave out one of them")
     project = project_directory(directory, path)
-    from reactor_cli.guest import with_guests
+    from reactor_cli.child import run_in_child
 
-    text = str(with_guests(lambda: {"text": _written(project, format)})["text"])
+    text = str(run_in_child(lambda: {"text": _document(project, format)})["text"])
     if check is not None:
         return _compare(check, text, format)
     if out is None:
@@ -60,7 +61,7 @@ def schema(
     return 0
 
 
-def _written(directory: Path, format: str) -> str:
+def _document(directory: Path, format: str) -> str:
     from reactor_runtime import manifest
 
     checked = manifest.load(directory)
@@ -73,18 +74,18 @@ def _written(directory: Path, format: str) -> str:
 
 
 def _compare(path: Path, text: str, format: str) -> int:
-    """Print what has to change in a file for it to be `text`; returns the exit code."""
+    """Print the differences between a file and `text`, and return the exit code."""
     try:
-        there = path.read_text(encoding="utf-8")
+        current = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}", hint="--out makes it") from None
-    if there == text:
+        raise UsageError(f"{path} can't be read: {error.strerror}", hint="--out writes it") from None
+    if current == text:
         return 0
     import difflib
 
-    lines = difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "the model as it is", lineterm="")
+    lines = difflib.unified_diff(current.splitlines(), text.splitlines(), str(path), "the current model", lineterm="")
     console.out("\n".join(lines))
-    console.err(f"{path} has to be made anew: reactor schema --format {format} --out {path}")
+    console.err(f"{path} is out of date: reactor schema --format {format} --out {path}")
     return 1
 
 

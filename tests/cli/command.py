@@ -1,4 +1,4 @@
-"""Run `reactor` the way people do, as a process of its own, and read what it printed."""
+"""Run `reactor` in a process of its own, and return its output."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Outcome:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's environment, with the source tree importable from any directory."""
+    """Return this process's environment, with the source tree importable from any directory."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
 
 
 def python(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
-    """Run Python; `lines` is what its input holds, through a pipe."""
+    """Run Python, with `lines` as piped input."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,

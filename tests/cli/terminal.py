@@ -1,4 +1,4 @@
-"""A terminal that a test types into, and whose every byte it reads."""
+"""A pseudo-terminal that a test writes to and reads from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.timeouts import TIMEOUT_S
 
 
 class Terminal:
-    """Run `reactor` in a terminal of 80 by 24."""
+    """A `reactor` process in a terminal of 80 by 24."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
@@ -32,7 +32,7 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until something was written since the last wait."""
+        """Read until `text` has been written since the last wait."""
         deadline = time.monotonic() + TIMEOUT_S
         while text not in self.output:
             assert time.monotonic() < deadline, f"no {text!r} in {self.output!r}"
@@ -40,10 +40,10 @@ class Terminal:
         self.output = self.output.partition(text)[2]
 
     def ended(self) -> int:
-        """Read to the end; returns the exit code."""
+        """Read to the end, and return the exit code."""
         deadline = time.monotonic() + TIMEOUT_S
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it goes on: {self.output!r}"
+            assert time.monotonic() < deadline, f"still running: {self.output!r}"
             self._read(deadline)
         return self.process.wait()
 
@@ -53,13 +53,14 @@ class Terminal:
 
     def _read(self, deadline: float) -> None:
         if select.select([self._descriptor], [], [], min(0.1, deadline))[0]:
-            with contextlib.suppress(OSError):  # nobody has it open any more
+            # The process may have closed the terminal.
+            with contextlib.suppress(OSError):
                 self.output += os.read(self._descriptor, 65536).decode(errors="replace")
 
 
 @contextlib.contextmanager
 def terminal(*arguments: str, cwd: Path, **variables: str) -> Iterator[Terminal]:
-    """Start a command in a terminal of its own; whatever happens, it is gone afterwards."""
+    """Start a command in a terminal of its own, and kill it at the end of the block."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(

@@ -12,7 +12,7 @@ def test_loopback_hosts(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "example.org"])
-def test_hosts_others_may_reach(host: str) -> None:
+def test_hosts_that_others_can_reach(host: str) -> None:
     assert not is_loopback(host)
 
 
@@ -36,6 +36,6 @@ def test_the_url_for_other_machines() -> None:
     assert found is None or (found.endswith(":80") and "127.0.0.1" not in found and "0.0.0.0" not in found)
 
 
-def test_a_url_says_how_it_is_served() -> None:
+def test_a_url_has_the_scheme_of_the_server() -> None:
     assert local_url("0.0.0.0", 80, scheme="https") == "https://127.0.0.1:80"
     assert lan_url("10.0.0.7", 80, scheme="https") == "https://10.0.0.7:80"

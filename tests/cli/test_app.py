@@ -14,7 +14,7 @@ HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "ri
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)], ids=" ".join)
-def test_help_teaches_with_examples(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_help_lists_commands_and_examples(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     outcome = reactor(*arguments, cwd=tmp_path)
     assert outcome.code == 0
     assert outcome.err == ""
@@ -64,7 +64,7 @@ sys.exit(code)
 """
 
 
-# Typer itself checks the options of a command with pydantic; `reactor --help` has none to check.
+# Typer imports pydantic to check the options of a command; `reactor --help` has none.
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [(["--help"], set()), *(([name, "--help"], {"pydantic"}) for name in COMMANDS)],
@@ -103,23 +103,23 @@ def test_version(tmp_path: Path) -> None:
             "`reactor run --help`",
         ),
         (["run", "--max-waiting", "-1"], '--max-waiting: "-1" is not a whole number from 0 on', "`reactor run --help`"),
-        (["run", "--log-level", "loud"], '--log-level: "loud" is none of debug, info,', "`reactor run --help`"),
-        (["run", "--log-format", "xml"], '--log-format: "xml" is none of text, json', "`reactor run --help`"),
-        (["run", "a", "b"], "there is no place for: b", "`reactor run --help`"),
+        (["run", "--log-level", "loud"], '--log-level: "loud" is not one of debug, info,', "`reactor run --help`"),
+        (["run", "--log-format", "xml"], '--log-format: "xml" is not one of text, json', "`reactor run --help`"),
+        (["run", "a", "b"], "unexpected argument: b", "`reactor run --help`"),
         (["run", "--set"], "--set needs a value", "`reactor run --help`"),
         (["run", "--open=3"], "--open takes no value", "`reactor run --help`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_misuse_is_explained_with_exit_code_2(tmp_path: Path, arguments: list[str], error: str, hint: str) -> None:
+def test_a_usage_error_has_a_hint_and_exit_code_2(tmp_path: Path, arguments: list[str], error: str, hint: str) -> None:
     outcome = reactor(*arguments, cwd=tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
     first, second = outcome.err.splitlines()
     assert first.startswith(f"error: {error}")
-    assert second == f"hint: {hint} shows what it takes"
+    assert second == f"hint: {hint} lists the options"
 
 
-def test_a_log_level_may_be_in_capitals(tmp_path: Path) -> None:
+def test_a_log_level_may_be_in_upper_case(tmp_path: Path) -> None:
     outcome = reactor("run", "--log-level", "DEBUG", cwd=tmp_path)
     assert outcome.err.startswith("error: there is no reactor.yaml")
 
@@ -135,7 +135,7 @@ sys.exit(app.main(sys.argv[1:]))
 """
 
 
-def test_an_unexpected_exception_is_called_a_bug(tmp_path: Path) -> None:
+def test_an_unexpected_exception_is_reported_as_a_bug(tmp_path: Path) -> None:
     outcome = python("-c", BUG, "break", cwd=tmp_path)
     assert outcome.code == 1
     assert outcome.err.startswith("error: this is a bug in reactor: ZeroDivisionError: division by zero\nhint: ")
@@ -148,7 +148,7 @@ def test_verbose_shows_a_bug_s_traceback(tmp_path: Path) -> None:
     assert "Traceback (most recent call last)" in outcome.err
 
 
-def test_windows_is_refused_with_what_runs_there() -> None:
+def test_windows_is_refused_with_a_hint_at_wsl() -> None:
     why = refusal("win32")
     assert why is not None
     assert "WSL" in why

@@ -45,7 +45,7 @@ my-model  pipeline:MyModel
 
 @dataclass(frozen=True)
 class Broken:
-    """A project with one fault: files that differ from a good one's, and arguments."""
+    """A project with one fault: the files that differ from those of a good one, and arguments."""
 
     name: str
     files: dict[str, str | None] = field(default_factory=dict)
@@ -129,23 +129,23 @@ def test_check_prints_the_same_error_as_run(project: Path, fault: Broken) -> Non
 
 
 @pytest.mark.parametrize("last_words", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
-def test_a_process_that_ends_while_importing_is_a_fault(project: Path, last_words: str) -> None:
+def test_a_process_that_ends_during_the_import_is_an_error(project: Path, last_words: str) -> None:
     write(project, source("class MyOutput", f"import os\n{last_words}\nclass MyOutput"))
     checked, run = (reactor(*command, cwd=project) for command in (["check"], ["run", "--port", "0"]))
     assert (checked.code, checked.out, checked.err) == (4, "", without_progress(run.err))
     assert "while the model was loading" in checked.err
-    said = json.loads(reactor("check", "--json", cwd=project).out)
-    assert (said["ok"], said["error"]["kind"]) == (False, "LoadError")
+    result = json.loads(reactor("check", "--json", cwd=project).out)
+    assert (result["ok"], result["error"]["kind"]) == (False, "LoadError")
 
 
 @pytest.mark.parametrize("arguments", [("check", ""), ("run", ""), ("schema", "--path", "")], ids=" ".join)
-def test_an_empty_name_is_not_the_current_directory(project: Path, arguments: tuple[str, ...]) -> None:
+def test_an_empty_directory_is_an_error(project: Path, arguments: tuple[str, ...]) -> None:
     outcome = reactor(*arguments, cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
-    assert ': "" is no directory; `.` is the current one' in outcome.err
+    assert ': "" is not a directory; `.` is the current one' in outcome.err
 
 
-def test_fields_in_the_wrong_order_are_told_with_their_class(project: Path) -> None:
+def test_an_error_of_field_order_names_the_class(project: Path) -> None:
     write(project, source("class MyOutput(Output):", f"{ORDER}class MyOutput(Output):"))
     outcome = reactor("check", cwd=project)
     assert outcome.err.startswith("error: Said: non-default argument 'b' follows default argument")
@@ -153,7 +153,7 @@ def test_fields_in_the_wrong_order_are_told_with_their_class(project: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])
-def test_the_whole_traceback_is_the_same_too(project: Path, name: str) -> None:
+def test_verbose_prints_the_same_traceback_as_run(project: Path, name: str) -> None:
     (fault,) = [each for each in FAULTS if each.name == name]
     write(project, fault.files)
     checked, run = (reactor(*command, "--verbose", cwd=project) for command in (["check"], ["run", "--port", "0"]))
@@ -161,21 +161,21 @@ def test_the_whole_traceback_is_the_same_too(project: Path, name: str) -> None:
     assert "Traceback" in checked.err
 
 
-def test_a_good_project_is_outlined(project: Path) -> None:
+def test_a_good_project_gives_an_outline(project: Path) -> None:
     assert reactor("check", cwd=project) == Outcome(0, SUMMARY, "")
 
 
-def test_what_the_model_prints_stays_out_of_it(project: Path) -> None:
+def test_prints_of_the_model_go_to_stderr(project: Path) -> None:
     write(project, source("class MyOutput", "print('hello')\nclass MyOutput"))
     assert reactor("check", cwd=project) == Outcome(0, SUMMARY, "hello\n")
 
 
-def test_a_good_project_in_json(project: Path) -> None:
+def test_json_output_of_a_good_project(project: Path) -> None:
     outcome = reactor("check", "--json", "--set", "width=3", cwd=project)
     assert (outcome.code, outcome.err) == (0, "")
-    said = json.loads(outcome.out)
-    assert said["events"].keys() == {"set_brightness", "reset"}
-    assert {key: said[key] for key in ("ok", "name", "class", "fps", "max_fps", "buffer_size", "tracks")} == {
+    result = json.loads(outcome.out)
+    assert result["events"].keys() == {"set_brightness", "reset"}
+    assert {key: result[key] for key in ("ok", "name", "class", "fps", "max_fps", "buffer_size", "tracks")} == {
         "ok": True,
         "name": "my-model",
         "class": "pipeline:MyModel",
@@ -186,7 +186,7 @@ def test_a_good_project_in_json(project: Path) -> None:
     }
 
 
-def test_a_fault_in_json(project: Path) -> None:
+def test_json_output_of_an_error(project: Path) -> None:
     write(project, {"reactor.yaml": "modle: pipeline:MyModel\n"})
     outcome = reactor("check", "--json", cwd=project)
     assert outcome.code == 2
@@ -202,7 +202,7 @@ def test_a_fault_in_json(project: Path) -> None:
     assert outcome.err.startswith('error: unknown key "modle"')
 
 
-def test_only_the_project_is_imported_from(project: Path) -> None:
+def test_imports_come_only_from_the_project(project: Path) -> None:
     (project / "elsewhere").mkdir()
     (project / "elsewhere" / "beside.py").write_text("")
     write(project, source("class MyOutput", "import beside\nclass MyOutput"))
@@ -213,13 +213,13 @@ def test_only_the_project_is_imported_from(project: Path) -> None:
     assert "No module named 'beside'" in checked.err
 
 
-def test_a_project_may_have_files_named_as_modules_of_the_library(project: Path) -> None:
+def test_files_named_like_standard_modules_are_harmless(project: Path) -> None:
     for name in ("json", "random", "logging", "select", "textwrap", "difflib"):
         write(project, {f"{name}.py": "raise RuntimeError('this is not the one of the standard library')"})
     assert reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
 
 
-def test_a_black_first_step_is_a_warning_at_its_line(project: Path) -> None:
+def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
     frames = "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)"
     write(project, source("yield None", frames))
     outcome = reactor("check", "--step", cwd=project)
@@ -234,7 +234,7 @@ def test_a_black_first_step_is_a_warning_at_its_line(project: Path) -> None:
     )
 
 
-def test_a_first_step_that_fails_is_an_error_said_once(project: Path) -> None:
+def test_a_failing_first_step_is_reported_once(project: Path) -> None:
     write(project, source("yield None", "import numpy as np\n        yield np.zeros((4, 6, 3))"))
     outcome = reactor("check", "--step", cwd=project)
     assert (outcome.code, outcome.out) == (1, "")
@@ -242,7 +242,7 @@ def test_a_first_step_that_fails_is_an_error_said_once(project: Path) -> None:
     assert outcome.err.count("got float64") == 1
 
 
-def test_a_model_without_an_output_is_pointed_at(project: Path) -> None:
+def test_a_missing_output_is_reported_with_the_class(project: Path) -> None:
     files = source("yield None", "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)")
     text = files["pipeline.py"]
     assert text is not None
@@ -253,7 +253,7 @@ def test_a_model_without_an_output_is_pointed_at(project: Path) -> None:
     assert "class MyModel(ReactorPipeline):" in outcome.err
 
 
-def test_a_misspelt_key_and_an_unread_config_are_warned_of(project: Path) -> None:
+def test_a_misspelt_key_and_an_unused_config_give_warnings(project: Path) -> None:
     misspelt = reactor("check", "--set", "widht=3", cwd=project)
     assert (misspelt.code, misspelt.err) == (
         0,

@@ -66,7 +66,7 @@ def url(server: RunningServer) -> str:
     return f"http://127.0.0.1:{server.port}"
 
 
-def test_events_are_sent_and_answered_and_messages_shown(url: str, tmp_path: Path) -> None:
+def test_replies_messages_and_state_are_printed(url: str, tmp_path: Path) -> None:
     sends = ["--send", "set_level 9", "--send", "count"]
     outcome = reactor("connect", url, *sends, "--seconds", "1.2", cwd=tmp_path)
     assert outcome.code == 0
@@ -77,7 +77,7 @@ def test_events_are_sent_and_answered_and_messages_shown(url: str, tmp_path: Pat
     assert "fps main_video" in outcome.err
 
 
-def test_a_program_gets_an_object_a_line(url: str, tmp_path: Path) -> None:
+def test_json_output_is_one_object_per_line(url: str, tmp_path: Path) -> None:
     (tmp_path / "a b.bin").write_bytes(b"12345")
     sends = ["--send", "measure file='@a b.bin'", "--send", "set_level level=3"]
     outcome = reactor("connect", url, "--json", *sends, "--seconds", "1.2", cwd=tmp_path)
@@ -92,7 +92,7 @@ def test_a_program_gets_an_object_a_line(url: str, tmp_path: Path) -> None:
     assert set(of["figures"]) >= {"delay_ms", "input_delay_ms", "rtt_ms", "skipped"}
 
 
-def test_lines_of_a_pipe_are_events_and_its_end_is_that_of_the_visit(url: str, tmp_path: Path) -> None:
+def test_lines_of_a_pipe_are_events_and_its_end_ends_the_session(url: str, tmp_path: Path) -> None:
     outcome = reactor("connect", url, "--json", cwd=tmp_path, lines="set_level 7\n\ncount\n")
     assert (outcome.code, outcome.err) == (0, "")
     said = [json.loads(line) for line in outcome.out.splitlines()]
@@ -108,7 +108,7 @@ def test_lines_of_a_pipe_are_events_and_its_end_is_that_of_the_visit(url: str, t
     ],
     ids=["refused", "not to be read", "without a line's end"],
 )
-def test_a_line_of_a_pipe_is_as_one_of_send(url: str, tmp_path: Path, lines: str, code: int, said: str) -> None:
+def test_a_piped_event_fails_like_one_of_send(url: str, tmp_path: Path, lines: str, code: int, said: str) -> None:
     outcome = reactor("connect", url, "--json", cwd=tmp_path, lines=lines)
     assert outcome.code == code
     assert said in outcome.err
@@ -122,7 +122,7 @@ def test_a_misspelt_event_is_refused_with_the_one_that_is_meant(url: str, tmp_pa
     assert "did you mean set_level?" in outcome.out
 
 
-def test_a_pipe_that_stays_open_is_not_waited_for(url: str, tmp_path: Path) -> None:
+def test_a_pipe_that_stays_open_does_not_delay_the_end(url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json"]
     for arguments in (["--send", "count", "--seconds", "0"], ["--seconds", "0.5"]):
         with subprocess.Popen(
@@ -138,7 +138,7 @@ def test_a_pipe_that_stays_open_is_not_waited_for(url: str, tmp_path: Path) -> N
             assert process.stderr.read() == b""
 
 
-def test_an_input_without_lines_ends_nothing(url: str, tmp_path: Path) -> None:
+def test_an_input_without_lines_does_not_end_the_session(url: str, tmp_path: Path) -> None:
     outcome = reactor("connect", url, "--json", "--seconds", "1.5", cwd=tmp_path, lines="")
     assert outcome.code == 0
     assert '"kind": "figures"' in outcome.out
@@ -156,7 +156,7 @@ def test_a_held_frame_has_no_delay(tmp_path: Path) -> None:
     assert figures[-1]["fps"] == {"main_video": 0.0}
 
 
-def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
+def test_frames_are_saved(url: str, tmp_path: Path) -> None:
     outcome = reactor("connect", url, "--seconds", "1", "--save", "out", cwd=tmp_path)
     assert outcome.code == 0
     files = sorted((tmp_path / "out").iterdir())
@@ -171,19 +171,19 @@ def test_pictures_are_kept(url: str, tmp_path: Path) -> None:
         (["--send", "set_level 256"], 1, "error: set_level.level: 256 is above 255"),
         (["--send", "crash"], 1, "error: the session has ended"),
         (["--send", 'set_level "'], 2, "no closing quotation"),
-        (["--send", "count 5"], 2, "no parameter=value"),
+        (["--send", "count 5"], 2, "not parameter=value"),
         (["--send", "measure @there.is.none"], 2, "there.is.none can't be read: No such file"),
         (["--send", "set_level NaN"], 1, 'error: set_level.level: "NaN" is not a whole number'),
         (["--send", "set_level @there.is.none"], 1, "is not a whole number"),
-        (["--send", "reactor.here"], 2, '"reactor.here" is no event of a model'),
+        (["--send", "reactor.here"], 2, '"reactor.here" is not an event of a model'),
         (["--save", "out.mp4"], 2, "needs ffmpeg, which is not on the PATH"),
         (["--save", "out.gif"], 2, "a video file is .mp4, .mkv, .mov or .webm"),
         (["--seconds", "soon"], 2, "is not a time"),
-        (["--role", "king"], 2, "none of controller, viewer"),
+        (["--role", "king"], 2, "not one of controller, viewer"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_what_goes_wrong_is_said_with_its_exit_code(
+def test_an_error_has_its_message_and_exit_code(
     url: str, tmp_path: Path, arguments: list[str], code: int, said: str
 ) -> None:
     outcome = reactor("connect", url, "--seconds", "0", *arguments, cwd=tmp_path, PATH="/nowhere")
@@ -192,7 +192,7 @@ def test_what_goes_wrong_is_said_with_its_exit_code(
     assert "Traceback" not in outcome.err
 
 
-def test_who_is_not_let_in_is_told_why(url: str, tmp_path: Path) -> None:
+def test_a_client_that_cannot_connect_gets_the_reason(url: str, tmp_path: Path) -> None:
     outcome = reactor("connect", "127.0.0.1:1", cwd=tmp_path)
     assert outcome.code == 3
     assert "error: http://127.0.0.1:1 can't be reached: nothing listens there" in outcome.err
@@ -207,7 +207,7 @@ def test_who_is_not_let_in_is_told_why(url: str, tmp_path: Path) -> None:
         assert first.ended() == 0
 
 
-def test_the_turn_is_waited_for_no_longer_than_it_says(tmp_path: Path) -> None:
+def test_seconds_limits_the_wait_for_the_turn(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL)) as server:
         url = f"http://127.0.0.1:{server.port}"
         with connect(url):
@@ -216,7 +216,7 @@ def test_the_turn_is_waited_for_no_longer_than_it_says(tmp_path: Path) -> None:
     assert "error: the turn did not come within 0.5 s: in the wait queue, 1 of 1" in late.err
 
 
-def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:
+def test_the_token_can_come_from_the_environment(tmp_path: Path) -> None:
     with serving(write_project(tmp_path / "closed", MODEL), "--token", "correct-horse") as closed:
         url = f"http://127.0.0.1:{closed.port}"
         refused = reactor("connect", url, "--seconds", "0", cwd=tmp_path)
@@ -226,7 +226,7 @@ def test_the_token_may_be_in_the_environment(tmp_path: Path) -> None:
         assert reactor("connect", address, "--seconds", "0", cwd=tmp_path, REACTOR_TOKEN="old").code == 0
 
 
-def test_ctrl_c_leaves_tidily(url: str, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_exits_with_0(url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json", "--save", "out"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -240,7 +240,7 @@ def test_ctrl_c_leaves_tidily(url: str, tmp_path: Path) -> None:
     assert json.loads(out.splitlines()[-1]) == {"kind": "saved", "path": "out"}
 
 
-def test_in_a_terminal_there_is_a_picture_and_a_prompt_that_completes(url: str, tmp_path: Path) -> None:
+def test_a_terminal_shows_frames_and_a_prompt_with_completion(url: str, tmp_path: Path) -> None:
     with terminal("connect", url, cwd=tmp_path) as screen:
         before = screen.attributes
         screen.wait_for("48;2;100;100;100m▀")
@@ -258,7 +258,7 @@ def test_in_a_terminal_there_is_a_picture_and_a_prompt_that_completes(url: str, 
         assert screen.output.endswith("\x1b[r\x1b[24;1H\r\x1b[K")
 
 
-def test_without_colours_there_is_no_picture(url: str, tmp_path: Path) -> None:
+def test_no_picture_shows_no_frames(url: str, tmp_path: Path) -> None:
     with terminal("connect", url, "--no-picture", cwd=tmp_path) as screen:
         screen.wait_for("fps main_video")
         assert "▀" not in screen.output

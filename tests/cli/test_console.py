@@ -31,19 +31,19 @@ def test_errors_are_coloured_on_a_terminal(tmp_path: Path) -> None:
     assert "\x1b[1;31merror:\x1b[0m" in on_a_terminal("run", cwd=tmp_path, NO_COLOR="")
 
 
-def test_no_color_is_honoured_on_a_terminal(tmp_path: Path) -> None:
+def test_no_color_disables_colours(tmp_path: Path) -> None:
     text = on_a_terminal("run", cwd=tmp_path, NO_COLOR="1")
     assert "error:" in text
     assert "\x1b" not in text
 
 
-def test_nothing_is_coloured_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_output_to_a_pipe_has_no_colours(tmp_path: Path) -> None:
     outcome = reactor("run", cwd=tmp_path, NO_COLOR="", TERM="xterm")
     assert "error:" in outcome.err
     assert "\x1b" not in outcome.out + outcome.err
 
 
-def test_what_a_stream_cannot_encode_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_a_stream_cannot_encode_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     console.out("├── é …")
@@ -57,5 +57,5 @@ def test_results_go_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("result\n", "progress\nwarning: careful\n")
 
 
-def test_what_a_terminal_would_obey_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     assert console.printable("a\x1b[2Jb\x07\x9b\u202e\tc\n") == "a\\x1b[2Jb\\x07\\x9b\\u202e\tc\n"

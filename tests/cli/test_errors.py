@@ -20,7 +20,7 @@ def test_an_error_alone_is_one_line() -> None:
     assert shown(ReactorError("the port is taken")) == "error: the port is taken"
 
 
-def test_place_excerpt_caret_and_hint() -> None:
+def test_an_error_has_location_excerpt_caret_and_hint() -> None:
     where = Location("reactor.yaml", 12, 1, 6, "confg: config.yml")
     assert shown(ReactorError('unknown key "confg"', where=where, hint='did you mean "config"?')).splitlines() == [
         'error: unknown key "confg"',
@@ -32,15 +32,15 @@ def test_place_excerpt_caret_and_hint() -> None:
     ]
 
 
-def test_a_long_way_is_shown_by_its_beginning_and_its_end() -> None:
+def test_a_long_call_stack_is_shortened_in_the_middle() -> None:
     trail = [Location("a.py", line, text=f"step({line})") for line in range(1, 101)]
     lines = shown(ReactorError("x", where=trail[-1], trail=trail)).splitlines()
-    steps = lines[lines.index("  the way there:") + 1 :]
+    steps = lines[lines.index("  call stack:") + 1 :]
     assert len(steps) == 13
     assert (steps[0].split()[-1], steps[6].strip(), steps[-1].split()[-1]) == ("step(1)", "… 88 more …", "step(100)")
 
 
-def test_a_place_without_a_line_of_text_has_no_excerpt() -> None:
+def test_a_location_without_text_has_no_excerpt() -> None:
     assert shown(ReactorError("x", where=Location("a.py", 3, 1))) == "error: x\n  --> a.py:3:1"
 
 
@@ -49,29 +49,27 @@ def test_an_unknown_column_has_no_caret() -> None:
     assert lines[1:] == ["  --> a.py:3", "  |", "3 | y = 1"]
 
 
-def test_the_caret_stands_under_its_column_after_tabs_and_wide_characters() -> None:
+def test_the_caret_is_below_its_column_after_tabs_and_wide_characters() -> None:
     lines = shown(ReactorError("x", where=Location("a.py", 1, 5, 7, "\t日é = boom"))).splitlines()
     assert lines[-1] == "  | \t    ^^"
 
 
-def test_the_way_to_the_place_is_shown_when_there_is_one() -> None:
+def test_a_call_stack_of_several_steps_is_shown() -> None:
     outer = Location("pipeline.py", 20, 9, 0, "        self.net = build(config)")
     inner = Location("net.py", 3, 5, 0, "    raise ValueError(3)")
     text = shown(ReactorError("load() raised ValueError: 3", where=inner, trail=[outer, inner]))
-    assert (
-        "  the way there:\n    pipeline.py:20:9  self.net = build(config)\n    net.py:3:5  raise ValueError(3)" in text
-    )
-    assert "the way there" not in shown(ReactorError("x", where=inner, trail=[inner]))
+    assert "  call stack:\n    pipeline.py:20:9  self.net = build(config)\n    net.py:3:5  raise ValueError(3)" in text
+    assert "call stack" not in shown(ReactorError("x", where=inner, trail=[inner]))
 
 
-def test_whole_tracebacks_are_for_those_who_ask() -> None:
+def test_the_traceback_is_shown_with_verbose_only() -> None:
     error = ReactorError("x", details="Traceback (most recent call last):\n  …\nValueError: 3\n")
     assert "Traceback" not in shown(error)
     assert "--verbose" in shown(error)
     assert shown(error, verbose=True).endswith("\nValueError: 3")
 
 
-def test_files_below_the_current_directory_are_named_from_there() -> None:
+def test_paths_are_relative_to_the_current_directory() -> None:
     below = Path.cwd() / "some" / "pipeline.py"
     assert f"--> {os.path.join('some', 'pipeline.py')}:1" in shown(ReactorError("x", where=Location(str(below), 1)))
     far = Path("/far.py")

@@ -29,7 +29,7 @@ def files_below(directory: Path) -> set[str]:
 
 
 def files_shown(outcome: Outcome) -> set[str]:
-    """Read the tree that init printed back into paths."""
+    """Return the paths in the tree that init printed."""
     shown, parents = set(), [""]
     for branches, name in re.findall(r"^([│ ├└─]+)── ?(\S+)", outcome.out, re.MULTILINE):
         del parents[len(branches) // 4 + 1 :]
@@ -40,19 +40,19 @@ def files_shown(outcome: Outcome) -> set[str]:
     return shown
 
 
-def test_init_writes_the_tree_it_prints_and_says_what_to_do_next(tmp_path: Path) -> None:
+def test_init_writes_the_tree_it_prints_and_prints_the_next_commands(tmp_path: Path) -> None:
     outcome = reactor("init", "my-model", cwd=tmp_path)
     assert (outcome.code, outcome.err) == (0, "")
     assert files_below(tmp_path / "my-model") == files_shown(outcome) == FILES
     assert outcome.out.endswith("\n\nNext:\n  cd my-model\n  reactor run\n")
 
 
-def test_without_a_name_it_is_my_model(tmp_path: Path) -> None:
+def test_the_default_name_is_my_model(tmp_path: Path) -> None:
     assert reactor("init", cwd=tmp_path).code == 0
     assert load(tmp_path / "my-model").name == "my-model"
 
 
-def test_the_project_bears_its_name(tmp_path: Path) -> None:
+def test_manifest_and_readme_have_the_name(tmp_path: Path) -> None:
     assert reactor("init", "Lake_2", cwd=tmp_path).code == 0
     manifest = load(tmp_path / "Lake_2")
     assert (manifest.name, manifest.model, manifest.class_name) == ("Lake_2", "pipeline:MyModel", "MyModel")
@@ -65,7 +65,7 @@ def test_the_config_has_the_documented_values(tmp_path: Path) -> None:
     assert yaml.safe_load((tmp_path / "m" / "config.yml").read_text()) == {"width": 640, "height": 480, "chunk_size": 4}
 
 
-def test_here_takes_the_directory_s_name(tmp_path: Path) -> None:
+def test_here_uses_the_name_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "notes.txt").write_text("mine")
     outcome = reactor("init", "--here", cwd=tmp_path / "lake")
@@ -76,7 +76,7 @@ def test_here_takes_the_directory_s_name(tmp_path: Path) -> None:
     assert load(tmp_path / "lake").name == "lake"
 
 
-def test_here_in_a_directory_of_another_kind_of_name_wants_one(tmp_path: Path) -> None:
+def test_here_needs_a_name_if_that_of_the_directory_is_invalid(tmp_path: Path) -> None:
     (tmp_path / "2 lakes").mkdir()
     outcome = reactor("init", "--here", cwd=tmp_path / "2 lakes")
     assert outcome.code == 2
@@ -84,7 +84,7 @@ def test_here_in_a_directory_of_another_kind_of_name_wants_one(tmp_path: Path) -
     assert reactor("init", "lakes", "--here", cwd=tmp_path / "2 lakes").code == 0
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "pipeline.py").write_text("mine")
     for arguments, cwd in ((["init", "m"], tmp_path), (["init", "--here"], tmp_path / "m")):
@@ -95,21 +95,21 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "m" / "pipeline.py").read_text() == "mine"
 
 
-def test_force_replaces(tmp_path: Path) -> None:
+def test_force_replaces_files(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "pipeline.py").write_text("mine")
     assert reactor("init", "m", "--force", cwd=tmp_path).code == 0
     assert "class MyModel" in (tmp_path / "m" / "pipeline.py").read_text()
 
 
-def test_a_bad_name_writes_nothing(tmp_path: Path) -> None:
+def test_an_invalid_name_writes_nothing(tmp_path: Path) -> None:
     outcome = reactor("init", "my model", cwd=tmp_path)
     assert outcome.code == 2
     assert "`reactor init my-model` would do" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_system_refuses_is_named(tmp_path: Path) -> None:
+def test_an_error_of_the_system_is_reported(tmp_path: Path) -> None:
     (tmp_path / "m").symlink_to(tmp_path / "m")
     outcome = reactor("init", "m", "--force", cwd=tmp_path)
     assert outcome.code == 2
@@ -131,13 +131,13 @@ def test_another_template_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
-def test_packages_that_others_do_without_come_next(template: Template, tmp_path: Path) -> None:
+def test_a_template_with_packages_prints_their_installation(template: Template, tmp_path: Path) -> None:
     outcome = reactor("init", "m", "-t", template.name, cwd=tmp_path)
     has_own = (ROOT / "templates" / template.name / "requirements.txt").exists()
     assert has_own == template.needs_more == ("\n  pip install -r requirements.txt\n" in outcome.out)
 
 
-def test_a_project_called_like_a_template_is_told_how_to_start_from_it(tmp_path: Path) -> None:
+def test_a_project_named_like_a_template_gets_a_hint(tmp_path: Path) -> None:
     outcome = reactor("init", "world", cwd=tmp_path)
     assert outcome.code == 0
     assert "reactor init NAME -t world" in outcome.err
@@ -167,6 +167,6 @@ print(*batch.shape, batch.dtype)
 """
 
 
-def test_a_step_makes_the_frames_the_config_says(project: Path) -> None:
+def test_a_step_makes_frames_of_the_configured_size(project: Path) -> None:
     outcome = python("-c", SHAPE, cwd=project, PYTHONPATH=f"{project}:{Path(__file__).resolve().parents[2]}")
     assert outcome.out.split() == ["4", "480", "640", "3", "uint8"]

@@ -20,11 +20,11 @@ from reactor_cli.options import duration
         ("720h", 2592000),
     ],
 )
-def test_times_are_read_as_people_write_them(given: str | float, seconds: float) -> None:
+def test_times_with_units_are_parsed(given: str | float, seconds: float) -> None:
     assert duration(given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "s", "-1", "5d", "1h30m", "1e9", "nan", "inf", "721h", "٣"])
-def test_what_is_no_time_is_said_to_be_none(given: str) -> None:
+def test_a_malformed_time_is_an_error(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="90, 90s, 5m or 1h"):
         duration(given)

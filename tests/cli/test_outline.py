@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.outline import WIDTH, lines
+from reactor_cli.outline import WIDTH, outline_lines
 
 
 def outline(**changes: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {"fps": 30.0, "max_fps": 60.0, "buffer_size": 4, "tracks": [], "events": {}, "messages": {}}
-    return {**said, **changes}
+    facts: dict[str, Any] = {"fps": 30.0, "max_fps": 60.0, "buffer_size": 4, "tracks": [], "events": {}, "messages": {}}
+    return {**facts, **changes}
 
 
 def event(description: str = "", **properties: Any) -> dict[str, Any]:
     return {"description": description, "field": None, "parameters": {"type": "object", "properties": properties}}
 
 
-def test_a_model_of_nothing() -> None:
-    assert list(lines(outline())) == [
+def test_an_empty_model_has_every_section() -> None:
+    assert list(outline_lines(outline())) == [
         "  rate      30 fps; up to 4 frames queued",
         "  tracks    none",
         "  events    none",
@@ -26,7 +26,7 @@ def test_a_model_of_nothing() -> None:
 
 
 def test_a_rate_that_follows_the_compute_time() -> None:
-    rate = next(lines(outline(fps=None, max_fps=24.0)))
+    rate = next(outline_lines(outline(fps=None, max_fps=24.0)))
     assert rate == "  rate      as fast as it computes, 1 to 24 fps; up to 4 frames queued"
 
 
@@ -35,7 +35,7 @@ def test_tracks_have_kind_direction_and_rate() -> None:
         {"name": "camera", "kind": "video", "direction": "in"},
         {"name": "sound", "kind": "audio", "direction": "out", "sample_rate": 24000},
     ]
-    assert list(lines(outline(tracks=tracks)))[1:3] == [
+    assert list(outline_lines(outline(tracks=tracks)))[1:3] == [
         "  tracks    camera: video in",
         "            sound: audio out, 24000 Hz",
     ]
@@ -58,11 +58,13 @@ def test_tracks_have_kind_direction_and_rate() -> None:
     ids=str,
 )
 def test_a_parameter_is_written_with_type_limits_and_default(schema: dict[str, Any], text: str) -> None:
-    assert list(lines(outline(events={"go": event(x=schema)})))[2] == f"  events    go({text})"
+    assert list(outline_lines(outline(events={"go": event(x=schema)})))[2] == f"  events    go({text})"
 
 
-def test_a_description_is_set_below_where_it_would_not_fit() -> None:
-    rows = list(lines(outline(events={"go": event("short"), "come": event("word " * 40), "stay": event("a\nb")})))[2:-1]
+def test_a_description_that_does_not_fit_goes_below() -> None:
+    rows = list(
+        outline_lines(outline(events={"go": event("short"), "come": event("word " * 40), "stay": event("a\nb")}))
+    )[2:-1]
     assert rows[0] == "  events    go()  short"
     assert rows[1] == "            come()"
     assert rows[2].startswith("              word word")

@@ -77,14 +77,14 @@ def project(tmp_path: Path) -> Path:
     ],
     ids=["unknown key", "form of the class", "missing key", "bad YAML", "missing config"],
 )
-def test_a_wrong_manifest_is_explained_at_its_line(project: Path, manifest: str, expected: list[str]) -> None:
+def test_an_error_in_the_manifest_has_its_line(project: Path, manifest: str, expected: list[str]) -> None:
     (project / "reactor.yaml").write_text(manifest)
     outcome = reactor("run", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.splitlines() == expected
 
 
-def test_no_manifest(tmp_path: Path) -> None:
+def test_a_missing_manifest_is_an_error(tmp_path: Path) -> None:
     outcome = reactor("run", cwd=tmp_path)
     assert outcome.code == 2
     assert outcome.err.splitlines() == [
@@ -93,7 +93,7 @@ def test_no_manifest(tmp_path: Path) -> None:
     ]
 
 
-def test_a_config_that_is_no_mapping_is_explained_at_its_line(project: Path) -> None:
+def test_a_config_that_is_not_a_mapping_is_an_error_with_its_line(project: Path) -> None:
     (project / "config.yml").write_text("# sizes\n- 640\n- 480\n")
     outcome = reactor("run", cwd=project)
     assert outcome.code == 2
@@ -114,7 +114,7 @@ def test_a_config_that_is_no_mapping_is_explained_at_its_line(project: Path) -> 
         ("a={", "error: --set a={: the value isn't valid YAML"),
     ],
 )
-def test_a_bad_set_is_explained(project: Path, assignment: str, error: str) -> None:
+def test_a_malformed_set_is_an_error(project: Path, assignment: str, error: str) -> None:
     outcome = reactor("run", "--set", "fine=1", "--set", assignment, cwd=project)
     assert outcome.code == 2
     assert outcome.err.startswith(error)
@@ -122,7 +122,7 @@ def test_a_bad_set_is_explained(project: Path, assignment: str, error: str) -> N
 
 
 @pytest.mark.parametrize("arguments", [["{}"], ["--path", "{}"]], ids=["argument", "--path"])
-def test_the_project_may_be_named_either_way(tmp_path: Path, arguments: list[str]) -> None:
+def test_the_project_is_an_argument_or_an_option(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "reactor.yaml").write_text("modle: a:B\n")
     outcome = reactor("run", *(argument.format("mine") for argument in arguments), cwd=tmp_path)
@@ -130,7 +130,7 @@ def test_the_project_may_be_named_either_way(tmp_path: Path, arguments: list[str
     assert "--> mine/reactor.yaml:1:1" in outcome.err
 
 
-def test_the_project_may_not_be_named_twice(project: Path) -> None:
+def test_a_project_named_twice_is_an_error(project: Path) -> None:
     outcome = reactor("run", ".", "--path", ".", cwd=project)
     assert outcome.code == 2
     assert "named twice" in outcome.err
@@ -142,41 +142,39 @@ def announcer(tmp_path: Path) -> Announcer:
     return Announcer(manifest=manifest, access=Access(), open_page=False)
 
 
-def test_a_start_on_this_machine_is_three_lines(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.listening(ServerListening("127.0.0.1", 8080))
-    announcer.ready(ServerReady(0.123))
+def test_a_local_start_prints_three_lines(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.on_listening(ServerListening("127.0.0.1", 8080))
+    announcer.on_ready(ServerReady(0.123))
     assert capsys.readouterr() == (
         "my-model  pipeline:MyModel\n  http://127.0.0.1:8080\nready in 0.12 s\n",
         "",
     )
 
 
-def test_a_start_for_the_network_warns(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.listening(ServerListening("10.1.2.3", 9000))
+def test_a_start_for_the_network_prints_a_warning(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.on_listening(ServerListening("10.1.2.3", 9000))
     out, err = capsys.readouterr()
     assert out.endswith("  http://10.1.2.3:9000\n")
-    assert (
-        err == "warning: anyone on the network can watch and control this model; --token auto asks them for a token\n"
-    )
+    assert err == "warning: anyone on the network can watch and control this model; --token auto requires a token\n"
 
 
-def test_a_token_is_part_of_each_url_and_takes_the_place_of_the_warning(
+def test_urls_contain_the_token_and_there_is_no_warning(
     announcer: Announcer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    guarded = replace(announcer, access=Access(token="a/b&c+d-e", certificate=Path("own.pem")))
-    guarded.listening(ServerListening("10.1.2.3", 9000))
+    with_token = replace(announcer, access=Access(token="a/b&c+d-e", certificate=Path("own.pem")))
+    with_token.on_listening(ServerListening("10.1.2.3", 9000))
     out, err = capsys.readouterr()
     assert out.endswith("  https://10.1.2.3:9000/?token=a%2Fb%26c%2Bd-e\n")
     assert err == ""
 
 
-def test_long_loading_is_told(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.loading(LoadingProgress(10.02, "fetching weights"))
-    announcer.loading(LoadingProgress(15.0, ""))
+def test_long_loading_is_reported(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.on_loading(LoadingProgress(10.02, "fetching weights"))
+    announcer.on_loading(LoadingProgress(15.0, ""))
     assert capsys.readouterr() == ("", "loading … 10 s: fetching weights\nloading … 15 s\n")
 
 
-def test_of_several_engines_it_is_said_how_many_serve(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
-    announcer.loading(LoadingProgress(5.0, "weights", 1, 2))
-    announcer.ready(ServerReady(7.3, 1, 2))
+def test_the_number_of_ready_engines_is_printed(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
+    announcer.on_loading(LoadingProgress(5.0, "weights", 1, 2))
+    announcer.on_ready(ServerReady(7.3, 1, 2))
     assert capsys.readouterr() == ("ready 1 of 2 in 7.30 s\n", "loading 1 of 2 … 5 s: weights\n")

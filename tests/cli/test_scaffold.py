@@ -44,21 +44,21 @@ def test_the_default_template_comes_first() -> None:
     assert templates()[0].name == find(DEFAULT).name == DEFAULT
 
 
-def test_what_lies_in_both_places_is_the_shared_file_and_then_the_template_s() -> None:
+def test_a_file_in_both_places_is_the_shared_text_and_then_the_template_s() -> None:
     (notes,) = [file for file in find(DEFAULT).files if file.path.name == "AGENTS.md"]
     shared, own = (place / "AGENTS.md" for place in (TEMPLATES / SHARED, TEMPLATES / DEFAULT))
     assert notes.text() == f"{shared.read_text()}\n{own.read_text()}"
 
 
 @pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "there is pipeline")])
-def test_an_unknown_template_is_told_the_nearest(name: str, hint: str) -> None:
+def test_an_unknown_template_is_an_error_with_the_most_similar(name: str, hint: str) -> None:
     with pytest.raises(UsageError, match="there is no template") as caught:
         find(name)
     assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["my-model", "a", "Model_2", "x" * 64])
-def test_good_names_pass_and_stay_as_they_are(tmp_path: Path, name: str) -> None:
+def test_valid_names_are_written_unchanged(tmp_path: Path, name: str) -> None:
     check_name(name)
     write(find("pipeline"), tmp_path / name, name)
     assert manifest.load(tmp_path / name).name == name
@@ -67,8 +67,8 @@ def test_good_names_pass_and_stay_as_they_are(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("name", "reason", "better"),
     [
-        ("", "says nothing", "my-model"),
-        ("..", "says nothing", "my-model"),
+        ("", "is empty", "my-model"),
+        ("..", "is empty", "my-model"),
         ("3d", "must start with a letter", "model-3d"),
         ("-x", "must start with a letter", "x"),
         ("my model", "contains a space", "my-model"),
@@ -87,7 +87,7 @@ def test_good_names_pass_and_stay_as_they_are(tmp_path: Path, name: str) -> None
         ("x" * 65, "more than 64 characters", "x" * 64),
     ],
 )
-def test_a_bad_name_is_told_why_and_a_better_one(name: str, reason: str, better: str) -> None:
+def test_an_invalid_name_is_an_error_with_a_better_name(name: str, reason: str, better: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_name(name)
     assert reason in caught.value.message
@@ -95,7 +95,7 @@ def test_a_bad_name_is_told_why_and_a_better_one(name: str, reason: str, better:
 
 
 @given(st.text(max_size=80))
-def test_a_better_name_is_a_good_one(name: str) -> None:
+def test_a_suggested_name_is_valid(name: str) -> None:
     try:
         check_name(name)
     except UsageError as error:
@@ -112,7 +112,7 @@ def template(tmp_path: Path) -> Template:
     return Template("t", "d", tuple(TemplateFile((source,), PurePosixPath(path), f"for {path}") for path in paths))
 
 
-def test_the_name_is_filled_in(template: Template, tmp_path: Path) -> None:
+def test_the_project_name_is_filled_in(template: Template, tmp_path: Path) -> None:
     write(template, tmp_path / "new", "my-model")
     assert (tmp_path / "new" / "tests" / "deep" / "more.py").read_text() == "name: my-model\n"
 
@@ -131,7 +131,7 @@ def test_the_tree_shows_every_file_with_its_phrase(template: Template) -> None:
     ]
 
 
-def test_a_directory_that_holds_anything_is_in_the_way(template: Template, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_refused(template: Template, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"notes\.txt") as caught:
@@ -140,7 +140,7 @@ def test_a_directory_that_holds_anything_is_in_the_way(template: Template, tmp_p
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["notes.txt"]
 
 
-def test_merging_refuses_only_its_own_names_and_lists_them_all(template: Template, tmp_path: Path) -> None:
+def test_merge_refuses_and_lists_existing_files_of_the_template(template: Template, tmp_path: Path) -> None:
     target = tmp_path / "new"
     (target / "tests").mkdir(parents=True)
     for name in ("notes.txt", "model.py", "tests/test_model.py"):
@@ -151,7 +151,7 @@ def test_merging_refuses_only_its_own_names_and_lists_them_all(template: Templat
     assert not (target / ".gitignore").exists()
 
 
-def test_force_replaces_its_own_names_and_nothing_else(template: Template, tmp_path: Path) -> None:
+def test_force_replaces_only_files_of_the_template(template: Template, tmp_path: Path) -> None:
     target = tmp_path / "new"
     target.mkdir()
     for name in ("notes.txt", "model.py"):
@@ -161,7 +161,7 @@ def test_force_replaces_its_own_names_and_nothing_else(template: Template, tmp_p
     assert (target / "model.py").read_text() == "name: new\n"
 
 
-def test_force_replaces_a_link_and_not_what_it_leads_to(template: Template, tmp_path: Path) -> None:
+def test_force_replaces_a_link_and_not_its_target(template: Template, tmp_path: Path) -> None:
     target, elsewhere = tmp_path / "new", tmp_path / "elsewhere.py"
     target.mkdir()
     elsewhere.write_text("mine")
@@ -171,7 +171,7 @@ def test_force_replaces_a_link_and_not_what_it_leads_to(template: Template, tmp_
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_neither_files_become_directories_nor_directories_files(
+def test_force_does_not_replace_files_by_directories_or_directories_by_files(
     template: Template, tmp_path: Path, force: bool
 ) -> None:
     target = tmp_path / "new"
@@ -183,7 +183,7 @@ def test_neither_files_become_directories_nor_directories_files(
     assert f"  {target}/tests\n" in caught.value.message + "\n"
 
 
-def test_a_file_of_the_project_s_name_is_in_the_way(template: Template, tmp_path: Path) -> None:
+def test_a_file_with_the_project_s_name_is_refused(template: Template, tmp_path: Path) -> None:
     (tmp_path / "new").write_text("mine")
     with pytest.raises(UsageError, match="in the way"):
         write(template, tmp_path / "new", "new", force=True)
@@ -199,7 +199,7 @@ def test_a_file_of_the_project_s_name_is_in_the_way(template: Template, tmp_path
     ],
     ids=["new", "new, by force", "here", "here, by force"],
 )
-def test_the_hint_names_what_helps_against_what_is_in_the_way(
+def test_the_hint_names_the_ways_around_existing_files(
     template: Template, tmp_path: Path, merge: bool, force: bool, hint: str
 ) -> None:
     target = tmp_path / "new"

@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "my-model"
 
 
-def test_the_document_is_all_that_is_printed(project: Path) -> None:
+def test_only_the_document_is_printed(project: Path) -> None:
     outcome = reactor("schema", cwd=project)
     assert (outcome.code, outcome.err) == (0, "")
     document = json.loads(outcome.out)
@@ -36,7 +36,7 @@ def test_the_document_is_all_that_is_printed(project: Path) -> None:
     assert "Event.set_brightness" in document["components"]["schemas"]
 
 
-def test_what_the_model_prints_stays_out_of_it(project: Path) -> None:
+def test_prints_of_the_model_go_to_stderr(project: Path) -> None:
     quiet = reactor("schema", cwd=project).out
     source = (project / "pipeline.py").read_text()
     (project / "pipeline.py").write_text(source.replace("import numpy", f"{NOISY}\nimport numpy", 1))
@@ -52,19 +52,19 @@ def test_load_is_not_called(project: Path) -> None:
     assert reactor("schema", cwd=project).code == 0
 
 
-def test_it_may_be_written_to_a_file(project: Path) -> None:
+def test_the_document_is_written_to_a_file(project: Path) -> None:
     outcome = reactor("schema", "my-model", "--out", "api.json", cwd=project.parent)
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert (project.parent / "api.json").read_text() == reactor("schema", cwd=project).out
 
 
-def test_a_file_that_cannot_be_written_is_explained(project: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(project: Path) -> None:
     outcome = reactor("schema", "--out", "no/api.json", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "error: no/api.json can't be written: No such file or directory\n"
 
 
-def test_a_fault_leaves_stdout_empty(project: Path) -> None:
+def test_an_error_leaves_stdout_empty(project: Path) -> None:
     (project / "pipeline.py").write_text("print('half way')\nraise ValueError('no')\n")
     outcome = reactor("schema", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
@@ -87,7 +87,7 @@ def test_check_fails_and_shows_the_difference_when_the_model_has_changed(project
     assert (project / file).read_text() == written
 
 
-def test_a_file_to_check_that_is_not_there_is_said(project: Path) -> None:
+def test_check_of_a_missing_file_is_an_error(project: Path) -> None:
     outcome = reactor("schema", "--check", "none.py", "--format", "python", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("error: none.py can't be read: No such file or directory\nhint: --out makes it")
@@ -121,7 +121,7 @@ def test_the_python_module_controls_its_model(project: Path) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, "0.5\non air\n", "")
 
 
-def test_to_check_and_to_write_at_once_is_refused(project: Path) -> None:
+def test_check_and_out_exclude_each_other(project: Path) -> None:
     outcome = reactor("schema", "--check", "a.json", "--out", "b.json", cwd=project)
     assert outcome.code == 2
     assert "--check writes nothing" in outcome.err

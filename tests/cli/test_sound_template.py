@@ -44,7 +44,7 @@ def played(synth: ModuleType) -> NDArray[np.int16]:
     return rounded
 
 
-async def test_what_is_heard_is_what_was_played_without_a_seam(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_received_sound_equals_the_played_sound(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(project) as server:
         async with visiting(server.url) as session:
             pieces, frames = await asyncio.gather(

@@ -63,11 +63,11 @@ def outline(project: Path) -> Data:
     return said
 
 
-def test_check_has_no_objection_and_knows_its_name(outline: Data, project: Path) -> None:
+def test_check_passes_and_prints_the_name(outline: Data, project: Path) -> None:
     assert (outline["ok"], outline["name"]) == (True, project.name)
 
 
-def test_its_readme_speaks_of_every_control(outline: Data, project: Path) -> None:
+def test_the_readme_mentions_every_event(outline: Data, project: Path) -> None:
     readme = (project / "README.md").read_text()
     names = [event.removeprefix("set_") for event in outline["events"]]
     assert [name for name in names if f"`{name}`" not in readme] == []
@@ -104,7 +104,7 @@ def server(project: Path) -> Iterator[RunningServer]:
         assert not re.search(r"^(\S+ )?(error|warning)|Traceback", server.log, re.MULTILINE), server.log
 
 
-async def test_it_shows_frames_of_its_size_and_takes_every_event(server: RunningServer, project: Path) -> None:
+async def test_a_template_sends_its_frames_and_accepts_every_event(server: RunningServer, project: Path) -> None:
     async with connect(server.url) as session, asyncio.timeout(TIMEOUT_S):
         send_media(session)
         await receive_all(session, project)
@@ -137,7 +137,7 @@ async def receive_all(session: Session, project: Path) -> None:
             assert sound.array.shape[1] > 0
 
 
-async def test_the_sender_of_the_webcam_sends_what_it_is_piped_and_keeps_what_comes_back(tmp_path: Path) -> None:
+async def test_send_frames_sends_piped_frames_and_saves_the_results(tmp_path: Path) -> None:
     write(find("webcam"), tmp_path / "camera", "camera")
     white = jpeg.encode(np.full((48, 64, 3), 250, np.uint8))
     with serving(tmp_path / "camera") as server:

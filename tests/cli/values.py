@@ -1,4 +1,4 @@
-"""A value that a JSON Schema of an event allows, other than the default where that is easy."""
+"""A valid value for a JSON Schema of an event, different from the default if that is simple."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Schema = dict[str, Any]
 
 
 def value(schema: Schema, definitions: Schema | None = None) -> Any:
-    """Make a value of a schema as our events have them; `definitions` are what its references lead to."""
+    """Return a value for a schema of an event; `definitions` has the targets of its references."""
     definitions = {**(definitions or {}), **schema.get("$defs", {})}
     if "$ref" in schema:
         return value(definitions[schema["$ref"].rpartition("/")[2]], definitions)
@@ -33,7 +33,7 @@ def value(schema: Schema, definitions: Schema | None = None) -> Any:
 
 
 def _number(schema: Schema, *, whole: bool) -> float:
-    """Take three quarters of the way from the least to the most, on the grid where there is one."""
+    """Return a number at three quarters of the range, on the grid if there is one."""
     low = next((schema[key] for key in ("minimum", "exclusiveMinimum", "default") if key in schema), 0)
     high = next((schema[key] for key in ("maximum", "exclusiveMaximum") if key in schema), low + 1)
     grid = schema.get("multipleOf", 1 if whole else None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.spoken import completions, read, split, suggestion
+from reactor_cli.typed_events import complete_event, parse_event, split_event, suggest_event
 from reactor_runtime.errors import UsageError
 
 
@@ -43,23 +43,23 @@ SCHEMA = {
         ("unknown a=" + "[" * 100_000, {"a": "[" * 100_000}),
     ],
 )
-def test_values_are_what_the_schema_wants(line: str, data: dict[str, Any]) -> None:
-    spoken = read(line, SCHEMA)
-    assert (spoken.event, spoken.data, spoken.files) == (line.split()[0], data, {})
+def test_values_have_the_types_of_the_schema(line: str, data: dict[str, Any]) -> None:
+    typed = parse_event(line, SCHEMA)
+    assert (typed.event, typed.data, typed.files) == (line.split()[0], data, {})
 
 
-def test_a_file_is_named_by_its_path() -> None:
-    assert read("set_image @a/cat.png", SCHEMA).files == {"image": Path("a/cat.png")}
+def test_a_file_is_given_by_its_path() -> None:
+    assert parse_event("set_image @a/cat.png", SCHEMA).files == {"image": Path("a/cat.png")}
 
 
 @pytest.mark.parametrize("line", ["", "  ", 'set_prompt "a', "splash 0.5", "splash x=1 0.5"])
-def test_what_cannot_be_read_is_said(line: str) -> None:
+def test_a_malformed_event_is_an_error(line: str) -> None:
     with pytest.raises(UsageError):
-        read(line, SCHEMA)
+        parse_event(line, SCHEMA)
 
 
 def test_a_line_is_split_without_a_schema() -> None:
-    assert split("set_prompt 'a fox'") == ("set_prompt", ["a fox"])
+    assert split_event("set_prompt 'a fox'") == ("set_prompt", ["a fox"])
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_a_line_is_split_without_a_schema() -> None:
         ("unknown ", []),
     ],
 )
-def test_a_tab_knows_what_may_come(line: str, found: list[str]) -> None:
-    assert completions(line, SCHEMA) == found
+def test_tab_completes_events_parameters_and_values(line: str, found: list[str]) -> None:
+    assert complete_event(line, SCHEMA) == found
 
 
-def test_an_event_that_is_misspelt_is_suggested() -> None:
+def test_the_most_similar_event_is_suggested() -> None:
     schema: dict[str, Any] = {"events": {"set_brightness": {}, "reset": {}}}
-    assert suggestion("set_brihtness", schema) == "; did you mean set_brightness?"
-    assert suggestion("xyz", schema) == ""
+    assert suggest_event("set_brihtness", schema) == "; did you mean set_brightness?"
+    assert suggest_event("xyz", schema) == ""

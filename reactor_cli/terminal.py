@@ -1,25 +1,29 @@
-"""A terminal with a picture that stays at the top, lines that scroll below it, and a prompt under those.
+"""The terminal of `reactor connect`: a frame at the top, lines that scroll below it, a prompt, and piped input.
 
-Everything goes out in single writes, so that what the person types and what a session says do not mix.
+Each output is a single write, so that the output of a session does not mix with the text that is being typed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from io import FileIO
 from typing import Any
 
 PROMPT = "> "
-_MOST_OF_HEIGHT = 0.6
+MAX_LINES_AHEAD = 100
+# The part of the height for the frame.
+_FRAME_HEIGHT = 0.6
 _CLEAR_LINE = "\r\x1b[K"
 
 
 class TerminalScreen:
-    """Own stdout while a session is shown; `close` leaves the terminal as it was."""
+    """Control stdout while a session is shown; `close` restores the terminal."""
 
     def __init__(self) -> None:
         self._top: list[str] = []
@@ -29,23 +33,23 @@ class TerminalScreen:
         self._lock = threading.Lock()
 
     @property
-    def room(self) -> tuple[int, int]:
-        """Columns and rows there are for a picture."""
+    def frame_size(self) -> tuple[int, int]:
+        """Columns and rows available for a frame."""
         columns, rows = shutil.get_terminal_size()
-        return columns, max(1, int(rows * _MOST_OF_HEIGHT) - 1)
+        return columns, max(1, int(rows * _FRAME_HEIGHT) - 1)
 
-    def say(self, text: str) -> None:
-        """Write lines below the picture, above what is being typed."""
+    def print_lines(self, text: str) -> None:
+        """Write lines below the frame, above the text that is being typed."""
         with self._lock:
             typed = f"{PROMPT}{_typed()}" if self._prompting else ""
             self._write(f"{_CLEAR_LINE}{text}\n{typed}")
 
-    def show(self, top: Sequence[str]) -> None:
-        """Put lines at the top of the terminal, those that differ from what is there."""
+    def show_top(self, top: Sequence[str]) -> None:
+        """Show lines at the top of the terminal; writes only the lines that have changed."""
         size = shutil.get_terminal_size()
         with self._lock:
             fresh = (size.columns, size.lines) != self._size or len(top) != len(self._top)
-            parts = [self._region(len(top), size.lines)] if fresh else []
+            parts = [self._scroll_region(len(top), size.lines)] if fresh else []
             before = [] if fresh else self._top
             changed = [
                 f"\x1b[{number};1H{line}\x1b[K"
@@ -56,8 +60,8 @@ class TerminalScreen:
             if changed:
                 self._write("".join((*parts, "\x1b7\x1b[?25l", *changed, "\x1b8\x1b[?25h")))
 
-    def ask(self, complete: Callable[[str], list[str]], take: Callable[[str | None], object]) -> None:
-        """Read lines on a thread and hand over each, None at their end; a tab completes what has been typed."""
+    def start_prompt(self, complete: Callable[[str], list[str]], on_line: Callable[[str | None], object]) -> None:
+        """Read lines on a thread and call `on_line` there with each, and with None at the end; tab calls `complete`."""
         _complete_with(complete)
 
         def read() -> None:
@@ -69,20 +73,21 @@ class TerminalScreen:
                 except (EOFError, OSError):
                     line = None
                 self._prompting = False
-                take(line)
+                on_line(line)
 
         threading.Thread(target=read, name="prompt", daemon=True).start()
 
     def close(self) -> None:
-        """Give the whole terminal back; nobody is asked any more."""
+        """Restore the terminal and end the prompt."""
         with self._lock:
             end = f"\x1b[r\x1b[{self._size[1]};1H" if self._top else ""
             self._write(f"{end}{_CLEAR_LINE}")
             self._terminal.restore()
 
-    def _region(self, rows: int, height: int) -> str:
-        """Keep the rows at the top from scrolling. Making the region moves the cursor: it goes to the last line."""
-        room = "\n" * (rows if not self._top else 0)  # what stands there scrolls away, and is not written over
+    def _scroll_region(self, rows: int, height: int) -> str:
+        """Return the codes that exclude the top rows from scrolling and move the cursor to the last line."""
+        # The lines that are there scroll up instead of being overwritten.
+        room = "\n" * (rows if not self._top else 0)
         typed = f"{PROMPT}{_typed()}" if self._prompting else ""
         return f"\x1b[r{room}\x1b[2J\x1b[{rows + 1};{height}r\x1b[{height};1H{typed}"
 
@@ -94,7 +99,7 @@ class TerminalScreen:
 
 
 class _Terminal:
-    """Remember how the terminal was: a prompt that is not waited for leaves it as it needs it."""
+    """Save the terminal's attributes: a prompt that is abandoned does not restore them."""
 
     def __init__(self) -> None:
         self._attributes: Any = None
@@ -107,8 +112,42 @@ class _Terminal:
         if self._attributes is not None:
             import termios
 
-            with contextlib.suppress(termios.error):  # the terminal is gone
+            # The terminal may be closed.
+            with contextlib.suppress(termios.error):
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._attributes)
+
+
+class LineReader:
+    """Read lines of a pipe or a file on a thread, because an event loop cannot wait for a file.
+
+    Reads at most 100 lines ahead. Belongs to the event loop on which it was made.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._free = threading.Semaphore(MAX_LINES_AHEAD)
+        threading.Thread(target=self._run, args=(descriptor,), name="input", daemon=True).start()
+
+    async def next_line(self) -> str | None:
+        """Return the next line, or None once at the end."""
+        line = await self._lines.get()
+        self._free.release()
+        return line
+
+    def _run(self, descriptor: int) -> None:
+        # Unbuffered: Python fails at exit if a daemon thread holds the lock of a buffer.
+        # A descriptor that cannot be read, as under nohup, counts as ended.
+        with contextlib.suppress(OSError), FileIO(descriptor, closefd=False) as file:
+            for line in file:
+                self._free.acquire()
+                self._post(line.decode("utf-8", "replace").rstrip("\r\n"))
+        self._post(None)
+
+    def _post(self, line: str | None) -> None:
+        # The loop may be closed.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
 def _typed() -> str:
@@ -120,7 +159,7 @@ def _typed() -> str:
 
 
 def _complete_with(complete: Callable[[str], list[str]]) -> None:
-    """Have tab complete the last word, where there is a readline."""
+    """Let tab complete the last word, if readline is available."""
     with contextlib.suppress(ImportError):
         import readline
 

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_cli.run_options import TOKEN_VARIABLE, count_sessions, parse_access, parse_gpus
+from reactor_runtime.errors import UsageError
+from reactor_runtime.server.security.access import Access
+from tests.cli.command import reactor
+
+DEFAULTS: dict[str, Any] = {
+    "token": None, "hosts": [], "origins": [], "per_address": 244, "certificate": None, "key": None,
+    "root_path": "", "proxies": "", "dev": False,
+}  # fmt: skip
+UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
+
+
+@pytest.fixture(autouse=True)
+def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+
+
+def access_of(**options: Any) -> Access:
+    return parse_access(**{**DEFAULTS, **options})
+
+
+def test_without_options_access_is_the_default() -> None:
+    assert access_of() == Access()
+
+
+def test_the_token_comes_from_the_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "from-environment")
+    assert access_of().token == "from-environment"
+    assert access_of(token="from-option").token == "from-option"
+    monkeypatch.setenv(TOKEN_VARIABLE, "")
+    assert access_of().token is None
+    generated = access_of(token="auto").token
+    assert generated not in (None, "auto")
+
+
+def test_an_empty_token_option_is_an_error() -> None:
+    with pytest.raises(UsageError):
+        access_of(token="")
+
+
+def test_lists_of_hosts_origins_and_proxies_are_parsed() -> None:
+    access = access_of(hosts=["A.example"], origins=["https://A.example/"], proxies="127.0.0.1,10.0.0.0/8")
+    assert access.hosts == ("a.example",)
+    assert access.origins == ("https://a.example",)
+    assert access.proxies == ("127.0.0.1", "10.0.0.0/8")
+
+
+@pytest.mark.parametrize(("given", "path"), [("/demo", "/demo"), ("/a/b/", "/a/b"), ("/", ""), ("", "")])
+def test_a_root_path_is_normalised(given: str, path: str) -> None:
+    assert access_of(root_path=given).root_path == path
+
+
+@pytest.mark.parametrize("given", ["demo", "//demo", "/a b", "/a?b", "http://a/demo", "/caf\xe9"])
+def test_a_malformed_root_path_is_a_usage_error(given: str) -> None:
+    with pytest.raises(UsageError, match="is not a path"):
+        access_of(root_path=given)
+
+
+def test_a_key_needs_its_certificate() -> None:
+    with pytest.raises(UsageError, match="without a certificate"):
+        access_of(key=Path("key.pem"))
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("", ()),
+        ("0", ("0",)),
+        ("0,1", ("0", "1")),
+        (" 3 , 12 ", ("3", "12")),
+        (f"GPU-{UUID}", (f"GPU-{UUID}",)),
+        ("GPU-8932f937", ("GPU-8932f937",)),
+        (f"MIG-{UUID},MIG-GPU-{UUID}/1/0", (f"MIG-{UUID}", f"MIG-GPU-{UUID}/1/0")),
+    ],
+)
+def test_gpu_names_are_those_of_cuda(given: str, names: tuple[str, ...]) -> None:
+    assert parse_gpus(given) == names
+
+
+@pytest.mark.parametrize(
+    "given", ["all", "-1", "0;1", "0,,1", "0,", "cuda:0", "0-3", "GPU-", "MIG-GPU-1", "GPU-x", "٣"]
+)
+def test_a_wrong_gpu_name_is_an_error(given: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a GPU"):
+        parse_gpus(given)
+
+
+def test_a_repeated_gpu_is_an_error() -> None:
+    with pytest.raises(UsageError, match="0 is named twice"):
+        parse_gpus("0,1,0")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "gpus", "count"),
+    [(None, (), 1), (None, ("0", "1"), 2), (3, (), 3), (2, ("0", "1"), 2), (5, ("0", "1"), 5)],
+)
+def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus: tuple[str, ...], count: int) -> None:
+    assert count_sessions(sessions, gpus) == count
+
+
+def test_a_gpu_without_a_session_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    outcome = reactor("run", "--sessions", "1", "--gpus", "0,1", cwd=tmp_path)
+    assert outcome.code == 2
+    assert "--sessions 1 leaves GPUs of --gpus 0,1 without a session" in outcome.err
+    assert "hint:" in outcome.err
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "65", "two"])
+def test_a_wrong_number_of_sessions_is_an_error(tmp_path: Path, given: str) -> None:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    outcome = reactor("run", "--sessions", given, cwd=tmp_path)
+    assert outcome.code == 2
+    assert f'"{given}" is not a whole number from 1 to 64' in outcome.err
