@@ -185,7 +185,7 @@ def test_force_does_not_replace_files_by_directories_or_directories_by_files(
 
 def test_a_file_with_the_project_s_name_is_refused(template: Template, tmp_path: Path) -> None:
     (tmp_path / "new").write_text("mine")
-    with pytest.raises(UsageError, match="in the way"):
+    with pytest.raises(UsageError, match="exist already"):
         write(template, tmp_path / "new", "new", force=True)
 
 
