@@ -83,14 +83,14 @@ def test_check_fails_and_shows_the_difference_when_the_model_has_changed(project
     assert changed.code == 1
     assert any(line.startswith("-") and "splash" in line for line in changed.out.splitlines())
     assert any(line.startswith("+") and "splosh" in line for line in changed.out.splitlines())
-    assert f"{file} has to be made anew: reactor schema --format {format} --out {file}" in changed.err
+    assert f"{file} is out of date: reactor schema --format {format} --out {file}" in changed.err
     assert (project / file).read_text() == written
 
 
 def test_check_of_a_missing_file_is_an_error(project: Path) -> None:
     outcome = reactor("schema", "--check", "none.py", "--format", "python", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("error: none.py can't be read: No such file or directory\nhint: --out makes it")
+    assert outcome.err.startswith("error: none.py can't be read: No such file or directory\nhint: --out writes it")
 
 
 CALLS = """

@@ -75,10 +75,10 @@ class Moments:
 
     @event(name="count")
     def count(self):
-        from reactor_runtime.engine.session import Session
+        from reactor_runtime.engine.session import ModelSession
 
         gc.collect()
-        sessions = sum(type(each) is Session for each in gc.get_objects())
+        sessions = sum(type(each) is ModelSession for each in gc.get_objects())
         return Alive(tasks=len(asyncio.all_tasks()), threads=threading.active_count(), sessions=sessions)
 
 """
