@@ -191,7 +191,7 @@ def orphans(folder: Path) -> Iterator[Row]:
     victims: dict[str, Callable[[RunningServer], int]] = {
         "server": lambda server: server.process.pid,
         "engine": lambda server: server.engine,
-        "keeper": lambda server: descendants(server.process.pid)[0],
+        "subreaper": lambda server: descendants(server.process.pid)[0],
     }
     for name, victim in victims.items():
         with started(write_project(folder / name, MODEL)) as server:
