@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -55,6 +56,9 @@ FAREWELL_S = 0.5
 TICK_S = 0.5
 TELL_OPERATOR_S = 5.0
 EXIT_KILLED = 130
+# Encoder threads need the interpreter's lock a few times for each frame. With Python's own interval of 5 ms, an event
+# loop that is busy with messages delays a frame by 10 ms.
+THREAD_SWITCH_INTERVAL_S = 0.001
 
 
 def serve(options: ServeOptions) -> None:
@@ -67,6 +71,7 @@ def serve(options: ServeOptions) -> None:
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
     raise_descriptor_limit()
+    sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(Service(options, tls).run(sock))
 
