@@ -18,6 +18,8 @@ from reactor_runtime.ipc.subreaper import ABORT, END
 
 SOCKET_BUFFER_BYTES = 1 << 20
 KILLED_S = 1.0
+# By default, OpenMP's threads spin between two operations of a model, on the cores that encode and send its frames.
+OPENMP_WAITS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 
 
 class EngineProcess:
@@ -25,8 +27,9 @@ class EngineProcess:
 
     On Linux the child is a subreaper, which starts the engine and ends after all of its descendants (`ipc.subreaper`).
     The engine inherits the environment, replaced by `variables`, stdin, the process group, and without `output_fd`
-    stdout and stderr, so that `breakpoint()` works in a model. It sends encode hints to `hints`, as run number
-    `engine_run`. Start it from the thread that lives longest: the kernel ends the child when that thread ends.
+    stdout and stderr, so that `breakpoint()` works in a model. Its threads of OpenMP sleep while they wait, unless the
+    environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`. It sends encode hints to `hints`, as run number `engine_run`.
+    Start it from the thread that lives longest: the kernel ends the child when that thread ends.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class EngineProcess:
                     pass_fds=(theirs.fileno(), self.memory_fd, *([] if hints is None else [hint_fd])),
                     stdout=output_fd,
                     stderr=output_fd,
-                    env={**os.environ, **_own_path(), **(variables or {})},
+                    env={**os.environ, **_openmp_waits(), **_own_path(), **(variables or {})},
                 )
             unless_started.pop_all()
         ours.setblocking(False)
@@ -94,6 +97,10 @@ class EngineProcess:
     def close(self) -> None:
         """Close the memory; the process must have ended."""
         os.close(self.memory_fd)
+
+
+def _openmp_waits() -> dict[str, str]:
+    return {} if OPENMP_WAITS.keys() & os.environ.keys() else OPENMP_WAITS
 
 
 def _own_path() -> dict[str, str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -13,7 +15,7 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.process import EngineProcess
+from reactor_runtime.ipc.process import OPENMP_WAITS, EngineProcess
 from tests.processes import alive, gone
 from tests.timeouts import TIMEOUT_S
 
@@ -27,7 +29,7 @@ print(engine.pid, flush=True)
 sys.stdin.read()
 """
 MODEL = """
-import signal, time
+import json, os, signal, time
 from reactor_runtime import *
 
 class Out(Output):
@@ -47,14 +49,22 @@ class Slow(ReactorPipeline):
 """
 
 
+@contextlib.contextmanager
+def started() -> Iterator[EngineProcess]:
+    engine = EngineProcess()
+    try:
+        yield engine
+    finally:
+        engine.kill()
+        engine.end(time.monotonic())
+        engine.socket.close()
+        engine.close()
+
+
 @pytest.fixture
 def engine() -> Iterator[EngineProcess]:
-    engine = EngineProcess()
-    yield engine
-    engine.kill()
-    engine.end(time.monotonic())
-    engine.socket.close()
-    engine.close()
+    with started() as engine:
+        yield engine
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
@@ -97,6 +107,30 @@ def test_an_engine_that_has_time_to_end_is_not_terminated(engine: EngineProcess)
 def test_an_engine_that_does_not_end_is_killed(engine: EngineProcess, tmp_path: Path) -> None:
     load(engine, tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('loading'); time.sleep(600)")
     assert engine.end(time.monotonic()) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("of_the_author", "expected"),
+    [
+        ({}, {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+        ({"GOMP_SPINCOUNT": "1000"}, {"GOMP_SPINCOUNT": "1000"}),
+    ],
+    ids=["neither", "policy", "count"],
+)
+def test_openmp_threads_sleep_while_they_wait_unless_the_author_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_the_author: dict[str, str], expected: dict[str, str]
+) -> None:
+    for name in OPENMP_WAITS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in of_the_author.items():
+        monkeypatch.setenv(name, value)
+    found = tmp_path / "variables.json"
+    names = sorted(OPENMP_WAITS)
+    written = f"{{name: os.environ[name] for name in {names} if name in os.environ}}"
+    with started() as engine:
+        load(engine, tmp_path, f"open({str(found)!r}, 'w').write(json.dumps({written})); print('loading')")
+    assert json.loads(found.read_text()) == expected
 
 
 def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
