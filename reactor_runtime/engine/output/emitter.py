@@ -222,7 +222,7 @@ class Emitter:
     def _full(self, *, alone: bool) -> bool:
         if self._session is not None and self._session.held:
             return True
-        return self.outstanding.full(self._clock.now(), 1 / self.pace.schedule.fps, alone=alone)
+        return self.outstanding.full(self._clock.now(), alone=alone)
 
     def _next_seq(self, track: TrackSpec) -> int:
         seq = self._seqs[track.name]

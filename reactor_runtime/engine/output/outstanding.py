@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Bundles that the encoder threads work on. One more that waits for a thread keeps them busy; others would only age.
 ENCODING = 2
+MOST_LATE = ENCODING + 1
 MOST_GROWN = 50
 
 
@@ -22,7 +24,10 @@ class Handed:
 
 
 class Outstanding:
-    """Count bundles against `buffer_size`, frames and sound alone apart; belongs to the model's thread."""
+    """Limit the bundles that wait for their due time to `buffer_size`, and late ones to three.
+
+    Frames and sound alone are counted apart. Belongs to the model's thread.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = self._most_frames = most
@@ -47,12 +52,8 @@ class Outstanding:
         """Raise the limit to two batches of so many frames, at most 50 frames; the limit never falls."""
         self._most_frames = max(self._most_frames, min(2 * batch, MOST_GROWN))
 
-    def full(self, now: float, interval_s: float, *, alone: bool = False) -> bool:
-        """Return whether the limit is reached; up to two late bundles, which are being encoded, do not count."""
-        most = self._most if alone else self._most_frames
+    def full(self, now: float, *, alone: bool = False) -> bool:
+        """Return whether as many bundles as allowed wait for their due time, or are late."""
         dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
-        spare = len(dues) - most
-        if spare < 0 or spare >= ENCODING:
-            return spare >= 0
-        late = now - interval_s
-        return sum(due >= late for due in dues) >= most
+        late = sum(due < now for due in dues)
+        return late >= MOST_LATE or len(dues) - late >= (self._most if alone else self._most_frames)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime.engine.output.outstanding import ENCODING
 from reactor_runtime.interface import Idle, ReactorPipeline, event
 from reactor_runtime.ipc.messages import EventApplied, Flush, Started, StateChanged
 from tests.engine.rig import Bright, Picture, Plain, Rig, batch, frame, iter_frames, log, rig_of
@@ -344,17 +343,6 @@ async def test_batches_larger_than_the_default_buffer_leave_no_gap() -> None:
 async def test_a_declared_buffer_size_is_kept_however_large_the_batches_are() -> None:
     gaps = await gaps_of(slow_batches(12, buffer_size=4))
     assert max(gaps) > 2 * min(gaps)
-
-
-async def test_the_buffer_grows_to_fifty_frames_at_most() -> None:
-    rig = Rig(slow_batches(40))
-    rig.model.rig = rig
-    async with rig.running():
-        most = 0
-        for _ in range(200):
-            await rig.play(0.02)
-            most = max(most, len(rig.emitter.outstanding))
-    assert most - ENCODING <= 50 <= most
 
 
 async def test_a_grown_buffer_leaves_steps_just_in_time() -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from reactor_runtime.engine.output.outstanding import ENCODING, Handed, Outstanding
-
-INTERVAL_S = 0.1
+from reactor_runtime.engine.output.outstanding import MOST_LATE, Handed, Outstanding
 
 
 def outstanding(*dues: float) -> Outstanding:
@@ -12,35 +10,46 @@ def outstanding(*dues: float) -> Outstanding:
     return made
 
 
-def test_it_is_full_when_buffer_size_moments_wait() -> None:
-    assert not outstanding(1.0).full(0.9, INTERVAL_S)
-    assert outstanding(1.0, 1.1).full(0.9, INTERVAL_S)
+def test_buffer_size_bundles_that_wait_for_their_due_time_fill_it() -> None:
+    assert not outstanding(1.0).full(0.9)
+    assert outstanding(1.0, 1.1).full(0.9)
 
 
-def test_late_moments_leave_room_for_as_many_as_are_encoded_at_once() -> None:
-    late = [1.0] * 2
-    assert not outstanding(*late).full(2.0, INTERVAL_S)
-    assert not outstanding(*late, 1.0).full(2.0, INTERVAL_S)
-    assert outstanding(*late, *[1.0] * ENCODING).full(2.0, INTERVAL_S)
+def test_three_late_bundles_fill_it_whatever_the_buffer_size() -> None:
+    assert not outstanding(*[1.0] * (MOST_LATE - 1)).full(2.0)
+    assert outstanding(*[1.0] * MOST_LATE).full(2.0)
+
+
+def test_late_bundles_take_no_room_of_those_that_wait() -> None:
+    assert not outstanding(1.0, 1.0, 3.0).full(2.0)
+    assert outstanding(1.0, 1.0, 3.0, 3.1).full(2.0)
 
 
 def test_what_is_taken_makes_room_and_is_given_once() -> None:
     made = outstanding(1.0, 1.1)
     assert made.take(0) == Handed(1.0, 0.0, None)
     assert made.take(0) is None
-    assert not made.full(0.9, INTERVAL_S)
+    assert not made.full(0.9)
 
 
 def test_room_is_made_for_two_batches_of_frames_and_not_for_sound() -> None:
     made = outstanding(*[1.0] * 5)
     made.make_room(3)
     made.make_room(1)
-    assert not made.full(0.9, INTERVAL_S)
+    assert not made.full(0.9)
     made.add(5, Handed(1.0, 0.0, None))
-    assert made.full(0.9, INTERVAL_S)
+    assert made.full(0.9)
     for number in (6, 7):
         made.add(number, Handed(1.0, 0.0, None, alone=True))
-    assert made.full(0.9, INTERVAL_S, alone=True)
+    assert made.full(0.9, alone=True)
+
+
+def test_room_grows_to_fifty_frames_at_most() -> None:
+    made = outstanding(*[1.0] * 49)
+    made.make_room(40)
+    assert not made.full(0.9)
+    made.add(49, Handed(1.0, 0.0, None))
+    assert made.full(0.9)
 
 
 def test_another_session_begins_with_nothing() -> None:
@@ -50,4 +59,4 @@ def test_another_session_begins_with_nothing() -> None:
     assert len(made) == 0
     made.add(2, Handed(1.0, 0.0, None))
     made.add(3, Handed(1.1, 0.0, None))
-    assert made.full(0.9, INTERVAL_S)
+    assert made.full(0.9)
