@@ -85,5 +85,5 @@ def _print_error(error: ReactorError, settings: console.Settings) -> int:
         extra = {name: value for name, value in facts.items() if value}
         logging.getLogger(__name__).error("%s", error.message, extra=extra)
         return error.exit_code
-    console.err(render(error, verbose=settings.verbose, paint=console.paint_err))
+    console.err(render(error, verbose=settings.verbose))
     return error.exit_code

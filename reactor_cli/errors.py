@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from reactor_cli.console import Style, printable
+from reactor_cli.console import printable
 from reactor_runtime.errors import Location, ReactorError, UsageError
 
-Paint = Callable[[str, Style], str]
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _MAX_STEPS = 12
 # Messages of Typer and their replacements; `near` is a similar name.
@@ -32,20 +33,23 @@ _TYPER_MESSAGES = (
 )
 
 
-def render(error: ReactorError, *, verbose: bool, paint: Paint, label: Literal["error", "warning"] = "error") -> str:
+def render(error: ReactorError, *, verbose: bool, label: Literal["error", "warning"] = "error") -> Text:
     """Return `error` as lines; `verbose` adds its whole traceback."""
-    lines = [f"{paint(f'{label}:', 'red' if label == 'error' else 'yellow')} {paint(printable(error.message), 'bold')}"]
+    from rich.text import Text
+
+    label_style = "bold red" if label == "error" else "yellow"
+    lines = [Text.assemble((f"{label}:", label_style), " ", (printable(error.message), "bold"))]
     if error.where:
-        lines += _excerpt(error.where, paint)
+        lines += _excerpt(error.where)
     if len(error.trail) > 1:
-        lines += ["  call stack:", *_steps(error.trail)]
+        lines += map(Text, ["  call stack:", *_steps(error.trail)])
     if error.hint:
-        lines.append(f"{paint('hint:', 'cyan')} {printable(error.hint)}")
+        lines.append(Text.assemble(("hint:", "cyan"), f" {printable(error.hint)}"))
     if error.details and verbose:
-        lines += ["", error.details.rstrip()]
+        lines.append(Text(f"\n{printable(error.details.rstrip())}"))
     elif error.details:
-        lines.append(paint("      --verbose shows the whole traceback", "dim"))
-    return "\n".join(lines)
+        lines.append(Text("      --verbose shows the whole traceback", "dim"))
+    return Text("\n").join(lines)
 
 
 def bug(error: Exception) -> ReactorError:
@@ -74,31 +78,30 @@ def explain_usage(error: typer.TyperException, arguments: Sequence[str], command
     return UsageError(message[:1].lower() + message[1:], hint=help_hint)
 
 
-def _excerpt(where: Location, paint: Paint) -> list[str]:
-    lines = [f"  {paint('-->', 'cyan')} {_place(where)}"]
+def _excerpt(where: Location) -> list[Text]:
+    from rich.text import Text
+
+    lines = [Text.assemble(("  --> ", "cyan"), _place(where))]
     if not where.text.strip():
         return lines
     number = str(where.line)
     margin = " " * len(number)
-    lines += [paint(f"{margin} |", "cyan"), f"{paint(f'{number} |', 'cyan')} {printable(where.text.rstrip())}"]
+    lines += [
+        Text(f"{margin} |", "cyan"),
+        Text.assemble((f"{number} |", "cyan"), f" {printable(where.text.rstrip())}"),
+    ]
     if where.column:
-        lines.append(f"{paint(f'{margin} |', 'cyan')} {_underline(where, paint)}")
+        lines.append(Text.assemble((f"{margin} |", "cyan"), " ", *_underline(where)))
     return lines
 
 
-def _underline(where: Location, paint: Paint) -> str:
+def _underline(where: Location) -> tuple[str, tuple[str, str]]:
     """Return carets below the marked columns; tabs stay tabs, wide characters take two cells."""
+    from rich.cells import cell_len
+
     before, marked = where.text[: where.column - 1], where.text[where.column - 1 : where.end_column - 1]
-    space = "".join("\t" if character == "\t" else " " * _cells(character) for character in before)
-    return space + paint("^" * max(1, sum(map(_cells, marked))), "red")
-
-
-def _cells(character: str) -> int:
-    import unicodedata
-
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    space = "\t".join(" " * cell_len(printable(part)) for part in before.split("\t"))
+    return space, ("^" * max(1, cell_len(printable(marked))), "bold red")
 
 
 def _steps(trail: Sequence[Location]) -> list[str]:
@@ -111,13 +114,11 @@ def _steps(trail: Sequence[Location]) -> list[str]:
 
 
 def _step(place: Location) -> str:
-    return f"    {_place(place)}  {place.text.strip()}"
+    return f"    {_place(place)}  {printable(place.text.strip())}"
 
 
 def _place(where: Location) -> str:
     """Return the location, with a path relative to the current directory if that is shorter."""
     path = Path(where.file)
-    if not path.is_absolute():
-        return str(where)
-    shown = min(where.file, os.path.relpath(path), key=len)
-    return str(where).replace(where.file, shown, 1)
+    shown = min(where.file, os.path.relpath(path), key=len) if path.is_absolute() else where.file
+    return printable(str(where).replace(where.file, shown, 1))

@@ -1,40 +1,44 @@
-"""The outline of a model as lines for people: its rate, tracks, events and messages."""
+"""The outline of a model as tables for people: its rate, tracks, events and messages."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-WIDTH = 100
+from reactor_cli.console import printable
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
 TITLE_WIDTH = 10
 
 
-def outline_lines(outline: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines for the outline that `schema.outline` returns."""
-    yield from _section("rate", [(_rate(outline), "")])
-    yield from _section("tracks", [(_track(track), "") for track in outline["tracks"]])
-    events = [(_call(name, event["parameters"]), event["description"]) for name, event in outline["events"].items()]
-    yield from _section("events", events)
-    messages = [(_call(name, each["data"]), each["description"]) for name, each in outline["messages"].items()]
-    yield from _section("messages", messages)
+def outline_tables(outline: Mapping[str, Any]) -> Group:
+    """Return the outline that `schema.outline` returns as a table for each section."""
+    from rich.console import Group
+
+    events, messages = outline["events"].items(), outline["messages"].items()
+    return Group(
+        _section("rate", [(_rate(outline), "")]),
+        _section("tracks", [(_track(track), "") for track in outline["tracks"]]),
+        _section("events", [(_call(name, each["parameters"]), each["description"]) for name, each in events]),
+        _section("messages", [(_call(name, each["data"]), each["description"]) for name, each in messages]),
+    )
 
 
-def _section(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield rows of a signature and a description; a description that does not fit gets lines of its own."""
-    lead = f"  {title}"
-    for left, right in rows or [("none", "")]:
-        line = f"{lead:{TITLE_WIDTH + 2}}{left}"
-        right = " ".join(right.split())
-        if right and len(line) + 2 + len(right) <= WIDTH:
-            yield f"{line}  {right}"
-        else:
-            yield line
-            yield from textwrap.wrap(
-                right, WIDTH, initial_indent=" " * (TITLE_WIDTH + 4), subsequent_indent=" " * (TITLE_WIDTH + 4)
-            )
-        lead = ""
+def _section(title: str, rows: list[tuple[str, str]]) -> Table:
+    """Return a table of signatures and descriptions, with the title before the first."""
+    from rich.table import Column, Table
+
+    # Not `width=`, which includes the padding in recent versions of Rich alone.
+    table = Table.grid(Column(no_wrap=True, style="cyan"), Column(), Column(style="dim"), padding=(0, 2))
+    for signature, description in rows or [("none", "")]:
+        table.add_row(f"  {title:{TITLE_WIDTH - 2}}", printable(signature), printable(" ".join(description.split())))
+        title = ""
+    return table
 
 
 def _rate(outline: Mapping[str, Any]) -> str:

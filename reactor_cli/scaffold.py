@@ -10,12 +10,16 @@ import difflib
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.tree import Tree
 
 PLACEHOLDER = "PROJECT_NAME"
 DEFAULT = "pipeline"
@@ -100,23 +104,31 @@ def _hint(*, merge: bool, force: bool) -> str:
     return ", or ".join(ways if force else [*ways, "replace files of the same name with --force"])
 
 
-def tree(template: Template, title: str) -> str:
+def tree(template: Template, title: str) -> Tree:
     """Return the files of a template as a tree under `title`, with a phrase beside each."""
-    rows = [(title, ""), *_branches(template.files, depth=0, prefix="")]
-    width = max(len(left) for left, _ in rows)
-    return "\n".join(f"{left:{width}}  {right}".rstrip() for left, right in rows)
+    from rich.text import Text
+    from rich.tree import Tree
+
+    folders = {PurePosixPath(): Tree(title)}
+    width = max(4 * len(file.path.parts) + len(file.path.name) for file in template.files)
+    for file in template.files:
+        for folder in reversed(file.path.parents):
+            if folder not in folders:
+                folders[folder] = folders[folder.parent].add(f"{folder.name}/")
+        name = f"{file.path.name:{width - 4 * len(file.path.parts)}}"
+        folders[file.path.parent].add(Text.assemble(name, "  ", (file.phrase, "dim")))
+    return folders[PurePosixPath()]
 
 
-def _branches(files: Sequence[TemplateFile], *, depth: int, prefix: str) -> Iterator[tuple[str, str]]:
-    names = list(dict.fromkeys(file.path.parts[depth] for file in files))
-    for name in names:
-        last = name == names[-1]
-        below = [file for file in files if file.path.parts[depth] == name]
-        is_file = len(below[0].path.parts) == depth + 1
-        branch = f"{prefix}{'└' if last else '├'}── {name}"
-        yield (branch, below[0].phrase) if is_file else (f"{branch}/", "")
-        if not is_file:
-            yield from _branches(below, depth=depth + 1, prefix=prefix + ("    " if last else "│   "))
+def table(found: Sequence[Template]) -> Table:
+    """Return the names and descriptions of templates as a table."""
+    from rich.table import Table
+
+    rows = Table.grid("", "", padding=(0, 2))
+    rows.columns[0].style = "bold"
+    for template in found:
+        rows.add_row(template.name, template.description)
+    return rows
 
 
 def _directory() -> Path:

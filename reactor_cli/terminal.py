@@ -1,6 +1,7 @@
 """The terminal of `reactor connect`: a frame at the top, lines that scroll below it, a prompt, and piped input.
 
-Each output is a single write, so that the output of a session does not mix with the text that is being typed.
+Each output is a single write, so that the output of a session does not mix with the text that is being typed. Rich's
+`Live` is no substitute: it draws below the lines that scroll, where the prompt is, and draws everything again each time.
 """
 
 from __future__ import annotations

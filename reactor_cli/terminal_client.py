@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.cells import set_cell_size
+
 from reactor_cli import console, typed_events
 from reactor_cli.report import ConnectReport, format_metrics, format_values, legible
 from reactor_cli.terminal import LineReader, TerminalScreen
@@ -202,7 +204,7 @@ class TerminalClient:
         metrics = format_metrics(self._metrics) if self._metrics else ""
         line = f"{legible(session.model)} · {session.role} · {session.status.phase} · {metrics}"
         # A longer line would wrap and overwrite the scrolling lines.
-        return console.paint(line[: screen.frame_size[0]], "bold")
+        return console.paint(set_cell_size(line, screen.frame_size[0]), "bold")
 
     async def _send_typed_events(self, session: Session, screen: TerminalScreen) -> None:
         """Send each line of the prompt as an event until its end; an empty line answers the `idle` notice."""
@@ -222,7 +224,7 @@ class TerminalClient:
                 # `_send_event` has reported it.
                 continue
             except (UsageError, UploadError) as error:
-                screen.print_lines(f"{console.paint('error:', 'red')} {error}")
+                screen.print_lines(f"{console.paint('error:', 'bold red')} {error}")
 
     async def _send_event(self, session: Session, line: str) -> None:
         event = typed_events.parse_event(line, session.schema)
@@ -239,7 +241,7 @@ class TerminalClient:
         self._report.print_fact("reply", text, event=event.event, n=reply.n, message=message)
 
     def _report_refusal(self, session: Session, event: str, error: EventError) -> None:
-        text = f"{console.paint(legible(error.code), 'red')}  {legible(error.message)}"
+        text = f"{console.paint(legible(error.code), 'bold red')}  {legible(error.message)}"
         if error.code == UNKNOWN_EVENT:
             text += typed_events.suggest_event(event, session.schema)
         fields = [asdict(field) for field in error.fields]

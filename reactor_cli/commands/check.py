@@ -57,7 +57,7 @@ def check(
     else:
         _print_outline(outline)
     for warning in warnings:
-        console.err(render(warning, verbose=verbose, paint=console.paint_err, label="warning"))
+        console.err(render(warning, verbose=verbose, label="warning"))
 
 
 def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, Any]:
@@ -101,8 +101,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _print_outline(outline: dict[str, Any]) -> None:
-    from reactor_cli.outline import outline_lines
+    from reactor_cli.outline import outline_tables
 
     console.out(f"{console.paint(console.printable(outline['name']), 'bold')}  {outline['class']}")
-    for line in outline_lines(outline):
-        console.out(console.printable(line))
+    console.out(outline_tables(outline))

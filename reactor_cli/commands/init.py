@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from reactor_cli import console
 from reactor_runtime.errors import UsageError
-
-if TYPE_CHECKING:
-    from reactor_cli.scaffold import Template
 
 EPILOG = """
 \b
@@ -43,7 +40,7 @@ def init(
     from reactor_cli import scaffold
 
     if list_templates:
-        _print_templates(scaffold.templates())
+        console.out(scaffold.table(scaffold.templates()))
         return
     chosen = scaffold.find(scaffold.DEFAULT if template is None else template)
     name = name if name is not None else Path.cwd().name if here else "my-model"
@@ -63,9 +60,3 @@ def init(
     if chosen.needs_more:
         console.out(f"  pip install -r {scaffold.REQUIREMENTS}")
     console.out("  reactor run")
-
-
-def _print_templates(templates: list[Template]) -> None:
-    width = max(len(template.name) for template in templates)
-    for template in templates:
-        console.out(f"{console.paint(f'{template.name:{width}}', 'bold')}  {template.description}")

@@ -12,6 +12,7 @@ from reactor_cli.options import Directory, PathOption, Verbose, one_of, project_
 from reactor_runtime.errors import UsageError
 
 FORMATS = ("openapi", "typescript", "python")
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 EPILOG = """
 \b
@@ -83,8 +84,11 @@ def _compare(path: Path, text: str, format: str) -> int:
         return 0
     import difflib
 
+    from rich.text import Text
+
     lines = difflib.unified_diff(current.splitlines(), text.splitlines(), str(path), "the current model", lineterm="")
-    console.out("\n".join(lines))
+    styled = (Text(console.printable(line), _DIFF_STYLES.get(line[:1], "")) for line in lines)
+    console.out(Text("\n").join(styled))
     console.err(f"{path} is out of date: reactor schema --format {format} --out {path}")
     return 1
 

@@ -38,7 +38,7 @@ my-model  pipeline:MyModel
   rate      24 fps; up to 4 frames queued
   tracks    main_video: video out
   events    set_brightness(brightness: number 0.0 to 2.0 = 1.0)  Brightness multiplier
-            reset()  Start over
+            reset()                                              Start over
   messages  progress(step: integer)
 """
 

@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 from reactor_cli import console
+from reactor_cli.errors import render
+from reactor_runtime.errors import Location, ReactorError
 from tests.cli.command import environment, reactor
 from tests.timeouts import TIMEOUT_S
 
@@ -55,6 +59,64 @@ def test_results_go_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixtu
     console.err("progress")
     console.warn("careful")
     assert capsys.readouterr() == ("result\n", "progress\nwarning: careful\n")
+
+
+class TerminalStream(io.StringIO):
+    """A stream that is a terminal of 40 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> TerminalStream:
+    for name, value in (("COLUMNS", "40"), ("TERM", "xterm"), ("NO_COLOR", "")):
+        monkeypatch.setenv(name, value)
+    return TerminalStream()
+
+
+def table() -> Table:
+    rows = Table.grid("", "", padding=(0, 2))
+    rows.add_row(Text("name", "bold"), "word " * 20)
+    return rows
+
+
+def test_a_table_is_wrapped_at_the_width_of_a_terminal(stream: TerminalStream) -> None:
+    console.out(table(), stream=stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("\x1b[1mname\x1b[0m  word")
+    assert len(lines) == 3
+
+
+def test_an_error_is_not_wrapped_in_a_terminal(stream: TerminalStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    where = Location("pipeline.py", 1, 60, 64, f"x = {'1 + ' * 13}fail({'1 + ' * 13}1)")
+    console.out(render(ReactorError("it failed", where=where), verbose=False), stream=stream)
+    assert stream.getvalue().splitlines()[3:] == [f"1 | {where.text}", f"  | {' ' * 59}^^^^"]
+
+
+def test_no_color_leaves_no_control_characters_in_a_table(
+    stream: TerminalStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.out(table(), stream=stream)
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_table_in_a_pipe_is_neither_wrapped_nor_coloured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("COLUMNS", "40"), ("FORCE_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    console.out(table())
+    assert capsys.readouterr().out == f"name  {'word ' * 19}word\n"
+
+
+def test_text_is_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = Table.grid("")
+    rows.add_row("[bold]list[/]: array of [1, 2] :smile:")
+    console.out(rows)
+    assert capsys.readouterr().out == "[bold]list[/]: array of [1, 2] :smile:\n"
 
 
 def test_control_characters_are_escaped() -> None:

@@ -3,17 +3,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reactor_cli.console import Style
 from reactor_cli.errors import render
 from reactor_runtime.errors import Location, ReactorError
 
 
-def plain(text: str, _style: Style) -> str:
-    return text
-
-
 def shown(error: ReactorError, *, verbose: bool = False) -> str:
-    return render(error, verbose=verbose, paint=plain)
+    return render(error, verbose=verbose).plain
 
 
 def test_an_error_alone_is_one_line() -> None:
@@ -60,6 +55,19 @@ def test_a_call_stack_of_several_steps_is_shown() -> None:
     text = shown(ReactorError("load() raised ValueError: 3", where=inner, trail=[outer, inner]))
     assert "  call stack:\n    pipeline.py:20:9  self.net = build(config)\n    net.py:3:5  raise ValueError(3)" in text
     assert "call stack" not in shown(ReactorError("x", where=inner, trail=[inner]))
+
+
+def test_control_characters_of_every_part_are_escaped() -> None:
+    where = Location("a\x1b.py", 3, 1, 2, "x\x1b = 1")
+    error = ReactorError("m\x1b", where=where, hint="h\x1b", details="d\x1b", trail=[where, where])
+    text = shown(error, verbose=True)
+    assert "\x1b" not in text
+    assert text.count("\\x1b") == 9
+
+
+def test_the_caret_is_below_its_column_after_an_escaped_character() -> None:
+    lines = shown(ReactorError("x", where=Location("a.py", 1, 3, 4, "\x1b=boom"))).splitlines()
+    assert lines[-2:] == ["1 | \\x1b=boom", "  |      ^"]
 
 
 def test_the_traceback_is_shown_with_verbose_only() -> None:

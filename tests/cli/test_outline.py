@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pytest
 
-from reactor_cli.outline import WIDTH, outline_lines
+from reactor_cli import console
+from reactor_cli.outline import outline_tables
+
+Lines: TypeAlias = Callable[..., list[str]]
 
 
 def outline(**changes: Any) -> dict[str, Any]:
@@ -16,8 +20,19 @@ def event(description: str = "", **properties: Any) -> dict[str, Any]:
     return {"description": description, "field": None, "parameters": {"type": "object", "properties": properties}}
 
 
-def test_an_empty_model_has_every_section() -> None:
-    assert list(outline_lines(outline())) == [
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Lines:
+    """Return a function that prints an outline and returns its lines as a pipe gets them."""
+
+    def printed(**changes: Any) -> list[str]:
+        console.out(outline_tables(outline(**changes)))
+        return capsys.readouterr().out.splitlines()
+
+    return printed
+
+
+def test_an_empty_model_has_every_section(lines: Lines) -> None:
+    assert lines() == [
         "  rate      30 fps; up to 4 frames queued",
         "  tracks    none",
         "  events    none",
@@ -25,17 +40,17 @@ def test_an_empty_model_has_every_section() -> None:
     ]
 
 
-def test_a_rate_that_follows_the_compute_time() -> None:
-    rate = next(outline_lines(outline(fps=None, max_fps=24.0)))
+def test_a_rate_that_follows_the_compute_time(lines: Lines) -> None:
+    rate, *_ = lines(fps=None, max_fps=24.0)
     assert rate == "  rate      as fast as it computes, 1 to 24 fps; up to 4 frames queued"
 
 
-def test_tracks_have_kind_direction_and_rate() -> None:
+def test_tracks_have_kind_direction_and_rate(lines: Lines) -> None:
     tracks = [
         {"name": "camera", "kind": "video", "direction": "in"},
         {"name": "sound", "kind": "audio", "direction": "out", "sample_rate": 24000},
     ]
-    assert list(outline_lines(outline(tracks=tracks)))[1:3] == [
+    assert lines(tracks=tracks)[1:3] == [
         "  tracks    camera: video in",
         "            sound: audio out, 24000 Hz",
     ]
@@ -57,16 +72,18 @@ def test_tracks_have_kind_direction_and_rate() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_is_written_with_type_limits_and_default(schema: dict[str, Any], text: str) -> None:
-    assert list(outline_lines(outline(events={"go": event(x=schema)})))[2] == f"  events    go({text})"
+def test_a_parameter_is_written_with_type_limits_and_default(lines: Lines, schema: dict[str, Any], text: str) -> None:
+    assert lines(events={"go": event(x=schema)})[2] == f"  events    go({text})"
 
 
-def test_a_description_that_does_not_fit_goes_below() -> None:
-    rows = list(
-        outline_lines(outline(events={"go": event("short"), "come": event("word " * 40), "stay": event("a\nb")}))
-    )[2:-1]
-    assert rows[0] == "  events    go()  short"
-    assert rows[1] == "            come()"
-    assert rows[2].startswith("              word word")
-    assert rows[-1] == "            stay()  a b"
-    assert max(map(len, rows)) <= WIDTH
+def test_a_description_is_beside_its_event_on_one_line(lines: Lines) -> None:
+    rows = lines(events={"go": event("short"), "arrive": event("word " * 40), "stay": event("a\nb")})[2:-1]
+    assert rows == [
+        "  events    go()      short",
+        f"            arrive()  {'word ' * 39}word",
+        "            stay()    a b",
+    ]
+
+
+def test_control_characters_are_escaped(lines: Lines) -> None:
+    assert lines(events={"go": event("a\x1bb")})[2] == "  events    go()  a\\x1bb"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactor_cli import console
 from reactor_cli.scaffold import (
     DEFAULT,
     PLACEHOLDER,
@@ -117,8 +118,9 @@ def test_the_project_name_is_filled_in(template: Template, tmp_path: Path) -> No
     assert (tmp_path / "new" / "tests" / "deep" / "more.py").read_text() == "name: my-model\n"
 
 
-def test_the_tree_shows_every_file_with_its_phrase(template: Template) -> None:
-    assert tree(template, "new/").splitlines() == [
+def test_the_tree_shows_every_file_with_its_phrase(template: Template, capsys: pytest.CaptureFixture[str]) -> None:
+    console.out(tree(template, "new/"))
+    assert capsys.readouterr().out.splitlines() == [
         "new/",
         "├── model.py           for model.py",
         "├── tests/",
