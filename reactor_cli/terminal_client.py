@@ -241,11 +241,13 @@ class TerminalClient:
         self._report.print_fact("reply", text, event=event.event, n=reply.n, message=message)
 
     def _report_refusal(self, session: Session, event: str, error: EventError) -> None:
+        facts = {"code": error.code, "message": error.message, "fields": [asdict(field) for field in error.fields]}
+        similar = typed_events.similar_event(event, session.schema) if error.code == UNKNOWN_EVENT else None
+        if similar:
+            error.hint = f"did you mean {legible(similar)}?"
         text = f"{console.paint(legible(error.code), 'bold red')}  {legible(error.message)}"
-        if error.code == UNKNOWN_EVENT:
-            text += typed_events.suggest_event(event, session.schema)
-        fields = [asdict(field) for field in error.fields]
-        self._report.print_fact("refusal", text, event=event, code=error.code, message=error.message, fields=fields)
+        text = f"{text}; {error.hint}" if similar else text
+        self._report.print_fact("refusal", text, event=event, **facts, suggestion=similar)
 
 
 async def _wait_for_turn(session: Session, seconds: float | None) -> None:

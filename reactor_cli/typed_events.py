@@ -68,10 +68,10 @@ def parameters_of(event: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return parameters
 
 
-def suggest_event(event: str, schema: Mapping[str, Any]) -> str:
-    """Return a question that names the most similar event, empty without one."""
+def similar_event(event: str, schema: Mapping[str, Any]) -> str | None:
+    """Return the event with the most similar name, None if there is no similar one."""
     near = difflib.get_close_matches(event, schema.get("events", {}), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return near[0] if near else None
 
 
 def complete_event(line: str, schema: Mapping[str, Any]) -> list[str]:

@@ -120,6 +120,13 @@ def test_a_misspelt_event_is_refused_with_the_one_that_is_meant(url: str, tmp_pa
     outcome = reactor("connect", url, "--send", line, "--seconds", "0", cwd=tmp_path)
     assert outcome.code == 1
     assert "did you mean set_level?" in outcome.out
+    assert "hint: did you mean set_level?" in outcome.err
+
+
+def test_a_misspelt_event_is_refused_with_a_suggestion_for_programs(url: str, tmp_path: Path) -> None:
+    outcome = reactor("connect", url, "--json", cwd=tmp_path, lines="set_levle 8\n")
+    (refusal,) = [fact for fact in map(json.loads, outcome.out.splitlines()) if fact["kind"] == "refusal"]
+    assert (outcome.code, refusal["suggestion"]) == (1, "set_level")
 
 
 def test_a_pipe_that_stays_open_does_not_delay_the_end(url: str, tmp_path: Path) -> None:

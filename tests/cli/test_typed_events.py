@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.typed_events import complete_event, parse_event, split_event, suggest_event
+from reactor_cli.typed_events import complete_event, parse_event, similar_event, split_event
 from reactor_runtime.errors import UsageError
 
 
@@ -82,5 +82,5 @@ def test_tab_completes_events_parameters_and_values(line: str, found: list[str])
 
 def test_the_most_similar_event_is_suggested() -> None:
     schema: dict[str, Any] = {"events": {"set_brightness": {}, "reset": {}}}
-    assert suggest_event("set_brihtness", schema) == "; did you mean set_brightness?"
-    assert suggest_event("xyz", schema) == ""
+    assert similar_event("set_brihtness", schema) == "set_brightness"
+    assert similar_event("xyz", schema) is None
