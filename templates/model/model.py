@@ -1,4 +1,4 @@
-"""The model as a loop of its own: run() decides when frames are made, and goes on from one client to the next.
+"""The model as a loop of its own: run() decides when frames are made, and runs on from one client to the next.
 
 `reactor run` creates one MyModel, calls load() once, and then run(), which lasts as long as the model.
 """
@@ -14,14 +14,14 @@ from picture import PALETTES, Splash, render_batch
 from settings import whole_number
 
 
-# What clients see: each field is a track.
+# Each field is a track that clients receive.
 class MyOutput(Output):
     main_video: Video
 
 
 # A message to clients: the reply to a splash, {"type": "splashed", "data": {"number": 3}} on the wire.
 class Splashed(ModelMessage):
-    """How many pebbles lie in the pond."""
+    """The number of pebbles in the pond."""
 
     number: int
 
@@ -32,7 +32,7 @@ class MyModel(ReactorModel):
     buffer_size = 8
 
     # Called once, before any client. Attributes set here belong to the model and are not reset between clients:
-    # each client finds the pond as the one before left it.
+    # pebbles stay in the pond for the next client.
     def load(self, config: dict[str, Any]) -> None:
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
@@ -42,7 +42,7 @@ class MyModel(ReactorModel):
         self.splashes: tuple[Splash, ...] = ()
         self.flowing = asyncio.Event()
 
-    # Called for each client: reset here what belongs to a client. run() continues when this is done.
+    # Called for each client: reset its settings here. run() continues when this has returned.
     @connected
     def welcome(self) -> None:
         self.brightness = 1.0
@@ -73,11 +73,11 @@ class MyModel(ReactorModel):
         self.splashes = (*self.splashes[-3:], Splash(x, y, self.frame_idx))
         return Splashed(number=self.pebbles)
 
-    @event(name="freeze", description="Stop the time")
+    @event(name="freeze", description="Stop time")
     def freeze(self) -> None:
         self.flowing.clear()
 
-    @event(name="flow", description="Let the time run")
+    @event(name="flow", description="Continue time")
     def flow(self) -> None:
         self.flowing.set()
 
@@ -87,8 +87,8 @@ class MyModel(ReactorModel):
             await self.connected.wait()
             while self.connected.is_set():
                 await self.flowing.wait()
-                # Events are handled whenever the loop awaits. The values that this batch needs are passed as
-                # arguments, so that they cannot change meanwhile; in a thread the work does not delay events.
+                # Events are handled at every await. The values of this batch are arguments, so that events cannot
+                # change them meanwhile; in a thread the work does not delay events.
                 batch, self.frame_idx = await asyncio.to_thread(
                     render_batch,
                     self.width, self.height, self.chunk_size,

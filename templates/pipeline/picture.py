@@ -38,7 +38,7 @@ def colour_ring(palette: str, brightness: float) -> np.ndarray:
 
 
 def flow(width: int, height: int, frame_idx: int) -> np.ndarray:
-    """Return the position of each pixel on the colour ring: waves folded into waves, like silk in slow wind."""
+    """Return the position of each pixel on the colour ring: slow waves that bend each other."""
     t = frame_idx / FPS
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :] * (width / height)
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
@@ -56,7 +56,7 @@ def add_ripple(shades: np.ndarray, splash: Splash, frame_idx: int) -> None:
     x = np.arange(width, dtype=np.float32)[None, :] - splash.x * width
     y = np.arange(height, dtype=np.float32)[:, None] - splash.y * height
     distance = np.sqrt(x * x + y * y)
-    # The wave is the same in all directions: compute it along one radius, in quarters of a pixel, and look it up.
+    # The wave is the same in all directions, so it is computed along one radius, in quarters of a pixel.
     along = np.arange(4 * (width + height)) / 4
     behind = (age * 0.55 * height - along) / (0.08 * height)
     profile = 260 * np.exp(-behind**2 / 2 - age) * np.cos(3 * behind)
@@ -64,12 +64,12 @@ def add_ripple(shades: np.ndarray, splash: Splash, frame_idx: int) -> None:
 
 
 def paint(frame: np.ndarray, shades: np.ndarray, colours: np.ndarray) -> None:
-    """Fill a frame with the colours at the positions in shades."""
+    """Fill a frame with the colours at the positions in `shades`."""
     np.take(colours, shades.astype(np.int32) & 1023, axis=0, out=frame, mode="clip")
 
 
 def write(frame: np.ndarray, caption: str, brightness: float) -> None:
-    """Draw the caption into the lower part of a frame, as lamps with a shadow around them."""
+    """Draw the caption into the lower part of a frame, as dots of light with a shadow."""
     shadow, light = letters(caption, frame.shape[1], frame.shape[0])
     height, width = light.shape[:2]
     top, left = frame.shape[0] * 15 // 16 - height, (frame.shape[1] - width) // 2
@@ -79,7 +79,7 @@ def write(frame: np.ndarray, caption: str, brightness: float) -> None:
 
 @lru_cache(maxsize=8)
 def letters(caption: str, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a caption once: return how much of the frame stays and how much light is added, each (height, width, 1)."""
+    """Return two masks for a caption, (height, width, 1): the share of the frame that stays, and the light added."""
     columns = [int(code, 16) for character in caption.upper() for code in glyph(character)]
     dots = np.array([[column >> row & 1 for column in columns] for row in range(7)]).reshape(7, -1)
     size = max(1, min(width // 72, width // (dots.shape[1] + 6), height // 14))

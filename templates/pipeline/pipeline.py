@@ -1,4 +1,4 @@
-"""The model: what clients see, what they may change, and how frames are made.
+"""The model: its tracks, its controls, and how its frames are made.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
@@ -16,19 +16,19 @@ from picture import PALETTES, Splash, add_ripple, colour_ring, flow, paint, writ
 from settings import whole_number
 
 
-# What clients see: each field is a track.
+# Each field is a track that clients receive.
 @dataclass
 class MyOutput(Output):
     main_video: Video
 
 
-# What clients may change: each field is a control on the page and an event, set_<field>. Wrong values are refused.
+# Each field is a control on the page and an event, set_<field>. Wrong values are refused before they get here.
 @dataclass
 class MyState(InputState):
     brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")
     palette: str = InputField(default="aurora", choices=list(PALETTES), description="Colours of the picture")
     caption: str = InputField(default="hello", max_length=24, description="Text in the picture")
-    # A field with a leading underscore is private: clients neither see nor set it.
+    # A field with a leading underscore is private: clients cannot read or set it.
     _splashes: tuple[Splash, ...] = ()
     _next_idx: int = 0
 
@@ -52,7 +52,7 @@ class MyModel(ReactorPipeline):
     ) -> None:
         self.state._splashes = (*self.state._splashes[-3:], Splash(x, y, self.state._next_idx))
 
-    # Started for each client with a fresh state. Each yield hands over frames; Reactor shows them at an even rate.
+    # Started for each client with a fresh state. Each yield sends frames; Reactor shows them at an even rate.
     def inference(self) -> Iterator[MyOutput]:
         while True:
             batch, self.state._next_idx = render_batch(

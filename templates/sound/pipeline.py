@@ -27,7 +27,7 @@ from scope import SKIES, Scope
 from settings import whole_number
 from synth import RATE, WAVES, Synth, frequency, note_name, samples_in, to_int16, tune
 
-# Samples without a note from a client before the instrument plays by itself.
+# The tune starts after this many samples without a note from a client.
 PAUSE = 6 * RATE
 
 
@@ -45,17 +45,17 @@ class Played(ModelMessage):
     hertz: float
 
 
-# What clients may change. Volume and echo take effect at once, the others at the next note.
+# Each field is a control on the page. Volume and echo take effect at once, the others at the next note.
 @dataclass
 class MyState(InputState):
-    wave: str = InputField(default="string", choices=list(WAVES), description="What the notes sound like")
-    volume: float = InputField(default=0.8, ge=0.0, le=1.0, description="How loud it all is")
+    wave: str = InputField(default="string", choices=list(WAVES), description="Sound of the notes")
+    volume: float = InputField(default=0.8, ge=0.0, le=1.0, description="Volume")
     attack: float = InputField(default=0.01, ge=0.002, le=1.0, description="Seconds in which a note begins")
     release: float = InputField(default=0.6, ge=0.02, le=4.0, description="Seconds in which notes fade after stop")
-    echo: float = InputField(default=0.35, ge=0.0, le=0.8, description="How much comes back from the mountains")
-    tune: bool = InputField(default=True, description="Plays by itself while nobody else does")
+    echo: float = InputField(default=0.35, ge=0.0, le=0.8, description="Volume of the echo")
+    tune: bool = InputField(default=True, description="Play a tune while no client does")
     sky: str = InputField(default="aurora", choices=list(SKIES), description="Colours of the picture")
-    # Private fields are no controls; each client gets new ones.
+    # Private fields are not controls; each client gets new ones.
     _synth: Synth = field(default_factory=Synth)
     _scope: Scope | None = None
     _quiet_since: int = -PAUSE
@@ -63,7 +63,7 @@ class MyState(InputState):
 
 class MyModel(ReactorPipeline):
     state: MyState
-    # Sound has one speed, so the rate is fixed; without `fps` it would follow how fast frames are made.
+    # Sound plays at one speed, so the frame rate is fixed; without `fps` it would follow the compute time.
     fps = 30
 
     def load(self, config: dict[str, Any]) -> None:
@@ -77,15 +77,15 @@ class MyModel(ReactorPipeline):
     @event(name="play", description="Play a note")
     def play(
         self,
-        note: int = InputField(default=69, ge=24, le=96, description="60 is the middle C, 1 is half a tone"),
-        velocity: float = InputField(default=0.6, ge=0.0, le=1.0, description="How hard it is struck"),
+        note: int = InputField(default=69, ge=24, le=96, description="60 is middle C, 1 is a semitone"),
+        velocity: float = InputField(default=0.6, ge=0.0, le=1.0, description="How hard the note is struck"),
     ) -> Played:
         state = self.state
         state._synth.play(note, velocity, wave=state.wave, attack_s=state.attack)
         state._quiet_since = state._synth.now
         return Played(note_name(note), round(frequency(note), 2))
 
-    @event(name="stop", description="Let all notes fade away")
+    @event(name="stop", description="Fade all notes out")
     def stop(self) -> None:
         self.state._synth.stop(self.state.release)
         self.state._quiet_since = self.state._synth.now

@@ -1,4 +1,4 @@
-"""The picture: the sound as a line of light whose glow rises into the sky, and its pitches in the lake below."""
+"""Draw the sound: its waveform as a line of light that glows into the sky, and its pitches in the lake below."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 
 from synth import RATE
 
-WINDOW = 4096  # samples that the pitches are read from
+# The pitches are those of the last 4096 samples.
+WINDOW = 4096
 HANN = np.hanning(WINDOW).astype(np.float32)
-HALO = np.append(1 / (1 + (np.arange(200) / 8) ** 2), 0).astype(np.float32)  # in quarters of a pixel from the line
+# The light at a distance from the line, in quarters of a pixel.
+HALO = np.append(1 / (1 + (np.arange(200) / 8) ** 2), 0).astype(np.float32)
 BANDS = 16
-# The colours of light from faint to bright, over the horizon and high up.
+# The colours of light from faint to bright: at the horizon, and at the top of the sky.
 SKIES = {
     "aurora": (
         [(3, 6, 16), (4, 46, 58), (18, 160, 112), (150, 250, 170), (244, 255, 240)],
@@ -30,7 +32,7 @@ SKIES = {
 
 
 class Scope:
-    """What is on the screen, of which the light fades while it rises; each session has its own."""
+    """The frame of one session, in which light rises and fades."""
 
     def __init__(self, width: int, height: int) -> None:
         self.horizon = height * 7 // 10
@@ -42,13 +44,13 @@ class Scope:
         self.heard = np.zeros(WINDOW, np.float32)
         self.shown = np.zeros(min(WINDOW // 2, 2 * width), np.float32)
         self.pitches = np.zeros(width, np.float32)
-        # Where in the spectrum a column looks: from two octaves below the middle C to four above it.
+        # The place in the spectrum for each column: from two octaves below middle C to four above it.
         octaves = np.linspace(-2.2, 4.2, width)
         self.places = 261.6 * 2**octaves * WINDOW / RATE
         self.lift = 2 ** (0.5 * octaves)
 
     def draw(self, sound: np.ndarray, sky: str) -> np.ndarray:
-        """Show the next (2, samples) of sound: one frame, uint8 (height, width, 3)."""
+        """Return the frame, uint8 (height, width, 3), for the next piece of sound, (2, samples)."""
         self.heard = np.append(self.heard, sound.mean(axis=0, dtype=np.float32))[-WINDOW:]
         line = self.line()
         self.rise(line)
@@ -57,7 +59,7 @@ class Scope:
         return np.take(colours(sky), (shades * 255).clip(0, 255).astype(np.int32) + self.bands, axis=0)
 
     def line(self) -> np.ndarray:
-        """Draw the newest sound, from where it is most like what was shown before: so a tone stands still."""
+        """Draw the newest sound from where it resembles the previous frame most, so that a tone stands still."""
         newest = self.heard[-2 * len(self.shown) :]
         start = int(np.argmax(np.correlate(newest, self.shown, "valid")))
         self.shown = newest[start : start + len(self.shown)]
@@ -69,14 +71,14 @@ class Scope:
         return np.take(HALO, (4 * distance).astype(np.int32), mode="clip")
 
     def rise(self, line: np.ndarray) -> None:
-        """Let the light go up, spread a little and fade, and the line shine into it."""
+        """Move the light up, spread it a little, fade it, and add the light of the line."""
         up = np.zeros_like(self.light)
         up[:-4] = (self.light[2:-2] + self.light[3:-1] + self.light[4:]) / 3
         up[:, 2:-2] = 0.7 * up[:, 2:-2] + 0.15 * (up[:, 4:] + up[:, :-4])
         self.light = np.maximum(0.98 * up, 0.5 * line)
 
     def water(self, above: np.ndarray) -> np.ndarray:
-        """Let each pitch that sounds stand in the water, long as it is loud, and the sky be mirrored there."""
+        """Draw the water: a column for each pitch, longer for a louder one, and the reflection of the sky."""
         strength = np.abs(np.fft.rfft(self.heard * HANN)) / WINDOW
         now = np.interp(self.places, range(len(strength)), strength) * self.lift
         self.pitches = np.maximum(0.9 * self.pitches, np.minimum(np.sqrt(30 * now), 1)).astype(np.float32)
@@ -86,7 +88,7 @@ class Scope:
 
 @lru_cache(maxsize=len(SKIES))
 def colours(sky: str) -> np.ndarray:
-    """Mix a sky: for each of its bands, from the horizon up, 256 shades of light."""
+    """Return 256 shades of light for each band of a sky, from the horizon up."""
     low, high = (np.array(stops, float) for stops in SKIES[sky])
     height = np.linspace(0, 1, BANDS)[:, None, None]
     stops = low + (high - low) * height

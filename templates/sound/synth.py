@@ -1,4 +1,4 @@
-"""The sound: notes go in, samples come out. Each piece goes on where the one before ended, to the sample."""
+"""Make the samples of notes. Each piece of sound continues exactly where the previous one ended."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ RATE = 48_000
 NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 MOST_VOICES = 16
 WAVES = ("string", "reed", "flute", "sine")
-RINGING = 1.4 * RATE  # in so many samples a note falls to a third
+# A note falls to about a third of its loudness in this many samples.
+RINGING = 1.4 * RATE
 SILENT = 1e-4
-HURRY = RATE // 50  # how long a voice takes to make room for another
-ECHO = RATE * 3 // 8  # longer than a frame, so that what it repeats is there already
+# The fade of a voice that another one replaces.
+HURRY = RATE // 50
+# Longer than a frame, so that the samples that are repeated exist already.
+ECHO = RATE * 3 // 8
 BEAT = RATE * 3 // 10
 CHORDS = ((45, 57, 60, 64, 67), (41, 57, 60, 65, 69), (48, 55, 60, 64, 71), (43, 55, 59, 62, 69))
 
@@ -26,18 +29,19 @@ PLACES = np.arange(CYCLE + 1)
 
 @dataclass
 class Voice:
-    """One note. Its samples follow from how long ago it began, so that pieces of it fit together without a seam."""
+    """One note. Its samples depend only on the time since it began, so that its pieces join without a click."""
 
     note: int
     velocity: float
     wave: str
     attack: int
     began: int
-    fades: tuple[tuple[int, int], ...] = ()  # each from when and for how long; together they multiply
+    # Start and length of each fade; their effects multiply.
+    fades: tuple[tuple[int, int], ...] = ()
     leaving: bool = False
 
     def samples(self, start: int, count: int) -> np.ndarray:
-        """Make the samples from `start` on, (2, count): low notes to the left, high notes to the right."""
+        """Return the samples from `start` on, (2, count): low notes on the left, high notes on the right."""
         age = np.arange(start - self.began, start - self.began + count)
         place = age * (frequency(self.note) / RATE) % 1 * CYCLE
         dull = np.interp(place, PLACES, cycle("sine", self.note))
@@ -48,7 +52,7 @@ class Voice:
         return np.outer((np.cos(angle), np.sin(angle)), sound * self.loudness(age))
 
     def loudness(self, age: np.ndarray) -> np.ndarray:
-        """Rise from nothing, ring, fade to nothing; nowhere with a step, which would be heard as a click."""
+        """Return the envelope: attack, decay, fades. It has no step, which would be heard as a click."""
         loudness = self.velocity * ease(age / self.attack) * np.exp(-age / RINGING)
         for start, length in self.fades:
             loudness = loudness * ease((start + length - self.began - age) / length)
@@ -63,17 +67,18 @@ class Voice:
 
 
 class Synth:
-    """All voices and their echo; each session has its own."""
+    """The voices and the echo of one session."""
 
     def __init__(self) -> None:
-        self.now = 0  # how many samples there have been
+        # The number of samples made so far.
+        self.now = 0
         self.voices: list[Voice] = []
         self.volume = 0.0
         self.echo = 0.0
         self.line = np.zeros((2, ECHO))
 
     def play(self, note: int, velocity: float, *, wave: str = "string", attack_s: float = 0.01, at: int = 0) -> None:
-        """Begin a note now, or at a sample to come. The same note, or the oldest of too many, makes room for it."""
+        """Begin a note now or at a later sample. It replaces the same note, and the oldest of too many."""
         staying = [voice for voice in self.voices if not voice.leaving]
         too_many = staying[: max(0, len(staying) - MOST_VOICES + 1)]
         for voice in [voice for voice in staying if voice.note == note or voice in too_many]:
@@ -81,30 +86,31 @@ class Synth:
         self.voices.append(Voice(note, velocity, wave, max(1, round(attack_s * RATE)), max(at, self.now)))
 
     def leave(self, voice: Voice) -> None:
-        """Fade quickly; a voice that nobody has heard yet is gone at once."""
+        """Fade a voice quickly; remove it at once if it has not begun."""
         if voice.began >= self.now:
             self.voices.remove(voice)
         voice.fade(self.now, HURRY)
         voice.leaving = True
 
     def stop(self, release_s: float) -> None:
-        """Let all notes fade away."""
+        """Fade all notes out."""
         for voice in self.voices:
             voice.fade(self.now, max(1, round(release_s * RATE)))
 
     def samples(self, count: int, *, volume: float, echo: float) -> np.ndarray:
-        """Make the next samples of everything, (2, count), between -1 and 1."""
+        """Return the next samples of all voices with their echo, (2, count), from -1 to 1."""
         sound = sum((voice.samples(self.now, count) for voice in self.voices), np.zeros((2, count)))
-        # A slider moves in steps; each is spread over the piece.
+        # A slider moves in steps; each step is spread over the piece.
         sound = self.repeat(sound, np.linspace(self.echo, echo, count + 1)[1:])
         sound *= np.linspace(self.volume, volume, count + 1)[1:]
         self.volume, self.echo = volume, echo
         self.now += count
         self.voices = [voice for voice in self.voices if not voice.over(self.now)]
-        return np.tanh(sound)  # what is too loud is bent, not cut off
+        # Limits loud samples without clipping.
+        return np.tanh(sound)
 
     def repeat(self, sound: np.ndarray, strength: np.ndarray) -> np.ndarray:
-        """Add the echo, which goes from one side to the other and is half as strong each time."""
+        """Add the echo, which alternates between the sides and has half the strength each time."""
         places = np.arange(self.now, self.now + sound.shape[1]) % ECHO
         heard = self.line[:, places]
         again = sound + heard / 2
@@ -134,13 +140,13 @@ def to_int16(sound: np.ndarray) -> np.ndarray:
 
 
 def ease(x: np.ndarray) -> np.ndarray:
-    """Go from 0 to 1 as x does, slowly at both ends."""
+    """Return values from 0 to 1 for x from 0 to 1, with a slope of 0 at both ends."""
     return 0.5 - 0.5 * np.cos(np.pi * np.clip(x, 0, 1))
 
 
 @lru_cache(maxsize=512)
 def cycle(wave: str, note: int) -> np.ndarray:
-    """Draw one swing of a wave, with as many overtones as fit under half the sample rate: more would whistle."""
+    """Return one period of a wave. Overtones above half the sample rate are left out: they would alias."""
     overtone = np.arange(1, min(200, int(RATE / 2 / frequency(note))) + 1)
     strength = {
         "string": 1 / overtone,
@@ -156,7 +162,7 @@ def cycle(wave: str, note: int) -> np.ndarray:
 
 
 def tune(start: int, end: int) -> Iterator[tuple[int, int, float]]:
-    """Make up the notes that begin from sample `start` until `end`: when, which, how loud. Always the same ones."""
+    """Yield the notes of the tune between two samples: time, note and loudness, always the same."""
     for beat in range(-(-start // BEAT), -(-end // BEAT)):
         chance = random.Random(beat)
         chord = CHORDS[beat // 16 % len(CHORDS)]

@@ -9,15 +9,16 @@ from torch import Tensor
 
 CHANNELS = 3
 KERNELS = 10
-REACH = 16  # cells from the middle of the widest kernel to its rim
+# The radius of the widest kernel, in cells.
+REACH = 16
 RINGS = 3
 STEP = 0.1
 
 
 class Life(torch.nn.Module):
-    """The rule of one species: what a cell becomes depends on rings of cells around it.
+    """The rule of one species: how the rings of cells around a cell change it.
 
-    Its weights are drawn by chance, from a number, where others would be trained; a checkpoint would go in their place.
+    Its weights are random, drawn from a number; a trained model would load a checkpoint instead.
     """
 
     kernels: Tensor
@@ -31,7 +32,7 @@ class Life(torch.nn.Module):
         chance = random.Random(number)
         reads, weights, kernels, likes, spreads = [], torch.zeros(CHANNELS, KERNELS), [], [], []
         for idx in range(KERNELS):
-            # Each channel feels itself; the other kernels join any two.
+            # The first kernels connect each channel with itself, the others any two.
             source = idx if idx < CHANNELS else chance.randrange(CHANNELS)
             target = idx if idx < CHANNELS else chance.randrange(CHANNELS)
             kernels.append(rings(chance, height, width))
@@ -46,16 +47,16 @@ class Life(torch.nn.Module):
         self.register_buffer("spread", torch.tensor(spreads)[:, None, None])
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Take (channels, height, width) of cells, 0 to 1, one step on; the edges of the dish meet."""
+        """Return cells, (channels, height, width) from 0 to 1, after one step; opposite edges are joined."""
         # Kernels this wide are cheaper as a product of spectra than as conv2d.
         felt = torch.fft.irfft2(torch.fft.rfft2(cells)[self.reads] * self.kernels, s=cells.shape[-2:])
-        # In place: 2 * exp(-((felt - likes) / spread) ** 2 / 2) - 1, which is 1 where a kernel feels what it likes.
+        # In place: 2 * exp(-((felt - likes) / spread) ** 2 / 2) - 1, which is 1 where the kernel's sum is `likes`.
         growth = felt.sub_(self.likes).div_(self.spread).square_().div_(-2).exp_().mul_(2).sub_(1)
         return torch.einsum("ck,khw->chw", self.writes, growth).add_(cells).clamp_(0, 1)
 
 
 def rings(chance: random.Random, height: int, width: int) -> Tensor:
-    """Draw a kernel of soft rings; returns its spectrum, which is real since the kernel is even."""
+    """Return the spectrum of a kernel of soft rings, which is real because the kernel is even."""
     radius = REACH * chance.uniform(0.35, 1)
     y = torch.fft.fftfreq(height, 1 / height)[:, None]
     x = torch.fft.fftfreq(width, 1 / width)
@@ -69,7 +70,7 @@ def rings(chance: random.Random, height: int, width: int) -> Tensor:
 
 
 class Dish:
-    """What lives in one session; everything in it follows from `seed`, the rules it is given, and what visitors do."""
+    """The cells of one session; they depend only on `seed`, the rules and the events."""
 
     def __init__(self, height: int, width: int, *, seed: int, device: torch.device) -> None:
         self.height, self.width = height, width
@@ -98,40 +99,41 @@ class Dish:
         self.cells = torch.zeros_like(self.cells)
 
     def paint(self, x: float, y: float, radius: float) -> None:
-        """Fill a disc with noise, which most species make something of."""
+        """Fill a disc with noise, from which most species grow."""
         shift = (self.chance.randrange(self.height), self.chance.randrange(self.width))
         self.cells = torch.where(self.disc(x, y, radius), self.noise.roll(shift, (1, 2)), self.cells)
 
     def eat(self) -> None:
-        """Take a disc out, so that there is something to grow into."""
+        """Remove a disc of cells, so that there is space to grow into."""
         gone = self.disc(self.chance.random(), self.chance.random(), self.chance.uniform(0.1, 0.25))
         self.cells = self.cells.masked_fill(gone, 0)
 
     def disc(self, x: float, y: float, radius: float) -> Tensor:
-        """Say which cells are within `radius` of a place, all in shares of the picture; the edges meet."""
+        """Return a mask of the cells within `radius` of a place; x, y and radius are fractions, edges are joined."""
         dy = (self.y - y * self.height).abs()
         dx = (self.x - x * self.width).abs()
         dy, dx = torch.minimum(dy, self.height - dy), torch.minimum(dx, self.width - dx)
         return dy**2 + dx**2 < (radius * self.height) ** 2
 
     def alive(self) -> bool:
-        """Tell whether there is anything, and whether it has moved since the last time this was asked."""
+        """Return whether there are cells, and whether they have changed since the previous call."""
         amount = float(self.cells.mean())
         moved = float((self.cells - self.noticed).abs().mean())
         self.noticed = self.cells
         return 1e-3 < amount < 0.9 and moved > 1e-3 * amount
 
     @torch.no_grad()
-    def picture(self, colours: Tensor, height: int, width: int) -> Tensor:
-        """Draw it, uint8 (height, width, 3), in the colours of the ground, of each channel and of the afterglow."""
+    def frame(self, colours: Tensor, height: int, width: int) -> Tensor:
+        """Return a frame, uint8 (height, width, 3); `colours` has the ground, each channel and the afterglow."""
         ground, channels, glow = colours[0], colours[1:-1], colours[-1]
         cells = torch.nn.functional.avg_pool2d(self.cells, 3, stride=1, padding=1, count_include_pad=False)
         thickness = cells.sum(0)
-        light = 1 + 1.5 * (thickness - thickness.roll((1, 1), (0, 1)))  # from the upper left
+        # The light comes from the upper left.
+        light = 1 + 1.5 * (thickness - thickness.roll((1, 1), (0, 1)))
         paint = torch.einsum("chw,cr->rhw", cells, channels) * light.clamp(0.4, 2)
         trace = (self.afterglow - self.cells).mean(0) * glow[:, None, None]
         layers = (255 * (ground[:, None, None] + paint + trace).clamp(0, 1))[None]
-        # Colours last in memory is how a picture leaves, and also the quicker way to make it larger.
+        # Channels last is the layout of a frame, and also the faster one for interpolate().
         layers = layers.contiguous(memory_format=torch.channels_last)
         layers = torch.nn.functional.interpolate(layers, size=(height, width), mode="bilinear")
         return layers[0].to(torch.uint8).permute(1, 2, 0)

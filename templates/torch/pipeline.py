@@ -1,7 +1,7 @@
 """A PyTorch model in the browser: a dish of living cells that clients paint into.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
-The network is in life.py; it runs on a GPU where there is one, and needs no weights.
+The network is in life.py; it runs on a GPU if there is one, and needs no weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reactor_runtime.interface import InputField, InputState, Output, ReactorPip
 
 from settings import whole_number
 
-# Each number is a rule. About one number in ten survives; many fill the dish and stand still.
+# Each number is a rule. With about one number in ten the cells survive; many fill the dish and stand still.
 SPECIES = {"plankton": 234, "jellies": 100324, "slugs": 100054, "tissue": 100163, "reef": 95, "veins": 386}
 # Colours from 0 to 1: the ground, three kinds of matter, and matter that has just gone.
 PALETTES = {
@@ -24,24 +24,24 @@ PALETTES = {
     "meadow": [(0.03, 0.06, 0.04), (0.98, 0.80, 0.30), (0.35, 0.78, 0.35), (0.93, 0.42, 0.62), (0.08, 0.40, 0.38)],
     "paper": [(0.95, 0.93, 0.88), (-0.1, -0.6, -0.7), (-0.8, -0.5, -0.2), (-0.1, -0.3, -0.7), (-0.2, -0.2, -0.1)],
 }
-# Frames between two checks whether anything is alive.
+# Frames between two checks whether cells are alive.
 LOOK_AGAIN = 60
 
 
-# What clients see: each field is a track.
+# Each field is a track that clients receive.
 @dataclass
 class MyOutput(Output):
     main_video: Video
 
 
-# What clients may change. Each field is a control on the page and an event, set_<field>, on the wire.
+# Each field is a control on the page and an event, set_<field>, on the wire.
 @dataclass
 class MyState(InputState):
-    species: str = InputField(default="slugs", choices=list(SPECIES), description="Whose rule the cells follow")
-    speed: int = InputField(default=1, ge=0, le=4, description="Steps a frame; 0 holds everything still")
+    species: str = InputField(default="slugs", choices=list(SPECIES), description="The rule of the cells")
+    speed: int = InputField(default=1, ge=0, le=4, description="Steps for each frame; 0 stops")
     palette: str = InputField(default="deep sea", choices=list(PALETTES), description="Colours of the picture")
-    grazing: float = InputField(default=6.0, ge=0.0, le=60.0, description="How often a minute a hole is eaten")
-    # Private fields are no controls.
+    grazing: float = InputField(default=6.0, ge=0.0, le=60.0, description="Holes eaten a minute")
+    # Private fields are not controls.
     _dish: Any = None
     _emptied: bool = False
 
@@ -90,23 +90,23 @@ class MyModel(ReactorPipeline):
         self,
         x: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is left, 1 is right"),
         y: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is top, 1 is bottom"),
-        radius: float = InputField(default=0.06, ge=0.005, le=0.5, description="In heights of the picture"),
+        radius: float = InputField(default=0.06, ge=0.005, le=0.5, description="Fraction of the height"),
     ) -> None:
         self.state._dish.paint(x, y, radius)
         self.state._emptied = False
 
-    @event(name="clear", description="Empty the dish; nothing grows until somebody paints or sows")
+    @event(name="clear", description="Empty the dish until a client paints or sows")
     def clear(self) -> None:
         self.state._dish.clear()
         self.state._emptied = True
 
-    @event(name="seed", description="Sow the dish anew")
-    def sow(self, number: int = InputField(default=1, ge=0, le=999_999, description="The same grows the same")) -> None:
+    @event(name="seed", description="Sow the dish again")
+    def sow(self, number: int = InputField(default=1, ge=0, le=999_999, description="The seed of the dish")) -> None:
         self.state._dish.chance.seed(number)
         self.state._dish.sow()
         self.state._emptied = False
 
-    # Each step makes one frame. It stays on its device: Reactor accepts tensors on any device.
+    # Each step makes one frame, as a tensor: Reactor accepts tensors on any device.
     def inference(self) -> Iterator[MyOutput]:
         state, dish = self.state, self.state._dish
         for frame_idx in itertools.count(1):
@@ -116,4 +116,4 @@ class MyModel(ReactorPipeline):
             # alive() waits for the GPU, so it is called rarely.
             if frame_idx % LOOK_AGAIN == 0 and state.speed and not state._emptied and not dish.alive():
                 dish.sow()
-            yield MyOutput(main_video=dish.picture(self.palettes[state.palette], self.height, self.width))
+            yield MyOutput(main_video=dish.frame(self.palettes[state.palette], self.height, self.width))

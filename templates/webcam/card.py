@@ -1,4 +1,4 @@
-"""A picture for want of a camera: a sun that looks about, and words."""
+"""The frames that are shown without a camera: a sun that looks around, and text."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ import numpy as np
 
 
 def draw_card(width: int, height: int, t: float) -> np.ndarray:
-    """Draw the sun at t seconds."""
+    """Draw the sun at `t` seconds: uint8 RGB of shape (height, width, 3)."""
     rays, distance, colours = sky(width, height)
-    picture = colours.take((rays + 34 * t - 90 * distance).astype(np.int32) & 255, axis=0)
+    frame = colours.take((rays + 34 * t - 90 * distance).astype(np.int32) & 255, axis=0)
     x, y = width / height / 2 + 0.22 * np.sin(1.1 * t), 0.5 + 0.05 * np.sin(2.3 * t)
     look, blink = 0.03 * np.cos(1.1 * t), 0.15 if t % 3.1 < 0.14 else 1.0
-    disc(picture, x, y, 0.31, (255, 205, 84))
-    disc(picture, x + look, y + 0.04, 0.17, (178, 50, 62))  # the mouth: a disc, and over it one of the face's colour
-    disc(picture, x + look, y - 0.01, 0.185, (255, 205, 84))
+    disc(frame, x, y, 0.31, (255, 205, 84))
+    # The mouth: a disc, and over it one of the face's colour.
+    disc(frame, x + look, y + 0.04, 0.17, (178, 50, 62))
+    disc(frame, x + look, y - 0.01, 0.185, (255, 205, 84))
     for side in (-0.115, 0.115):
-        disc(picture, x + look + 1.6 * side, y + 0.07, 0.045, (255, 160, 84))
-        disc(picture, x + look + side, y - 0.09, 0.068, (255, 255, 250), blink)
-        disc(picture, x + 2 * look + side, y - 0.085, 0.032, (34, 30, 60), blink)
-    return picture
+        disc(frame, x + look + 1.6 * side, y + 0.07, 0.045, (255, 160, 84))
+        disc(frame, x + look + side, y - 0.09, 0.068, (255, 255, 250), blink)
+        disc(frame, x + 2 * look + side, y - 0.085, 0.032, (34, 30, 60), blink)
+    return frame
 
 
-def disc(picture: np.ndarray, x: float, y: float, radius: float, colour: tuple[int, ...], flat: float = 1.0) -> None:
-    """Paint a disc with a soft edge; lengths are in heights of the picture."""
-    height, width = picture.shape[:2]
+def disc(frame: np.ndarray, x: float, y: float, radius: float, colour: tuple[int, ...], flat: float = 1.0) -> None:
+    """Paint a disc with a soft edge. Lengths are fractions of the height of the frame."""
+    height, width = frame.shape[:2]
     rows = slice(max(0, int((y - radius) * height)), int((y + radius) * height) + 2)
     columns = slice(max(0, int((x - radius) * height)), int((x + radius) * height) + 2)
-    part = picture[rows, columns]
+    part = frame[rows, columns]
     down = (np.arange(height)[rows, None] - y * height) / flat
     across = np.arange(width)[columns] - x * height
     share = np.clip(radius * height - np.hypot(across, down) + 0.5, 0, 1).astype(np.float32)[..., None]
@@ -37,7 +38,7 @@ def disc(picture: np.ndarray, x: float, y: float, radius: float, colour: tuple[i
 
 @lru_cache(maxsize=1)
 def sky(width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each pixel its place on one of sixteen rays, in 256ths, and its distance from the middle; a ray's colours."""
+    """Return the place of each pixel across its ray, its distance from the centre, and the 256 colours across a ray."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) / height
     x, y = x - width / height / 2, y - 0.5
     wave = np.clip(0.5 + 2 * np.sin(np.arange(256) * np.pi / 128), 0, 1)[:, None]
@@ -45,21 +46,21 @@ def sky(width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.arctan2(y, x) * (16 * 128 / np.pi), np.hypot(x, y), colours.astype(np.uint8)
 
 
-def write(picture: np.ndarray, lines: list[str]) -> None:
-    """Set lines of text into the lower part of a picture, on a dark ground."""
-    height, width = picture.shape[:2]
+def write(frame: np.ndarray, lines: list[str]) -> None:
+    """Write lines of text into the lower part of a frame, on a darker area."""
+    height, width = frame.shape[:2]
     longest = max(map(len, lines))
     dots = np.vstack([np.pad(letters(line.upper().center(longest)), 2) for line in lines])
     size = max(1, width // 240)
     text = np.kron(dots, np.ones((size, size), bool))[: height - size, :width]
     top, left = height - size - text.shape[0], (width - text.shape[1]) // 2
-    area = picture[top : height - size, left : left + text.shape[1]]
+    area = frame[top : height - size, left : left + text.shape[1]]
     area //= 4
     area[text] = 255
 
 
 def letters(text: str) -> np.ndarray:
-    """Look up each character, five columns of seven dots and a gap; what the font lacks is a space."""
+    """Return text as dots, seven rows and six columns a character; a character that the font lacks is a space."""
     codes = (FONT[10 * (ord(letter) - 32) :][:10] if " " <= letter <= "_" else "" for letter in text)
     columns = [int(code[at : at + 2] or "0", 16) for code in codes for at in range(0, 12, 2)]
     return np.array([[column >> row & 1 for column in columns] for row in range(7)], bool)

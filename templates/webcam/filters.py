@@ -1,6 +1,6 @@
-"""What happens to a picture. A filter is made once for a size and called with each picture, uint8 RGB, and a strength.
+"""The filters: each is made for a size, and called with each frame (uint8 RGB) and a strength from 0 to 1.
 
-They keep what they need of the pictures before: that is what makes them flow. Put your network in place of one.
+A filter may keep earlier frames, so that motion leaves traces. Replace one with your network.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class Plain:
-    """Nothing."""
+    """No change."""
 
     def __init__(self, width: int, height: int) -> None:
         pass
 
-    def __call__(self, picture: np.ndarray, strength: float) -> np.ndarray:
-        return picture.copy()
+    def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
+        return frame.copy()
 
 
 class Neon:
-    """Edges as tubes of light, coloured by their direction; what moves leaves a trail that drifts outwards."""
+    """Edges as lines of light, coloured by their direction; motion leaves a trail that drifts outwards."""
 
     def __init__(self, width: int, height: int) -> None:
         self.light = np.zeros((height, width, 3), np.uint8)
@@ -30,8 +30,8 @@ class Neon:
         self.colours = (0.5 + 0.5 * np.cos(2 * np.pi * hue)).astype(np.float32)
         self.turn = 0
 
-    def __call__(self, picture: np.ndarray, strength: float) -> np.ndarray:
-        gray = blur(picture @ GRAY)
+    def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
+        gray = blur(frame @ GRAY)
         right, down = slopes(gray)
         steep = np.hypot(right, down)
         direction = (np.arctan2(down, right) * (128 / np.pi)).astype(np.int32) + self.turn & 255
@@ -39,11 +39,11 @@ class Neon:
         fading = take(self.light, self.nearer) * np.uint16(150 + 100 * strength) >> 8
         self.light = np.maximum(edges, fading).astype(np.uint8)
         self.turn += 2
-        return np.maximum(self.light, picture >> 3)
+        return np.maximum(self.light, frame >> 3)
 
 
 class Oil:
-    """Paint: the picture drawn along its own contours with a bristly brush, lit from the upper left."""
+    """An oil painting: brush strokes along the contours of the frame, lit from the upper left."""
 
     def __init__(self, width: int, height: int) -> None:
         self.size = width, height
@@ -51,14 +51,14 @@ class Oil:
         self.bristles = np.random.default_rng(1).uniform(0.7, 1.3, (height, width, 1)).astype(np.float32)
         self.y, self.x = np.mgrid[0:height, 0:width].astype(np.float32)
 
-    def __call__(self, picture: np.ndarray, strength: float) -> np.ndarray:
+    def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
         width, height = self.size
-        along_x, along_y = (stretch(part, width, height) for part in contours(picture[::4, ::4] @ GRAY))
+        along_x, along_y = (stretch(part, width, height) for part in contours(frame[::4, ::4] @ GRAY))
         reach = 1 + 3 * strength
         x = np.clip(self.x - reach * along_x + 0.5, 0, width - 1).astype(np.int32)
         y = np.clip(self.y - reach * along_y + 0.5, 0, height - 1).astype(np.int32)
         fresh = 0.3 - 0.2 * strength
-        self.canvas = (1 - fresh) * take(self.canvas, y * width + x) + fresh * self.bristles * picture
+        self.canvas = (1 - fresh) * take(self.canvas, y * width + x) + fresh * self.bristles * frame
         relief = self.canvas @ GRAY
         relief[1:, 1:] -= relief[:-1, :-1].copy()
         relief[0], relief[:, 0] = 0, 0
@@ -66,7 +66,7 @@ class Oil:
 
 
 class Kaleidoscope:
-    """One slice of the picture in a ring of mirrors that turns; more strength, more mirrors."""
+    """One slice of the frame in a rotating ring of mirrors; a higher strength means more mirrors."""
 
     def __init__(self, width: int, height: int) -> None:
         self.size = width, height
@@ -75,29 +75,29 @@ class Kaleidoscope:
         self.angle = np.arctan2(y - height / 2, x - width / 2)
         self.t = 0.0
 
-    def __call__(self, picture: np.ndarray, strength: float) -> np.ndarray:
+    def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
         width, height = self.size
         self.t += 1 / 30
         slice_ = np.pi / (3 + round(7 * strength))
         angle = np.abs((self.angle + 0.2 * self.t) % (2 * slice_) - slice_) + 0.5 * self.t
         x = bounce(width / 2 + self.radius * np.cos(angle), width)
         y = bounce(height / 2 + self.radius * np.sin(angle), height)
-        return take(picture, y * width + x)
+        return take(frame, y * width + x)
 
 
 class Slitscan:
-    """Time runs from top to bottom: the lower a line, the older it is, up to two and a half seconds."""
+    """Older frames further down: the lowest row is up to two and a half seconds old."""
 
     def __init__(self, width: int, height: int) -> None:
         self.past = np.zeros((76, height, width, 3), np.uint8)
         self.idx = 0
 
-    def __call__(self, picture: np.ndarray, strength: float) -> np.ndarray:
+    def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
         if self.idx == 0:
-            self.past[:] = picture
-        self.past[self.idx % 76] = picture
-        lines = np.arange(len(picture))
-        age = 74 * strength * lines / len(picture)
+            self.past[:] = frame
+        self.past[self.idx % 76] = frame
+        lines = np.arange(len(frame))
+        age = 74 * strength * lines / len(frame)
         between = (age % 1)[:, None, None].astype(np.float32)
         newer, older = (self.past[(self.idx - age.astype(int) - step) % 76, lines] for step in (0, 1))
         self.idx += 1
@@ -107,25 +107,25 @@ class Slitscan:
 FILTERS = {"oil": Oil, "neon": Neon, "kaleidoscope": Kaleidoscope, "slitscan": Slitscan, "plain": Plain}
 
 
-def take(picture: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Fetch for each pixel the one at another place, counted line by line."""
-    return picture.reshape(-1, 3).take(places, axis=0, mode="clip")
+def take(frame: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return a frame whose pixels come from `places`, which are indexes row by row."""
+    return frame.reshape(-1, 3).take(places, axis=0, mode="clip")
 
 
 def zoom(width: int, height: int, factor: float) -> np.ndarray:
-    """Where each pixel comes from in a picture scaled about its middle."""
+    """Return the places from which the pixels of a frame scaled around its centre come."""
     y = ((np.arange(height) - height / 2) * factor + height / 2).astype(np.int32)
     x = ((np.arange(width) - width / 2) * factor + width / 2).astype(np.int32)
     return y[:, None] * width + x
 
 
 def bounce(places: np.ndarray, size: int) -> np.ndarray:
-    """Reflect what lies outside back into the picture."""
+    """Mirror places outside the frame back into it."""
     return (size - 1 - np.abs(np.abs(places) % max(1, 2 * size - 2) - (size - 1))).astype(np.int32)
 
 
 def blur(gray: np.ndarray) -> np.ndarray:
-    """Average over three by three pixels; the border stays."""
+    """Return averages over three by three pixels; at the border, only along it."""
     soft = gray.copy()
     soft[1:-1] = (gray[:-2] + gray[1:-1] + gray[2:]) / 3
     soft[:, 1:-1] = (soft[:, :-2] + soft[:, 1:-1] + soft[:, 2:]) / 3
@@ -133,7 +133,7 @@ def blur(gray: np.ndarray) -> np.ndarray:
 
 
 def slopes(gray: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How much brighter it gets to the right and downwards."""
+    """Return the slope of the brightness to the right and downwards."""
     right, down = np.zeros_like(gray), np.zeros_like(gray)
     right[:, 1:-1] = gray[:, 2:] - gray[:, :-2]
     down[1:-1] = gray[2:] - gray[:-2]
@@ -141,7 +141,7 @@ def slopes(gray: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contours(gray: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which way a contour runs through each pixel, as x and y of length one: across the steepest slope about."""
+    """Return the direction of the contour at each pixel as x and y of length one, across the mean slope around it."""
     right, down = slopes(gray)
     xx, yy, xy = right * right, down * down, right * down
     for _ in range(3):
@@ -151,7 +151,7 @@ def contours(gray: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stretch(small: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Enlarge with soft transitions."""
+    """Enlarge by linear interpolation."""
     for axis, size in enumerate((height, width)):
         place = np.linspace(0, small.shape[axis] - 1, size, dtype=np.float32)
         low = np.minimum(place.astype(np.int32), small.shape[axis] - 2)
@@ -161,7 +161,7 @@ def stretch(small: np.ndarray, width: int, height: int) -> np.ndarray:
 
 
 def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Scale a picture until it fills the size, and crop it around the centre."""
+    """Scale a frame to cover the size, and crop it around the centre."""
     scale = min(frame.shape[0] / height, frame.shape[1] / width)
     rows = (np.arange(height) + 0.5 - height / 2) * scale + frame.shape[0] / 2
     columns = (np.arange(width) + 0.5 - width / 2) * scale + frame.shape[1] / 2

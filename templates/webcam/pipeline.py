@@ -1,4 +1,4 @@
-"""Video in, video out: apply a filter to the newest picture of the client's camera, thirty times a second.
+"""Video in, video out: apply a filter to the newest frame of the client's camera, 30 times a second.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
@@ -17,7 +17,7 @@ from filters import FILTERS, fit
 from settings import whole_number
 
 
-# What clients send: each field is a track. Pictures of any size arrive as RGB arrays.
+# What clients send: each field is a track. Frames of any size arrive as RGB arrays.
 class MyInput(Input):
     camera: Video
 
@@ -36,7 +36,7 @@ class MyState(InputState):
 
 # A message to clients.
 class CameraOn(ModelMessage):
-    """The first picture of the camera has arrived, or one of another size."""
+    """The first frame of the camera has arrived, or the first of another size."""
 
     width: int
     height: int
@@ -44,7 +44,7 @@ class CameraOn(ModelMessage):
 
 class MyModel(ReactorPipeline):
     state: MyState
-    # Its pictures arrive at self.input.camera.
+    # The camera's frames arrive at self.input.camera.
     input: MyInput
     fps = 30
 
@@ -52,12 +52,12 @@ class MyModel(ReactorPipeline):
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
 
-    # Started for each client. The camera's picture and the filter are local variables, so they end with the client.
+    # Started for each client. The camera's frame and the filter are local variables: the next client gets new ones.
     def inference(self) -> Iterator[MyOutput]:
         camera: np.ndarray | None = None
         chosen, apply = "", FILTERS["plain"](self.width, self.height)
         for idx in count():
-            # The newest picture, or None if none has arrived since the last call. Older ones are dropped, so a camera
+            # The newest frame, or None if none has arrived since the last call. Older ones are dropped, so a camera
             # that is faster than the model adds no delay. `await self.input.camera.read()` waits for the next.
             frames = self.input.camera.try_read()
             if frames is not None:
@@ -65,12 +65,12 @@ class MyModel(ReactorPipeline):
                     self.send_nowait(CameraOn(width=frames[0].shape[1], height=frames[0].shape[0]))
                 camera = frames[0]
             if camera is None:
-                picture = draw_card(self.width, self.height, idx / 30)
+                frame = draw_card(self.width, self.height, idx / 30)
             else:
-                picture = fit(camera, self.width, self.height)
+                frame = fit(camera, self.width, self.height)
             if chosen != self.state.filter:
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
-            shown = apply(picture[:, ::-1] if self.state.mirror else picture, self.state.strength)
+            shown = apply(frame[:, ::-1] if self.state.mirror else frame, self.state.strength)
             if camera is None:
                 write(shown, ["waiting for a camera", "press start beside the picture"])
             yield MyOutput(main_video=shown)

@@ -1,10 +1,10 @@
-"""Send pictures to the model, and keep the newest of those that come back in out.jpg.
+"""Send frames to the model, and write the newest frame that it returns to out.jpg.
 
-    python send_frames.py                                    a drawn sun that looks about
-    python send_frames.py filter=oil strength=0.8            and sets these
-    ffmpeg -loglevel error -f v4l2 -i /dev/video0 -f mjpeg - | python send_frames.py -      a camera, here on Linux
+    python send_frames.py                                    send drawn frames
+    python send_frames.py filter=oil strength=0.8            set these controls first
+    ffmpeg -loglevel error -f v4l2 -i /dev/video0 -f mjpeg - | python send_frames.py -      send a camera on Linux
 
-It has the controls while it runs: start it before the page, and watch at http://127.0.0.1:8080/?role=viewer.
+This client is the controller while it runs: start it before the page, and watch at http://127.0.0.1:8080/?role=viewer.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ def main(words: list[str]) -> None:
     values = dict(word.split("=", 1) for word in words if "=" in word and word != url)
     with connect(url, wait=False) as session:
         for status in session.statuses():
-            print(status)  # who comes second waits in line
+            # A second controller waits in the wait queue.
+            print(status)
             if status.phase is Phase.CONNECTED:
                 break
         for name, value in values.items():
             session.send(f"set_{name}", {name: yaml.safe_load(value)})
-        for picture in piped(sys.stdin.fileno()) if "-" in words else drawn():
-            session.publish("camera", picture)
-            if frame := session.latest():
-                Path("out.jpg").write_bytes(frame.jpeg)
-        Path("out.jpg").write_bytes(session.frame().jpeg)  # a pipe may end before the first has come back
+        for frame in piped(sys.stdin.fileno()) if "-" in words else drawn():
+            session.publish("camera", frame)
+            if latest := session.latest():
+                Path("out.jpg").write_bytes(latest.jpeg)
+        # A pipe may end before the first frame has come back.
+        Path("out.jpg").write_bytes(session.frame().jpeg)
 
 
 def piped(pipe: int) -> Iterator[bytes]:
-    """Cut what ffmpeg writes into pictures: each begins with FF D8, right after the FF D9 of the one before."""
+    """Split the output of ffmpeg into JPEG files: each begins with FF D8, right after the FF D9 of the one before."""
     kept = b""
     while piece := os.read(pipe, 65536):
         kept += piece
@@ -56,7 +58,7 @@ def piped(pipe: int) -> Iterator[bytes]:
 
 
 def drawn() -> Iterator[np.ndarray]:
-    """Draw thirty pictures a second."""
+    """Yield a drawn frame 30 times a second."""
     for idx in count():
         yield draw_card(640, 480, idx / 30)
         time.sleep(1 / 30)

@@ -1,15 +1,16 @@
-"""The land: how high it is and what grows on it. Whoever walks off one side comes in at the other."""
+"""Make the land: its heights and colours. It has no border: opposite sides are joined."""
 
 from __future__ import annotations
 
 import numpy as np
 
-SIZE = 1024  # cells; a power of two, so that `& (SIZE - 1)` walks round the world
+# Width and height in cells; a power of two, so that `& (SIZE - 1)` wraps coordinates around.
+SIZE = 1024
 SEA = 22.0
 
 
 class Landscape:
-    """A land made from a seed: `height` and `paint` of each cell, paint with a fourth byte that marks water."""
+    """A land made from a seed: `height` and `paint` of each cell; the fourth byte of `paint` marks water."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -24,7 +25,7 @@ class Landscape:
         np.maximum(self.height, SEA, out=self.height)
 
     def height_at(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Look up how high it is at any places, evened out between the four cells about each."""
+        """Return the heights at places, interpolated between the four cells around each."""
         left, top = np.floor(x), np.floor(y)
         right_share, low_share = x - left, y - top
         column, row = left.astype(np.int32) & (SIZE - 1), top.astype(np.int32) & (SIZE - 1)
@@ -38,7 +39,7 @@ class Landscape:
 
 
 def noise(rng: np.random.Generator, roughness: float) -> np.ndarray:
-    """Make a cloud of 0 to 1 that has no seam: waves of all lengths, the long ones high."""
+    """Return noise from 0 to 1 without a seam: waves of all lengths, long ones with the largest amplitude."""
     y, x = np.fft.fftfreq(SIZE)[:, None], np.fft.rfftfreq(SIZE)
     length = np.hypot(x, y)
     length[0, 0] = 1
@@ -49,7 +50,7 @@ def noise(rng: np.random.Generator, roughness: float) -> np.ndarray:
 
 
 def paint(height: np.ndarray, woods: np.ndarray, trees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Choose each cell's colour by height and slope, in the light of a low sun, as one number of four bytes."""
+    """Return the colour of each cell, by height and slope in the light of a low sun, as one number of four bytes."""
     slope_x, slope_y = np.roll(height, -1, 1) - height, np.roll(height, -1, 0) - height
     steep = np.hypot(slope_x, slope_y)
     colour = np.empty((*height.shape, 3))

@@ -36,7 +36,7 @@ from walker import Walker
 LIGHTS = 20
 
 
-# What clients see: each field is a track.
+# Each field is a track that clients receive.
 class MyOutput(Output):
     main_video: Video
 
@@ -49,8 +49,8 @@ class Found(ModelMessage):
     left: int
 
 
-# What clients may change: each field is a control on the page. The model may change it too, as it does the hour, and
-# the page follows. A field bound to keys or a gamepad returns to its default when they are released.
+# Each field is a control on the page. The model may change a field too, as it does the hour, and the page shows the new
+# value. A field bound to keys or a gamepad returns to its default when they are released.
 class MyState(InputState):
     walk: float = InputField(
         default=0.0,
@@ -67,16 +67,16 @@ class MyState(InputState):
         bind=[Keys("a", "d"), Stick("left", "x")],
     )
     turn: float = InputField(
-        default=0.0, ge=-1.0, le=1.0, description="Round to the right, or to the left", bind=Keys("left", "right")
+        default=0.0, ge=-1.0, le=1.0, description="To the right, or to the left", bind=Keys("left", "right")
     )
     run: bool = InputField(default=False, description="Faster", bind=[Key("shift"), Button("lt")])
     climb: float = InputField(
         default=0.3, ge=0.0, le=1.0, description="How high above the ground", bind=Wheel(step=0.05)
     )
-    wander: bool = InputField(default=True, description="Walk by itself, until somebody does")
+    wander: bool = InputField(default=True, description="Walk by itself until a client does")
     hour: float = InputField(default=17.0, ge=0.0, le=24.0, description="Time of day")
-    clock: bool = InputField(default=True, description="Let time pass, a day in two minutes")
-    # A field with a leading underscore is private: clients neither see nor set it.
+    clock: bool = InputField(default=True, description="Advance the hour, a day in two minutes")
+    # A field with a leading underscore is private: clients cannot read or set it.
     _walker: Walker = field(default_factory=Walker)
     _lights: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
     _since_hour: float = 0.0
@@ -102,17 +102,17 @@ class MyModel(ReactorPipeline):
         heights = self.land.height_at(places[:, 0], places[:, 1]) + 8
         self.state._lights = np.column_stack([places, heights])
 
-    # How far the mouse has moved since the previous event, in radians.
+    # dx and dy are the angles since the previous event, in radians.
     @event(name="look", description="Look around, to the right and down", bind=[Look(), Stick("right")])
     def look(self, dx: float = 0.0, dy: float = 0.0) -> None:
         self.state._walker.look(dx, dy)
         self.state.wander = False
 
-    @event(name="jump", description="Leap", bind=[Key("space"), Button("a")])
+    @event(name="jump", description="Jump", bind=[Key("space"), Button("a")])
     def jump(self) -> None:
         self.state._walker.jump()
 
-    @event(name="elsewhere", description="Wake up somewhere else", bind=[Key("e"), Button("y")])
+    @event(name="elsewhere", description="Move to another place", bind=[Key("e"), Button("y")])
     def elsewhere(self) -> None:
         self.state._walker.move_elsewhere()
 

@@ -1,4 +1,4 @@
-"""What an eye in the land sees, raycast: for each column of the picture a ray that runs over the hills."""
+"""Draw the land from the eye by raycasting: one ray over the hills for each column of the frame."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from landscape import SIZE, Landscape, noise
 
 STEPS = 160
-SKY = 1e6  # cells away
-# The light of the hours: the colour of the zenith, of the haze at the horizon, and of what falls on the land.
+# The distance of the sky, in cells.
+SKY = 1e6
+# The colours of each hour: the zenith, the haze at the horizon, and the light on the land.
 HOURS = (0, 4.5, 6, 7.5, 10, 15, 17, 18.5, 20, 24)
 ZENITH = [(5, 8, 26), (10, 14, 44), (52, 70, 128), (84, 132, 200), (62, 128, 222),
           (66, 130, 222), (88, 116, 190), (62, 54, 122), (14, 16, 52), (5, 8, 26)]  # fmt: skip
@@ -23,7 +24,7 @@ LIGHT = [(72, 86, 138), (78, 88, 144), (190, 148, 142), (255, 230, 194), (270, 2
 
 @dataclass
 class Eye:
-    """Where somebody looks from: the place, the height above the floor of the sea; heading, tilt, pitch in radians."""
+    """The point of view: place, height above the sea floor; heading, tilt and pitch in radians."""
 
     x: float
     y: float
@@ -35,9 +36,9 @@ class Eye:
 
 @dataclass
 class Rays:
-    """The eye's rays, one for each column: how far each goes right and down the map per step ahead.
+    """The rays of the eye, one for each column: how far each moves right and down on the map for each step ahead.
 
-    `level` is the row of the picture that is level with the eye.
+    `level` is the row of the frame at the height of the eye.
     """
 
     eye: Eye
@@ -47,7 +48,7 @@ class Rays:
 
 
 class View:
-    """Pictures of one size of one land."""
+    """Draw frames of one size of one land."""
 
     def __init__(self, land: Landscape, width: int, height: int) -> None:
         self.land = land
@@ -63,7 +64,7 @@ class View:
         self.stars = rng.uniform((-pi, 0.03), (pi, 0.5), (400, 2))
 
     def draw(self, eye: Eye, hour: float, t: float, lights: np.ndarray) -> np.ndarray:
-        """Draw an hour of the day; `t` moves clouds and waves, `lights` are rows of x, y and height."""
+        """Return the frame at an hour; `t` moves clouds and waves, `lights` are rows of x, y and height."""
         rays = Rays(
             eye,
             right=cos(eye.heading) - sin(eye.heading) * self.across,
@@ -72,36 +73,37 @@ class View:
         )
         zenith, haze, light = (at_hour(table, hour) for table in (ZENITH, HAZE, LIGHT))
         distance = self.distances(rays)
-        picture = np.empty((self.height, self.width, 3), np.float32)
-        sky = picture[: min(self.height, max(0, int(rays.level.max()) + 1))]
+        frame = np.empty((self.height, self.width, 3), np.float32)
+        sky = frame[: min(self.height, max(0, int(rays.level.max()) + 1))]
         self.draw_sky(sky, rays, t, zenith, haze)
-        picture[len(sky) :] = haze
-        self.draw_disc(picture, rays, hour, (255, 226, 160))  # the sun
-        self.draw_disc(picture, rays, hour + 12, (150, 160, 190))  # the moon
+        frame[len(sky) :] = haze
+        sun, moon = (255, 226, 160), (150, 160, 190)
+        self.draw_disc(frame, rays, hour, sun)
+        self.draw_disc(frame, rays, hour + 12, moon)
         first = np.argmax((distance < SKY).any(axis=1))
         near = distance[first:]
         paint = self.ground(eye.x + near * rays.right, eye.y + near * rays.down, t, light, 0.5 * (zenith + haze))
-        picture[first:] += np.exp(-np.square(near / 420))[..., None] * (paint - picture[first:])
+        frame[first:] += np.exp(-np.square(near / 420))[..., None] * (paint - frame[first:])
         darkness = 1.4 - light.mean() / 300
         for place in lights:
-            self.shine(picture, distance, rays, place, darkness)
-        return np.clip(picture, 0, 255).astype(np.uint8)
+            self.shine(frame, distance, rays, place, darkness)
+        return np.clip(frame, 0, 255).astype(np.uint8)
 
-    def draw_sky(self, picture: np.ndarray, rays: Rays, t: float, zenith: np.ndarray, haze: np.ndarray) -> None:
-        """Draw the sky behind the hills too: what is far fades into it."""
-        up = np.maximum(rays.level - self.rows[: len(picture)], 0) / self.focal
-        picture[:] = zenith + np.exp(-6 * up)[..., None] * (haze - zenith)
+    def draw_sky(self, frame: np.ndarray, rays: Rays, t: float, zenith: np.ndarray, haze: np.ndarray) -> None:
+        """Draw the sky, also behind the hills, because distant land fades into it."""
+        up = np.maximum(rays.level - self.rows[: len(frame)], 0) / self.focal
+        frame[:] = zenith + np.exp(-6 * up)[..., None] * (haze - zenith)
         for azimuth, height in self.stars if zenith.mean() < 50 else ():
             column, row = self.on_screen(azimuth - rays.eye.heading, height, rays.level)
-            if 0 <= row < len(picture) and 0 <= column < self.width:
-                picture[int(row), int(column)] += 150
-        # Clouds lie in a plane far up: the lower they stand in the picture, the farther away they are.
+            if 0 <= row < len(frame) and 0 <= column < self.width:
+                frame[int(row), int(column)] += 150
+        # Clouds lie in a plane: the lower they are in the frame, the farther away they are.
         away = 30 / (up + 0.04)
         cover = self.clouds.take(cells(away * rays.right + 6 * t, away * rays.down))
-        picture += (cover * np.minimum(8 * up, 0.9))[..., None] * (0.35 * zenith + 0.75 * haze - picture)
+        frame += (cover * np.minimum(8 * up, 0.9))[..., None] * (0.35 * zenith + 0.75 * haze - frame)
 
-    def draw_disc(self, picture: np.ndarray, rays: Rays, hour: float, colour: tuple[int, int, int]) -> None:
-        """Draw what rises at 6 in the east and sets at 18, and its glow in the haze."""
+    def draw_disc(self, frame: np.ndarray, rays: Rays, hour: float, colour: tuple[int, int, int]) -> None:
+        """Draw a disc that rises at 6 in the east and sets at 18, and its glow in the haze."""
         course = (hour - 6) / 12 * pi
         column, row = self.on_screen(course - rays.eye.heading, 0.5 * sin(course), rays.level)
         if -self.height < row < 2 * self.height:
@@ -110,12 +112,13 @@ class View:
             along = np.square((self.rows - row) / size)
             disc = np.clip(3.3 - 3 * (along + across), 0, 1) * (self.rows < rays.level)
             glow = 0.45 * np.exp(-along / 60) * np.exp(-across / 60)
-            picture += (disc + glow)[..., None] * np.array(colour, np.float32)
+            frame += (disc + glow)[..., None] * np.array(colour, np.float32)
 
     def ground(self, x: np.ndarray, y: np.ndarray, t: float, light: np.ndarray, sky: np.ndarray) -> np.ndarray:
-        """Draw the land at places, in the light of the hour; water mirrors the sky and glitters."""
+        """Return the colours of the land at places, in the light of the hour; water reflects the sky and glitters."""
         grain = self.grain.take(cells(4 * x, 4 * y))
-        ragged = 4 * grain - 4  # cells have no straight edges
+        # Makes the edges between cells irregular.
+        ragged = 4 * grain - 4
         paint = self.land.paint.take(cells(x + ragged, y - ragged))
         colours = paint.view(np.uint8).reshape(-1, 4)
         lit = colours[:, :3] * (light / 255) * grain.reshape(-1, 1)
@@ -127,17 +130,15 @@ class View:
         return lit.reshape(*paint.shape, 3)
 
     def on_screen(self, angle: float, up: float, level: np.ndarray) -> tuple[float, float]:
-        """Tell column and row of what stands in the sky at an angle to the heading; far outside if it is behind."""
+        """Return column and row of a point in the sky at an angle to the heading; far outside if it is behind."""
         angle = (angle + pi) % (2 * pi) - pi
         if abs(angle) > 1.4:
             return -9e9, -9e9
         column = self.width / 2 + self.focal * tan(angle)
         return column, level[min(max(int(column), 0), self.width - 1)] - self.focal * up / cos(angle)
 
-    def shine(
-        self, picture: np.ndarray, distance: np.ndarray, rays: Rays, light: np.ndarray, glow: float
-    ) -> None:
-        """Add a light where nothing stands before it."""
+    def shine(self, frame: np.ndarray, distance: np.ndarray, rays: Rays, light: np.ndarray, glow: float) -> None:
+        """Add a light where nothing is in front of it."""
         eye = rays.eye
         x, y = (light[:2] - (eye.x, eye.y) + SIZE / 2) % SIZE - SIZE / 2
         ahead, aside = x * cos(eye.heading) + y * sin(eye.heading), y * cos(eye.heading) - x * sin(eye.heading)
@@ -151,19 +152,19 @@ class View:
         away = np.square((self.rows[area[0]] - row) / size) + np.square((self.columns[area[1]] - column) / size)
         strength = 0.5 * glow * np.exp(-away / 9) + 2 * np.exp(-away)
         strength *= (distance[area] > ahead) * exp(-((ahead / 700) ** 2))
-        picture[area] += strength[..., None] * np.array([255, 190, 90], np.float32)
+        frame[area] += strength[..., None] * np.array([255, 190, 90], np.float32)
 
     def distances(self, rays: Rays) -> np.ndarray:
-        """Find how far the land is that each pixel shows; SKY where it shows none."""
+        """Return the distance of the land at each pixel, SKY where there is none."""
         eye, far = rays.eye, self.far[:, None]
         ground = self.land.height_at(eye.x + far * rays.right, eye.y + far * rays.down)
-        # The row at which each step of each ray stands. What is lower than something nearer is hidden behind it.
+        # The row of each step of each ray. Land that is lower than nearer land is hidden.
         rows = np.minimum.accumulate(rays.level + (eye.z - ground) * self.focal / far, axis=0)
-        # A pixel shows the first step that reaches as high as its row. Count, row by row, the steps that end there.
+        # A pixel shows the first step that reaches its row. Count, row by row, the steps that end there.
         ends = np.clip(np.ceil(rows), 0, self.height).astype(np.int32) * self.width + self.columns
         counts = np.bincount(ends.ravel(), minlength=(self.height + 1) * self.width).astype(np.int16)
         step = STEPS - np.cumsum(counts.reshape(-1, self.width)[:-1], axis=0, dtype=np.int16).astype(np.int32)
-        # The land is between that step and the one before it, as far as the row is between the rows of the two.
+        # The distance is between that step and the previous one, in proportion to the row between their rows.
         after, before = np.minimum(step, STEPS - 1), np.maximum(step - 1, 0)
         low, high = (rows.take(number * self.width + self.columns) for number in (before, after))
         share = np.clip((low - self.rows) / np.maximum(low - high, 1e-3), 0, 1)
@@ -173,11 +174,11 @@ class View:
 
 
 def cells(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Count the cells at places line by line."""
+    """Return the indexes of the cells at places, row by row."""
     column, row = np.floor(x).astype(np.int32), np.floor(y).astype(np.int32)
     return (row & (SIZE - 1)) * SIZE + (column & (SIZE - 1))
 
 
 def at_hour(table: list[tuple[int, int, int]], hour: float) -> np.ndarray:
-    """Blend a table of colours for an hour."""
+    """Return the colour of a table at an hour, interpolated."""
     return np.array([np.interp(hour, HOURS, part) for part in zip(*table, strict=True)], np.float32)

@@ -1,4 +1,4 @@
-"""Move through the land: walk, turn, look and jump, with weight."""
+"""Move through the land: walk, turn, look and jump, with inertia."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Walker:
     def move(
         self, land: Landscape, seconds: float, *, ahead: float, aside: float, turn: float, run: bool, climb: float
     ) -> None:
-        """Walk and turn: the speeds approach what is asked for, and the eye leans into curves."""
+        """Walk and turn: the speeds approach the requested ones, and the eye leans into curves."""
         eye, fastest = self.eye, RUN if run else WALK
         self.speed += (ahead * fastest - self.speed) * 0.12
         self.slide += (aside * fastest - self.slide) * 0.12
@@ -53,12 +53,12 @@ class Walker:
         self.eye.pitch = min(max(self.eye.pitch - down, -STEEPEST), STEEPEST)
 
     def jump(self) -> None:
-        """Leap, from the ground only."""
+        """Jump, from the ground only."""
         if self.lift == 0:
             self.rise = 34.0
 
     def move_elsewhere(self) -> None:
-        """Move to another place, above every mountain, to descend from there."""
+        """Move to another place, above every mountain, from where the eye descends."""
         eye = self.eye
         eye.x, eye.y, eye.heading = (eye.x + 0.38 * SIZE) % SIZE, (eye.y + 0.27 * SIZE) % SIZE, eye.heading + 2
         eye.z = 200.0

@@ -1,4 +1,4 @@
-"""Tests of the model itself. No server runs and no time passes: Studio drives it on a clock of its own."""
+"""Tests of the model without a server: Studio runs it with a clock of its own, so that no real time passes."""
 
 import sys
 from pathlib import Path
@@ -17,14 +17,14 @@ SMALL = {"width": 96, "height": 64, "chunk_size": 3}
 
 @pytest.fixture
 def studio():
-    """A small model with a client."""
+    """Return a small model with a client."""
     with Studio(MyModel, config=SMALL) as studio:
         studio.connect()
         yield studio
 
 
 def shown(studio, seconds):
-    """What the next seconds show."""
+    """Return the frames of the next seconds."""
     studio.clear()
     studio.run(seconds)
     return [frame.array for frame in studio.frames]
@@ -37,12 +37,12 @@ def test_frames_are_shown_sixty_times_a_second(studio):
     assert studio.frames[0].array.shape == (64, 96, 3)
 
 
-def test_the_picture_moves(studio):
+def test_frames_differ(studio):
     first, *_, last = shown(studio, 0.5)
     assert not np.array_equal(first, last)
 
 
-def test_an_event_shows(studio):
+def test_an_event_changes_the_frames(studio):
     assert shown(studio, 0.5)[-1].mean() > 20
     studio.send_event("set_brightness", brightness=0.0)
     assert shown(studio, 0.5)[-1].max() == 0
@@ -54,18 +54,18 @@ def test_every_palette_looks_different(palette):
     assert not np.array_equal(plain, coloured)
 
 
-def test_a_splash_is_answered_and_shows(studio):
+def test_a_splash_gets_a_reply_and_is_drawn(studio):
     assert studio.send_event("splash", x=0.25).data == {"number": 1}
     calm = render_batch(96, 64, 1, 60, 1.0)[0]
     assert not np.array_equal(render_batch(96, 64, 1, 60, 1.0, splashes=(Splash(0.25, 0.5, 30),))[0], calm)
 
 
-def test_what_is_wrong_never_gets_to_the_model(studio):
+def test_a_wrong_value_is_refused(studio):
     with pytest.raises(ValueError, match=r"3\.0 is above 2\.0"):
         studio.send_event("set_brightness", brightness=3.0)
 
 
-def test_time_stops_and_goes_on(studio):
+def test_time_stops_and_continues(studio):
     studio.send_event("freeze")
     studio.run(0.5)
     assert shown(studio, 1.0) == []
@@ -73,7 +73,7 @@ def test_time_stops_and_goes_on(studio):
     assert len(shown(studio, 1.0)) > 50
 
 
-def test_the_pond_outlives_its_clients_and_their_wishes_do_not(studio):
+def test_pebbles_stay_for_the_next_client_and_settings_are_reset(studio):
     studio.send_event("splash")
     studio.send_event("set_brightness", brightness=0.0)
     studio.send_event("freeze")

@@ -1,4 +1,4 @@
-"""Tests of the model itself. No server runs: PipelineExecutor steps it, and its functions are ordinary Python."""
+"""Tests of the model without a server: PipelineExecutor makes its steps, and its functions are ordinary Python."""
 
 import sys
 from pathlib import Path
@@ -17,15 +17,15 @@ SMALL = {"width": 96, "height": 64, "chunk_size": 3}
 
 @pytest.fixture
 def model():
-    """A loaded model with a session's state, small so that tests are quick."""
+    """Return a loaded model with the state of a session; its frames are small, so that tests are fast."""
     model = MyModel()
     model.load(SMALL)
     model.state = MyState()
     return model
 
 
-def picture(**changes):
-    """One small frame with everything as it is by default but for the changes."""
+def frame(**changes):
+    """Return a small frame, drawn with the defaults except for `changes`."""
     settings = {"brightness": 1.0, "palette": "aurora", "caption": "", "splashes": (), **changes}
     batch, _ = render_batch(96, 64, 1, 30, **settings)
     return batch[0]
@@ -39,13 +39,13 @@ def test_load_has_defaults_for_every_value():
 
 @pytest.mark.parametrize("value", [0, -3, 8.5, "wide", True, None, 5000])
 @pytest.mark.parametrize("key", ["width", "height", "chunk_size"])
-def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+def test_load_names_an_invalid_value_and_its_range(key, value):
     with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
         MyModel().load({key: value})
 
 
 @pytest.mark.parametrize("size", [(16, 16), (16, 900), (900, 16)])
-def test_the_smallest_pictures_can_be_drawn(size):
+def test_the_smallest_frames_can_be_drawn(size):
     width, height = size
     batch, _ = render_batch(width, height, 1, 30, 1.0, caption="24 characters, the most!")
     assert batch.shape == (1, height, width, 3)
@@ -61,7 +61,7 @@ def test_every_step_yields_a_batch_of_rgb_frames():
     assert output.main_video.dtype == np.uint8
 
 
-def test_the_picture_moves(model):
+def test_frames_differ(model):
     steps = model.inference()
     first, second = next(steps).main_video, next(steps).main_video
     assert not np.array_equal(first[0], first[1])
@@ -78,26 +78,26 @@ def test_an_event_changes_the_next_step():
     assert after.max() == 0
 
 
-def test_more_brightness_makes_a_brighter_picture():
-    assert picture(brightness=0.5).mean() < picture(brightness=1.0).mean() < picture(brightness=2.0).mean()
+def test_more_brightness_makes_brighter_frames():
+    assert frame(brightness=0.5).mean() < frame(brightness=1.0).mean() < frame(brightness=2.0).mean()
 
 
 @pytest.mark.parametrize("palette", [name for name in PALETTES if name != "aurora"])
 def test_every_palette_looks_different(palette):
-    assert not np.array_equal(picture(palette=palette), picture())
+    assert not np.array_equal(frame(palette=palette), frame())
 
 
 @pytest.mark.parametrize("caption", ["hello", "?!", "24 characters, the most!"])
-def test_a_caption_shows(caption):
-    assert not np.array_equal(picture(caption=caption), picture())
+def test_a_caption_is_drawn(caption):
+    assert not np.array_equal(frame(caption=caption), frame())
 
 
 @pytest.mark.parametrize("caption", ["", " ", "日本"])
-def test_what_the_font_lacks_does_no_harm(caption):
-    assert np.array_equal(picture(caption=caption), picture())
+def test_a_character_that_the_font_lacks_is_a_space(caption):
+    assert np.array_equal(frame(caption=caption), frame())
 
 
-def test_a_splash_shows_from_the_next_frame_on(model):
+def test_a_splash_is_drawn_from_the_next_frame_on(model):
     steps = model.inference()
     next(steps)
     model.splash(x=0.25, y=0.75)
@@ -107,4 +107,4 @@ def test_a_splash_shows_from_the_next_frame_on(model):
 
 
 def test_a_splash_fades():
-    assert np.array_equal(picture(splashes=(Splash(0.5, 0.5, 30 - 4 * 60),)), picture())
+    assert np.array_equal(frame(splashes=(Splash(0.5, 0.5, 30 - 4 * 60),)), frame())

@@ -1,4 +1,4 @@
-"""Tests of the instrument itself. No server runs: PipelineExecutor steps it, and its parts are ordinary Python."""
+"""Tests of the instrument without a server: PipelineExecutor makes its steps, and its parts are ordinary Python."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ SMALL = {"width": 96, "height": 64}
 
 @pytest.fixture
 def ex():
-    """A session in which nothing plays by itself."""
+    """Return a session without the tune."""
     with PipelineExecutor(MyModel, config=SMALL) as ex:
         ex.connect()
         ex.send_event("set_tune", tune=False)
@@ -26,7 +26,7 @@ def ex():
 
 
 def listen(ex, frames):
-    """Step so many times and put the sound together, (2, samples)."""
+    """Make steps, and return their sound, (2, samples)."""
     return np.concatenate([next(ex).output.main_audio for _ in range(frames)], axis=1)
 
 
@@ -34,7 +34,7 @@ def biggest_step(sound):
     return np.abs(np.diff(sound.astype(float), axis=1)).max()
 
 
-def test_a_frame_comes_with_the_sound_that_lasts_as_long(ex):
+def test_a_frame_comes_with_sound_of_the_same_duration(ex):
     output = next(ex).output
     assert (output.main_video.shape, output.main_video.dtype) == ((64, 96, 3), np.uint8)
     assert (output.main_audio.shape, output.main_audio.dtype) == ((2, 1600), np.int16)
@@ -47,17 +47,17 @@ def test_a_second_has_48000_samples_at_any_rate(fps):
     assert max(counts) - min(counts) <= 1
 
 
-def test_silence_is_silence(ex):
+def test_without_notes_there_is_silence(ex):
     assert not listen(ex, 30).any()
 
 
-def test_it_plays_by_itself_for_whoever_comes_first():
+def test_the_tune_plays_for_a_new_client():
     with PipelineExecutor(MyModel, config=SMALL) as ex:
         ex.connect()
         assert listen(ex, 10).std() > 100
 
 
-def test_it_stops_its_tune_for_a_visitor_and_takes_it_up_again():
+def test_the_tune_stops_for_a_client_and_continues_later():
     with PipelineExecutor(MyModel, config=SMALL) as ex:
         ex.connect()
         listen(ex, 30)
@@ -67,7 +67,7 @@ def test_it_stops_its_tune_for_a_visitor_and_takes_it_up_again():
         assert listen(ex, 15).any()
 
 
-def test_the_same_notes_at_the_same_frames_sound_and_look_the_same():
+def test_the_same_notes_make_the_same_sound_and_frames():
     def play():
         with PipelineExecutor(MyModel, config=SMALL) as ex:
             ex.connect()
@@ -79,20 +79,20 @@ def test_the_same_notes_at_the_same_frames_sound_and_look_the_same():
     assert play() == play()
 
 
-def test_a_note_answers_with_its_name(ex):
+def test_the_reply_to_a_note_has_its_name(ex):
     assert ex.send_event("play", note=69).data == {"name": "A4", "hertz": 440.0}
     assert ex.send_event("play", note=60).data["name"] == "C4"
 
 
 @pytest.mark.parametrize("wave", WAVES)
-def test_a_note_has_its_pitch_whatever_it_sounds_like(ex, wave):
+def test_a_note_has_its_pitch_with_every_wave(ex, wave):
     ex.send_event("set_wave", wave=wave)
     ex.send_event("play", note=69)
     spectrum = np.abs(np.fft.rfft(listen(ex, 30)[0]))
     assert np.argmax(spectrum) == 440
 
 
-def test_a_sharp_high_note_has_nothing_below_itself():
+def test_a_high_note_has_no_frequencies_below_its_own():
     synth = Synth()
     synth.play(96, 0.5, wave="string", attack_s=0.1)
     sound = synth.samples(RATE, volume=0.2, echo=0.0)[0]
@@ -100,7 +100,7 @@ def test_a_sharp_high_note_has_nothing_below_itself():
     assert spectrum[: int(frequency(96)) - 100].max() < spectrum.max() / 1000
 
 
-def test_where_pieces_meet_nothing_is_to_be_heard():
+def test_pieces_of_sound_join_exactly():
     def play(counts):
         synth = Synth()
         synth.volume, synth.echo = 0.8, 0.5
@@ -127,7 +127,7 @@ def test_neither_notes_nor_controls_click(ex):
     assert not sound[:, -1600:].any()
 
 
-def test_too_many_notes_make_room_without_a_click():
+def test_voices_are_replaced_without_a_click():
     synth = Synth()
     pieces = []
     for lowest in range(36, 40):
@@ -139,7 +139,7 @@ def test_too_many_notes_make_room_without_a_click():
     assert biggest_step(np.concatenate(pieces, axis=1)) < 0.02
 
 
-def test_a_thousand_notes_at_once_are_no_more_than_it_can_play():
+def test_a_thousand_notes_at_once_are_limited():
     synth = Synth()
     for idx in range(1000):
         synth.play(24 + idx % 73, 1.0)
@@ -147,10 +147,11 @@ def test_a_thousand_notes_at_once_are_no_more_than_it_can_play():
     assert np.abs(synth.samples(1600, volume=1.0, echo=0.8)).max() <= 1.0
 
 
-def test_the_echo_comes_back_on_the_other_side_and_dies_away():
+def test_the_echo_alternates_between_the_sides_and_ends():
     synth = Synth()
     synth.echo = synth.volume = 0.8
-    synth.play(24, 1.0, wave="flute")  # low, so more to the left
+    # Low, so more to the left.
+    synth.play(24, 1.0, wave="flute")
     synth.stop(0.05)
     sound = np.concatenate([synth.samples(18_000, volume=0.8, echo=0.8) for _ in range(40)], axis=1)
     left, right = (np.abs(side).reshape(40, -1).max(axis=1) for side in sound)
@@ -159,25 +160,25 @@ def test_the_echo_comes_back_on_the_other_side_and_dies_away():
     assert not synth.line.any()
 
 
-def test_the_tune_is_the_same_however_it_is_cut():
+def test_the_tune_is_the_same_for_pieces_of_any_length():
     assert list(tune(0, 100_000)) == [*tune(0, 1), *tune(1, 28_800), *tune(28_800, 100_000)]
 
 
-def test_sound_moves_the_picture_and_each_sky_has_its_colours():
+def test_sound_changes_the_frame_and_each_sky_has_its_colours():
     waves = 0.3 * np.sin(np.arange(16_000) / 20).reshape(10, 1, -1).repeat(2, axis=1)
-    pictures = set()
+    frames = set()
     for sky in SKIES:
         scope = Scope(96, 64)
         still = scope.draw(np.zeros((2, 1600)), sky)
         for wave in waves:
             moved = scope.draw(wave, sky)
         assert moved.mean() > still.mean()
-        pictures.add(moved.tobytes())
-    assert len(pictures) == len(SKIES)
+        frames.add(moved.tobytes())
+    assert len(frames) == len(SKIES)
 
 
 @pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
 @pytest.mark.parametrize("key", ["width", "height"])
-def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+def test_load_names_an_invalid_value_and_its_range(key, value):
     with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
         MyModel().load({key: value})

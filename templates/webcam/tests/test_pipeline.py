@@ -1,4 +1,4 @@
-"""Tests of the model itself. No server runs: PipelineExecutor steps it, and pushes what a camera would send."""
+"""Tests of the model without a server: PipelineExecutor makes its steps and pushes frames of a camera."""
 
 import sys
 from pathlib import Path
@@ -19,26 +19,26 @@ SMALL = {"width": 96, "height": 64}
 
 @pytest.fixture
 def ex():
-    """A small model with a client."""
+    """Return a small model with a client."""
     with PipelineExecutor(MyModel, config=SMALL) as ex:
         ex.connect()
         yield ex
 
 
 def camera(red=200):
-    """A picture of a camera, red on the left."""
+    """Return a frame of a camera, red on the left."""
     frame = np.zeros((48, 72, 3), np.uint8)
     frame[:, :36, 0] = red
     return frame
 
 
-def test_without_a_camera_the_card_moves(ex):
+def test_without_a_camera_frames_are_drawn(ex):
     first, second = next(ex).output.main_video, next(ex).output.main_video
     assert first.shape == (64, 96, 3)
     assert not np.array_equal(first, second)
 
 
-def test_what_the_camera_sends_is_shown_as_in_a_mirror(ex):
+def test_frames_of_the_camera_are_mirrored(ex):
     ex.send_event("set_filter", filter="plain")
     ex.push_media("camera", camera())
     shown = next(ex).output.main_video
@@ -48,21 +48,21 @@ def test_what_the_camera_sends_is_shown_as_in_a_mirror(ex):
     assert np.array_equal(next(ex).output.main_video, shown[:, ::-1])
 
 
-def test_the_newest_picture_is_shown_and_stays(ex):
+def test_the_newest_frame_is_shown_until_the_next(ex):
     ex.send_event("set_filter", filter="plain")
     ex.push_media("camera", np.stack([camera(red) for red in range(100)]))
     assert next(ex).output.main_video.max() == 99
     assert next(ex).output.main_video.max() == 99
 
 
-def test_the_client_is_told_of_its_camera_once(ex):
+def test_a_message_reports_the_camera_once(ex):
     for _ in range(3):
         ex.push_media("camera", camera())
         next(ex)
     assert [(message.type, message.data) for message in ex.messages] == [("camera_on", {"width": 72, "height": 48})]
 
 
-def test_the_next_client_starts_with_the_card(ex):
+def test_the_next_client_starts_without_a_camera(ex):
     card = next(ex).output.main_video
     ex.push_media("camera", camera())
     next(ex)
@@ -72,33 +72,33 @@ def test_the_next_client_starts_with_the_card(ex):
 
 
 @pytest.mark.parametrize("name", [name for name in FILTERS if name != "plain"])
-def test_a_filter_changes_the_picture_and_follows_its_strength(name):
+def test_a_filter_changes_the_frame_by_its_strength(name):
     weak, strong = FILTERS[name](96, 64), FILTERS[name](96, 64)
     for idx in range(12):
-        picture = draw_card(96, 64, idx / 10)
-        shown = weak(picture, 0.1), strong(picture, 1.0)
-    assert all(each.dtype == np.uint8 and each.shape == picture.shape for each in shown)
-    assert not np.array_equal(shown[0], picture)
+        frame = draw_card(96, 64, idx / 10)
+        shown = weak(frame, 0.1), strong(frame, 1.0)
+    assert all(each.dtype == np.uint8 and each.shape == frame.shape for each in shown)
+    assert not np.array_equal(shown[0], frame)
     assert not np.array_equal(*shown)
 
 
 @pytest.mark.parametrize("shape", [(480, 640), (720, 1280), (50, 20), (1, 1)])
-def test_pictures_of_any_size_fit(shape):
+def test_frames_of_any_size_fit(shape):
     assert fit(np.zeros((*shape, 3), np.uint8), 96, 64).shape == (64, 96, 3)
 
 
 @pytest.mark.parametrize("size", [(320, 240), (40, 30), (8, 8)])
-def test_words_are_set_where_there_is_room(size):
-    picture = draw_card(*size, 0.0)
-    write(picture, ["hello", "?"])
-    assert picture.shape == (size[1], size[0], 3)
+def test_text_is_written_at_any_size(size):
+    frame = draw_card(*size, 0.0)
+    write(frame, ["hello", "?"])
+    assert frame.shape == (size[1], size[0], 3)
 
 
-def test_the_sender_draws_pictures():
+def test_the_sender_draws_frames():
     assert next(drawn()).shape == (480, 640, 3)
 
 
-def test_the_sender_cuts_what_ffmpeg_writes(tmp_path):
+def test_the_sender_splits_the_output_of_ffmpeg(tmp_path):
     sent = [b"\xff\xd8one\xff\xd9", b"\xff\xd8two\xff\xd9"]
     (tmp_path / "pipe").write_bytes(b"".join(sent))
     with (tmp_path / "pipe").open("rb") as pipe:
@@ -108,6 +108,6 @@ def test_the_sender_cuts_what_ffmpeg_writes(tmp_path):
 
 @pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
 @pytest.mark.parametrize("key", ["width", "height"])
-def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+def test_load_names_an_invalid_value_and_its_range(key, value):
     with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
         MyModel().load({key: value})

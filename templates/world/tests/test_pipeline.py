@@ -1,4 +1,4 @@
-"""Tests of the world itself. No server runs: PipelineExecutor steps it, a thirtieth of a second each time."""
+"""Tests of the model without a server: PipelineExecutor makes its steps, each of 1/30 s."""
 
 import sys
 from itertools import pairwise
@@ -19,14 +19,14 @@ from walker import STEEPEST
 
 @pytest.fixture(scope="module")
 def world():
-    """A small picture of the whole world; making the land takes longest, so it is made once."""
+    """Return a loaded model with small frames, shared by the tests because making the land takes long."""
     with PipelineExecutor(MyModel, config={"width": 96, "height": 54}) as world:
         yield world
 
 
 @pytest.fixture
 def ex(world):
-    """The world with a client."""
+    """Return the model with a new client."""
     world.connect()
     yield world
     world.disconnect()
@@ -34,31 +34,31 @@ def ex(world):
 
 @pytest.fixture(scope="module")
 def land():
-    """The land alone."""
+    """Return the land alone."""
     return Landscape(7)
 
 
 def steps(ex, number):
-    """Make steps; returns the last picture."""
+    """Make steps, and return the last frame."""
     for _ in range(number):
-        picture = next(ex).output.main_video
-    return picture
+        frame = next(ex).output.main_video
+    return frame
 
 
-def test_the_picture_moves(ex):
+def test_frames_differ(ex):
     first, second = steps(ex, 1), steps(ex, 1)
     assert (first.shape, first.dtype) == ((54, 96, 3), np.uint8)
     assert not np.array_equal(first, second)
 
 
-def test_who_does_not_walk_stays(ex):
+def test_without_events_the_walker_stands_still(ex):
     ex.send_event("set_wander", wander=False)
     here = ex.state._walker.eye.x, ex.state._walker.eye.y
     steps(ex, 30)
     assert (ex.state._walker.eye.x, ex.state._walker.eye.y) == here
 
 
-def test_it_wanders_by_itself_until_somebody_walks(ex):
+def test_the_walker_wanders_until_a_client_moves_it(ex):
     x = ex.state._walker.eye.x
     steps(ex, 30)
     assert ex.state._walker.eye.x != x
@@ -70,7 +70,7 @@ def test_it_wanders_by_itself_until_somebody_walks(ex):
     assert ex.state._walker.speed == pytest.approx(0, abs=0.01)
 
 
-def test_turning_ends_when_it_is_let_go(ex):
+def test_turning_ends_with_its_value(ex):
     ex.send_event("set_turn", turn=1.0)
     steps(ex, 30)
     ex.send_event("set_turn", turn=0.0)
@@ -81,7 +81,7 @@ def test_turning_ends_when_it_is_let_go(ex):
     assert ex.state._walker.eye.heading - 2.9 == pytest.approx(turned, abs=1e-3)
 
 
-def test_a_sidestep_leads_to_the_right_of_where_one_looks(ex):
+def test_a_sidestep_moves_to_the_right_of_the_heading(ex):
     ex.send_event("set_sidestep", sidestep=1.0)
     x, y = ex.state._walker.eye.x, ex.state._walker.eye.y
     steps(ex, 15)
@@ -90,7 +90,7 @@ def test_a_sidestep_leads_to_the_right_of_where_one_looks(ex):
     assert way[1] * cos(2.9) - way[0] * sin(2.9) > 5
 
 
-def test_who_runs_is_faster(ex):
+def test_running_is_faster(ex):
     ex.send_event("set_walk", walk=1.0)
     steps(ex, 60)
     walking = ex.state._walker.speed
@@ -99,18 +99,18 @@ def test_who_runs_is_faster(ex):
     assert ex.state._walker.speed > 2 * walking
 
 
-def test_looking_turns_the_eye_and_stops_above_and_below(ex):
+def test_looking_turns_the_eye_within_limits(ex):
     ex.send_event("look", dx=0.25, dy=-0.1)
     steps(ex, 1)
     assert (ex.state._walker.eye.heading, ex.state._walker.eye.pitch) == (pytest.approx(3.15), pytest.approx(0.1))
     for dy in (-3.0, 6.0):
         ex.send_event("look", dx=0.0, dy=dy)
-        picture = steps(ex, 1)
+        frame = steps(ex, 1)
         assert ex.state._walker.eye.pitch == (STEEPEST if dy < 0 else -STEEPEST)
-        assert picture.std() > 3
+        assert frame.std() > 3
 
 
-def test_a_leap_ends_where_it_began(ex):
+def test_a_jump_ends_on_the_ground(ex):
     steps(ex, 1)
     ex.send_event("jump")
     lifts = []
@@ -121,7 +121,7 @@ def test_a_leap_ends_where_it_began(ex):
     assert lifts[-1] == 0
 
 
-def test_a_light_on_the_way_is_found_and_goes_out(ex):
+def test_a_light_that_is_reached_is_reported_and_removed(ex):
     before = len(ex.messages)
     steps(ex, 240)
     (found,) = ex.messages[before:]
@@ -129,7 +129,7 @@ def test_a_light_on_the_way_is_found_and_goes_out(ex):
     assert len(ex.state._lights) == LIGHTS - 1
 
 
-def test_after_the_last_light_all_shine_again(ex):
+def test_after_the_last_light_all_return(ex):
     ex.state._lights = np.array([[ex.state._walker.eye.x, ex.state._walker.eye.y, 0.0]])
     steps(ex, 1)
     assert len(ex.state._lights) == LIGHTS
@@ -143,7 +143,7 @@ def test_night_is_darker_than_noon(ex):
     assert steps(ex, 1).mean() < noon.mean() / 3
 
 
-def test_a_day_passes_and_the_next_begins(ex):
+def test_the_hour_continues_after_midnight(ex):
     ex.send_event("set_hour", hour=23.5)
     hours = []
     for _ in range(120):
@@ -153,7 +153,7 @@ def test_a_day_passes_and_the_next_begins(ex):
     assert sum(one != other for one, other in pairwise(hours)) <= 9
 
 
-def test_the_eye_is_never_under_ground(ex, land):
+def test_the_eye_is_never_below_the_ground(ex, land):
     ex.send_event("set_climb", climb=0.0)
     for _ in range(3):
         ex.send_event("elsewhere")
@@ -164,7 +164,7 @@ def test_the_eye_is_never_under_ground(ex, land):
             assert eye.z > land.height_at(np.array(eye.x), np.array(eye.y))
 
 
-def test_every_client_starts_anew(ex):
+def test_every_client_starts_from_the_same_state(ex):
     first = steps(ex, 1)
     ex.send_event("elsewhere")
     steps(ex, 3)
@@ -186,12 +186,12 @@ def test_the_world_has_no_seam(land):
     assert np.abs(here.astype(int) - there).mean() < 2
 
 
-def test_another_seed_is_another_land(land):
+def test_another_seed_makes_another_land(land):
     assert not np.array_equal(Landscape(8).height, land.height)
 
 
 @pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
 @pytest.mark.parametrize("key", ["width", "height", "seed"])
-def test_load_names_a_value_that_makes_no_sense_and_says_what_would(key, value):
+def test_load_names_an_invalid_value_and_its_range(key, value):
     with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
         MyModel().load({key: value})
