@@ -39,7 +39,7 @@ Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole 
 def project_directory(directory: Path | None, path: Path | None) -> Path:
     """Return the project, by default the current directory. Raises UsageError if it is given twice."""
     if directory is not None and path is not None:
-        raise UsageError(f"the project is named twice: {directory} and --path {path}", hint="leave out one of them")
+        raise UsageError(f"the project is given twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
 
 

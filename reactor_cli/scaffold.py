@@ -65,7 +65,7 @@ def find(name: str) -> Template:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"
+    hint = f'did you mean "{near[0]}"?' if near else f"the templates are {', '.join(known)}"
     raise UsageError(f'there is no template "{name}"', hint=hint)
 
 
@@ -73,7 +73,7 @@ def check_name(name: str) -> None:
     """Raise UsageError with a reason and a better name if `name` is not valid for a directory and a model."""
     reason = _objection(name)
     if reason:
-        raise UsageError(f'the name "{name}" {reason}', hint=f"`reactor init {_better(name)}` would do")
+        raise UsageError(f'the name "{name}" {reason}', hint=f"a valid name: `reactor init {_better(name)}`")
 
 
 def write(template: Template, target: Path, name: str, *, merge: bool = False, force: bool = False) -> None:
@@ -175,7 +175,7 @@ def _objection(name: str) -> str:
         character = "a space" if wrong[0] == " " else wrong[0]
         return f"contains {character}; letters from a to z, digits, - and _ may be used"
     if name.lower() in _YAML_WORDS:
-        return "means something else in YAML"
+        return "has another meaning in YAML"
     return "ends with a dash" if name.endswith("-") else ""
 
 

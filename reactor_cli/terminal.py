@@ -1,7 +1,7 @@
 """The terminal of `reactor connect`: a frame at the top, lines that scroll below it, a prompt, and piped input.
 
 Each output is a single write, so that the output of a session does not mix with the text that is being typed. Rich's
-`Live` is no substitute: it draws below the lines that scroll, where the prompt is, and draws everything again each time.
+`Live` cannot replace this: it draws below the scrolling lines, where the prompt is, and draws all its lines each time.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _typed() -> str:
 
 
 def _complete_with(complete: Callable[[str], list[str]]) -> None:
-    """Let tab complete the last word, if readline is available."""
+    """Complete the last word by tab, if readline is available."""
     with contextlib.suppress(ImportError):
         import readline
 

@@ -1,4 +1,4 @@
-"""The client behind `reactor connect`: sends events, shows and records a session, and ends when one of them is done.
+"""The client of `reactor connect`: it sends events, and shows and records a session until one of its ends.
 
 The command's options come from `commands/connect.py`, the output goes through `report.py` and `terminal.py`.
 """
@@ -71,7 +71,7 @@ class TerminalClient:
         self.began = False
 
     async def run(self) -> None:
-        """Run until an event, the time, the input or the person ends the session; raise the error of any other end."""
+        """Run one session until it ends. Raise the error that ended it, unless an event, the time or the input did."""
         options = self._options
         # Events with a syntax error are refused before anything is sent.
         for line in options.events:

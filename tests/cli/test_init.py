@@ -105,7 +105,7 @@ def test_force_replaces_files(tmp_path: Path) -> None:
 def test_an_invalid_name_writes_nothing(tmp_path: Path) -> None:
     outcome = reactor("init", "my model", cwd=tmp_path)
     assert outcome.code == 2
-    assert "`reactor init my-model` would do" in outcome.err
+    assert "a valid name: `reactor init my-model`" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 

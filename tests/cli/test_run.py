@@ -133,7 +133,7 @@ def test_the_project_is_an_argument_or_an_option(tmp_path: Path, arguments: list
 def test_a_project_named_twice_is_an_error(project: Path) -> None:
     outcome = reactor("run", ".", "--path", ".", cwd=project)
     assert outcome.code == 2
-    assert "named twice" in outcome.err
+    assert "given twice" in outcome.err
 
 
 @pytest.fixture

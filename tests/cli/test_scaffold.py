@@ -51,7 +51,7 @@ def test_a_file_in_both_places_is_the_shared_text_and_then_the_template_s() -> N
     assert notes.text() == f"{shared.read_text()}\n{own.read_text()}"
 
 
-@pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "there is pipeline")])
+@pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "the templates are pipeline")])
 def test_an_unknown_template_is_an_error_with_the_most_similar(name: str, hint: str) -> None:
     with pytest.raises(UsageError, match="there is no template") as caught:
         find(name)
@@ -82,8 +82,8 @@ def test_valid_names_are_written_unchanged(tmp_path: Path, name: str) -> None:
         ("日本", "must start with a letter", "my-model"),
         ("日本 2", "must start with a letter", "model-2"),
         ("x-", "ends with a dash", "x"),
-        ("null", "means something else in YAML", "null-model"),
-        ("Off", "means something else in YAML", "off-model"),
+        ("null", "has another meaning in YAML", "null-model"),
+        ("Off", "has another meaning in YAML", "off-model"),
         ("~/on", "is a path", "on-model"),
         ("x" * 65, "more than 64 characters", "x" * 64),
     ],
@@ -92,7 +92,7 @@ def test_an_invalid_name_is_an_error_with_a_better_name(name: str, reason: str, 
     with pytest.raises(UsageError) as caught:
         check_name(name)
     assert reason in caught.value.message
-    assert caught.value.hint == f"`reactor init {better}` would do"
+    assert caught.value.hint == f"a valid name: `reactor init {better}`"
 
 
 @given(st.text(max_size=80))
@@ -100,7 +100,7 @@ def test_a_suggested_name_is_valid(name: str) -> None:
     try:
         check_name(name)
     except UsageError as error:
-        better = error.hint.removeprefix("`reactor init ").removesuffix("` would do")
+        better = error.hint.removeprefix("a valid name: `reactor init ").removesuffix("`")
         assert re.fullmatch(r"[a-z]([a-z0-9_-]{0,62}[a-z0-9_])?", better)
         check_name(better)
 
