@@ -38,8 +38,8 @@ def parse_event(line: str, schema: Mapping[str, Any]) -> TypedEvent:
     """Parse an event: its name, then `parameter=value`.
 
     A value is JSON if it parses, text otherwise; text where the schema requires text, and `@path` is a file where the
-    schema accepts one. A single value without a name is for the event's only parameter; for an event that the model does
-    not have it is left out, because the server refuses the event by its name. Raises `UsageError`.
+    schema accepts one. A single value without a name is for the event's only parameter. An unknown event is returned
+    without such a value: the server refuses it by its name. Raises `UsageError`.
     """
     event, words = split_event(line)
     parameters, is_known = parameters_of(event, schema), event in schema.get("events", {})

@@ -51,7 +51,9 @@ def test_a_file_in_both_places_is_the_shared_text_and_then_the_template_s() -> N
     assert notes.text() == f"{shared.read_text()}\n{own.read_text()}"
 
 
-@pytest.mark.parametrize(("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "the templates are pipeline")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("pipelin", 'did you mean "pipeline"?'), ("zzz", "the templates are pipeline")]
+)
 def test_an_unknown_template_is_an_error_with_the_most_similar(name: str, hint: str) -> None:
     with pytest.raises(UsageError, match="there is no template") as caught:
         find(name)
