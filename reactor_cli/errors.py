@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _MAX_STEPS = 12
-# Messages of Typer and their replacements; `near` is a similar name.
+# Messages of Typer and their replacements; `near` lists similar names.
 _TYPER_MESSAGES = (
     (r"Invalid value for '?(?P<what>[^':]+)'?: (?:Value error, )?(?P<why>.+)", "{what}: {why}"),
     (r"No such option: (?P<what>\S+)(?: \(Possible options: (?P<near>.+)\))?", "there is no option {what}"),
@@ -72,10 +72,15 @@ def explain_usage(error: typer.TyperException, arguments: Sequence[str], command
         found = re.fullmatch(pattern, message)
         if found:
             parts = found.groupdict("")
-            near = parts.pop("near", "").replace("'", "")
-            near = f"one of {near}" if ", " in near else near
+            near = _most_similar(parts["what"], parts.pop("near", "").replace("'", "").split(", "))
             return UsageError(phrase.format(**parts), hint=f"did you mean {near}? {help_hint}" if near else help_hint)
     return UsageError(message[:1].lower() + message[1:], hint=help_hint)
+
+
+def _most_similar(name: str, known: Sequence[str]) -> str:
+    import difflib
+
+    return max(known, key=lambda each: difflib.SequenceMatcher(None, name, each).ratio())
 
 
 def _excerpt(where: Location) -> list[Text]:

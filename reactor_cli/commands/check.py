@@ -15,10 +15,10 @@ from reactor_runtime.errors import ReactorError, from_json, to_json
 EPILOG = """
 \b
 Examples:
-  reactor check                  the project in this directory
-  reactor check --set width=1280 with a value of config.yml overridden
-  reactor check my-model --json  for programs
-  reactor check --step           call load() too, and run one step
+  reactor check                   the project in this directory
+  reactor check --set width=1280  with a value of config.yml overridden
+  reactor check my-model --json   for programs
+  reactor check --step            call load() too, and make one step
 
 \b
 Exit codes: 0 no error found; 1 the first step failed; 2 an error in the
@@ -32,14 +32,14 @@ def check(
     directory: Directory = None,
     path: PathOption = None,
     overrides: Overrides = None,
-    step: Annotated[bool, typer.Option("--step", help="Load the model, and run the first step of a session.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Load the model, and make the first step of a session.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Check a project without load(), and print an outline of its model.
+    """Check a project without load(), and print its outline.
 
-    Checks manifest, config, class, tracks, events and state, with the messages of `reactor run`; with --step
-    also load() and one step, with a test image for each input.
+    Checks manifest, config, class, tracks, events and state, with the messages of `reactor run`. With --step, also
+    calls load() and makes one step, with test images and sound for the inputs.
     """
     from reactor_cli.child import run_in_child
 

@@ -30,17 +30,19 @@ Examples:
   echo 'set_speed 2' | reactor connect
 
 \b
-Exit codes: 0 done, also by Ctrl-C; 1 an event of --send or of the input was refused,
-or the server ended the session; 2 an error in the command; 3 no server at the address,
-or it requires a token; 5 the server is full, or the turn did not come within --seconds;
-130 interrupted before the turn came.
+Exit codes: 0 done, also by Ctrl-C; 1 an event of --send or of the input was
+refused, or the server ended the session; 2 an error in the command; 3 no
+server at the address, or it requires a token; 5 the server is full, or the
+turn did not come within --seconds; 130 interrupted before the turn came.
 """
 
 
 def connect(
     context: typer.Context,
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")] = LOCAL,
-    token: Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="Default: REACTOR_TOKEN.")] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", metavar="TOKEN", help="The token of the server; REACTOR_TOKEN by default.")
+    ] = None,
     role: Annotated[
         str | None,
         typer.Option("--role", parser=one_of(("controller", "viewer")), metavar="ROLE", help="controller or viewer."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,13 @@ EPILOG = """
 \b
 Examples:
   reactor schema                          print the document for this project
-  reactor schema my-model --out api.json  write the document for another project to a file
+  reactor schema my-model --out api.json  write that of another project to a file
   reactor schema --format python --out my_model.py
   reactor schema --format python --check my_model.py
 
 \b
-Exit codes: those of `reactor check`, and 1 when --check finds that FILE is out of date.
+Exit codes: those of `reactor check`, and 1 when --check finds that FILE is
+out of date.
 """
 
 
@@ -42,9 +44,9 @@ def schema(
     ] = None,
     verbose: Verbose = False,
 ) -> int:
-    """Describe a model as an OpenAPI 3.1 document, or as types for a client.
+    """Describe a model as OpenAPI 3.1, or as types for a client.
 
-    Imports the class and does not call load(). The model's own output goes to stderr.
+    Imports the class and does not call load(). Prints of the model go to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
     if check is not None and out is not None:
@@ -97,4 +99,5 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+        hint = "" if path.parent.is_dir() else f"make the directory first: mkdir -p {shlex.quote(str(path.parent))}"
+        raise UsageError(f"{path} can't be written: {error.strerror}", hint=hint) from None

@@ -89,11 +89,7 @@ def test_version(tmp_path: Path) -> None:
         (["inti", "x"], 'there is no command "inti"', "did you mean init? `reactor --help`"),
         (["frob"], 'there is no command "frob"', "`reactor --help`"),
         (["--frob"], "there is no option --frob", "`reactor --help`"),
-        (
-            ["run", "--prot", "3"],
-            "there is no option --prot",
-            "did you mean one of --host, --path, --port? `reactor run --help`",
-        ),
+        (["run", "--prot", "3"], "there is no option --prot", "did you mean --port? `reactor run --help`"),
         (["run", "-x"], "there is no option -x", "`reactor run --help`"),
         (["run", "--port", "x"], '--port: "x" is not a whole number from 0 to 65535', "`reactor run --help`"),
         (["run", "--port", "65536"], '--port: "65536" is not a whole number from 0 to 65535', "`reactor run --help`"),

@@ -61,7 +61,9 @@ def test_the_document_is_written_to_a_file(project: Path) -> None:
 def test_a_file_that_cannot_be_written_is_an_error(project: Path) -> None:
     outcome = reactor("schema", "--out", "no/api.json", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "error: no/api.json can't be written: No such file or directory\n"
+    assert outcome.err == (
+        "error: no/api.json can't be written: No such file or directory\nhint: make the directory first: mkdir -p no\n"
+    )
 
 
 def test_an_error_leaves_stdout_empty(project: Path) -> None:
