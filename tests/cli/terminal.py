@@ -71,7 +71,8 @@ def terminal(*arguments: str, cwd: Path, **variables: str) -> Iterator[Terminal]
         cwd=cwd,
         env=environment(TERM="xterm-256color", NO_COLOR="", **variables),
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C means it
+        # Makes this the terminal whose Ctrl-C interrupts the process.
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     try:
         yield Terminal(process, ours)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tests.server.running import scaffolded, serving
 from tests.server.session_client import several, visiting
 
-PIECES = 45  # one and a half seconds: several notes of the tune, and the first echo
+# One and a half seconds: several notes of the tune, and the first echo.
+PIECES = 45
 
 
 @pytest.fixture

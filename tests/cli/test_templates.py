@@ -1,4 +1,4 @@
-"""Every template is a project that works as it is: its own tests, lint, `reactor check`, frames and events served."""
+"""Every template is a project that works unchanged: its tests and lint pass, and its frames and events are served."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Data = dict[str, Any]
 
 @pytest.fixture(scope="module", params=NAMES)
 def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of each template, where what it requires is installed."""
+    """Return a project of each template whose requirements are installed."""
     name = request.param
     directory: Path = tmp_path_factory.mktemp(name) / name
     write(find(name), directory, name)
@@ -56,11 +56,11 @@ def test_it_has_no_lint(project: Path) -> None:
 
 @pytest.fixture(scope="module")
 def outline(project: Path) -> Data:
-    """What `reactor check` says of it."""
+    """Return the outline that `reactor check` prints."""
     outcome = reactor("check", "--json", cwd=project)
     assert (outcome.code, outcome.err) == (0, "")
-    said: Data = json.loads(outcome.out)
-    return said
+    printed: Data = json.loads(outcome.out)
+    return printed
 
 
 def test_check_passes_and_prints_the_name(outline: Data, project: Path) -> None:
@@ -89,8 +89,7 @@ def definitions(path: str) -> set[str]:
     return {ast.unparse(node) for node in tree.body if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)}
 
 
-def test_the_first_file_can_be_read_in_one_go() -> None:
-    """From 60 to 80 lines, in the order of the reference page."""
+def test_the_first_file_is_short_and_in_the_order_of_the_reference_page() -> None:
     source = (ROOT / "templates" / "pipeline" / "pipeline.py").read_text()
     assert 60 <= len(source.splitlines()) <= 80
     names = ("class MyOutput", "class MyState", "def load", "@event", "def inference", "def render_batch")
@@ -117,7 +116,7 @@ async def test_a_template_sends_its_frames_and_accepts_every_event(server: Runni
 
 
 def send_media(session: Session) -> None:
-    """Send what the model takes: a camera's picture, and a tenth of a second of sound."""
+    """Send a frame to each input track for video, and a tenth of a second of sound to each for audio."""
     noise = np.random.default_rng(3).integers(0, 256, (240, 320, 3), np.uint8)
     for track in session.tracks:
         if track.direction == "in":
@@ -125,7 +124,7 @@ def send_media(session: Session) -> None:
 
 
 async def receive_all(session: Session, project: Path) -> None:
-    """Wait for a piece of every track, and see that it is what the config and the contract say."""
+    """Wait for media of every output track, and check it against the config and the contract."""
     config = yaml.safe_load((project / "config.yml").read_text())
     for track in session.tracks:
         if (track.direction, track.kind) == ("out", "video"):
@@ -153,5 +152,6 @@ async def test_send_frames_sends_piped_frames_and_saves_the_results(tmp_path: Pa
                     break
             sender.stdin.close()
             said, _ = await sender.communicate()
-    assert (sender.returncode, said.splitlines()[-1]) == (0, b"connected")  # it may be before it is asked
+    # The controller may be connected before its first status is read.
+    assert (sender.returncode, said.splitlines()[-1]) == (0, b"connected")
     assert jpeg.decode((tmp_path / "camera" / "out.jpg").read_bytes()).shape == frame.array.shape

@@ -1,4 +1,4 @@
-"""The fenced blocks of the README and the docs, with where they stand and what their info string says."""
+"""The fenced blocks of the README and the docs, with page, line and info string."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One block; `title` is the file it would be, or who says it."""
+    """One block; `title` is its file name, or the sender of a message."""
 
     page: Path
     line: int
@@ -35,7 +35,7 @@ class Snippet:
 
 
 def snippets(*languages: str, title: str | None = None) -> list[Snippet]:
-    """List the blocks in these languages (all, without), of one title where it is given."""
+    """Return the blocks in these languages, by default all, and with this title, by default any."""
     found = [snippet for page in PAGES for snippet in _read(page)]
     return [
         snippet
@@ -52,7 +52,7 @@ def one(page: str, title: str) -> Snippet:
 
 @contextmanager
 def imported(text: str, directory: Path) -> Iterator[ModuleType]:
-    """Import `text` as a module of its own; classes find their module, as an author's do."""
+    """Import `text` as a module of its own, in which classes find their module."""
     name = f"snippet_{next(_numbers)}"
     path = directory / f"{name}.py"
     path.write_text(text)

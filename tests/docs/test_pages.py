@@ -1,4 +1,4 @@
-"""The pages lead somewhere, leave no public name and no option out, and name files that exist."""
+"""Links of the pages resolve, every public name and option is documented, and named files exist."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _links() -> list[tuple[Path, str]]:
 
 
 def _anchors(page: Path) -> set[str]:
-    """List the anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize(("page", "target"), _links(), ids=lambda part: part.name if isinstance(part, Path) else part)
-def test_a_link_leads_somewhere(page: Path, target: str) -> None:
+def test_a_link_resolves(page: Path, target: str) -> None:
     file, _, anchor = target.partition("#")
     path = page.parent / file if file else page
     assert path.is_file()
@@ -40,12 +40,12 @@ def test_a_link_leads_somewhere(page: Path, target: str) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_the_readme_leads_to_every_page(page: Path) -> None:
+def test_the_readme_links_to_every_page(page: Path) -> None:
     assert f"(docs/{page.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", reactor_runtime.__all__)
-def test_a_public_name_has_a_row_in_the_table_of_them(name: str) -> None:
+def test_a_public_name_has_a_row_in_the_table(name: str) -> None:
     assert f"\n| `{name}` |" in (DOCS / "authoring.md").read_text(encoding="utf-8")
 
 
@@ -68,7 +68,7 @@ def _options() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "option"), _options())
-def test_an_option_is_explained(command: str, option: str) -> None:
+def test_an_option_is_documented(command: str, option: str) -> None:
     section = (DOCS / "cli.md").read_text(encoding="utf-8").split(f"\n## `reactor {command}`\n")[1].split("\n## ")[0]
     assert re.search(rf"^\| .*`{option}\b", section, re.MULTILINE)
 
@@ -81,7 +81,7 @@ def test_a_template_has_a_row_with_a_small_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("code", CloseCode)
-def test_a_close_code_is_explained(code: CloseCode) -> None:
+def test_a_close_code_is_documented(code: CloseCode) -> None:
     assert re.search(rf"\b{code.value}\b", (DOCS / "wire.md").read_text(encoding="utf-8"))
 
 

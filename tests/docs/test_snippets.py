@@ -1,4 +1,4 @@
-"""What the docs show is what the code does: every snippet is run, parsed or compared."""
+"""Every snippet of the docs is run, parsed or compared with the code."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
 OTHER_COMMANDS = {"cd", "curl", "echo", "ffmpeg", "ffplay", "npm", "pip"}
+# Not models: each has a test of its own.
 PROGRAMS = {
     "client.py",
     "header.py",
@@ -41,20 +42,21 @@ PROGRAMS = {
     "steer.py",
     "record.py",
     "typed.py",
-}  # not models: each has a test of its own
-FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}  # read by tests/server/routes/test_metrics.py
+}
+# Read by tests/server/routes/test_metrics.py.
+FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}
 
 
 @pytest.fixture(scope="module")
 def scaffold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Serve what `reactor init` makes, small."""
+    """Serve a new project with small frames."""
     directory = tmp_path_factory.mktemp("docs")
     assert reactor("init", "my-model", cwd=directory).code == 0
     with serving(directory / "my-model", "--set", "width=96", "--set", "height=64") as server:
         yield server
 
 
-def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
+def test_every_snippet_has_a_language_that_is_tested() -> None:
     assert [str(snippet) for snippet in snippets() if snippet.language not in LANGUAGES] == []
 
 
@@ -90,7 +92,8 @@ async def _frames(model: type[Model]) -> int:
             rig.event("set_prompt", prompt="a lighthouse")
         await rig.play(PLAYED_S)
         async with asyncio.timeout(TIMEOUT_S):
-            while issubclass(model, VideoModel) and not any(rig.sink.reds):  # it has a thread, which takes real time
+            # Its thread takes real time.
+            while issubclass(model, VideoModel) and not any(rig.sink.reds):
                 await asyncio.sleep(0.001)
                 await rig.play(0.01)
     await rig.driver.aclose()
@@ -175,7 +178,7 @@ async def test_the_bare_client_shows_when_its_input_is_on_screen(scaffold: Runni
 
 
 async def _run_program(text: str, server: RunningServer, directory: Path) -> str:
-    """Run a client of the docs against a server, in a process of its own; returns what it printed."""
+    """Run a client of the docs against a server in a process of its own, and return its output."""
     shown = "ws://127.0.0.1:8080/ws" if "ws://" in text else "http://127.0.0.1:8080"
     assert shown in text
     (directory / "program.py").write_text(text.replace(shown, server.url))
@@ -248,7 +251,7 @@ def _commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("place", "command"), _commands())
-def test_a_command_is_one_there_is(place: str, command: str) -> None:
+def test_a_command_of_the_docs_exists(place: str, command: str) -> None:
     program, *arguments = shlex.split(command, comments=True)
     if program == "make":
         targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -260,7 +263,7 @@ def test_a_command_is_one_there_is(place: str, command: str) -> None:
 
 
 def _parse(arguments: list[str]) -> None:
-    """Have the command line's own parser read the arguments; it raises for what it doesn't know."""
+    """Parse the arguments with the parser of the command line, which raises for unknown ones."""
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     if arguments[0].startswith("-"):
