@@ -32,8 +32,8 @@ class ConnectReport:
 
 
 def legible(text: str) -> str:
-    """Return text of a server with a replacement for every character that could control the terminal."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+    """Return text of a server on one line, with control characters escaped as in error messages."""
+    return console.printable(text).replace("\t", "\\t").replace("\n", "\\n")
 
 
 def format_values(data: dict[str, Any]) -> str:

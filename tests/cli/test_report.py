@@ -8,8 +8,12 @@ from reactor_cli.report import ConnectReport, format_metrics, format_values, leg
 
 
 def test_text_of_a_server_cannot_control_the_terminal() -> None:
-    assert legible("a\x1b[2J\x9bb\nü") == "a�[2J�b�ü"
-    assert format_values({"x": "\x1b]0;\x07", "y": "\x9b1A"}) == 'x="\\u001b]0;\\u0007" y="�1A"'
+    assert legible("a\x1b[2J\x9bb\nü\u202e") == "a\\x1b[2J\\x9bb\\nü\\u202e"
+    assert format_values({"x": "\x1b]0;\x07", "y": "\x9b1A"}) == 'x="\\u001b]0;\\u0007" y="\\x9b1A"'
+
+
+def test_spaces_and_joined_characters_of_other_scripts_are_kept() -> None:
+    assert legible("日本　語 👩\u200d💻") == "日本　語 👩\u200d💻"
 
 
 def test_results_go_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
