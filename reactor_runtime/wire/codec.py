@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,8 +96,10 @@ def _parse(text: str) -> tuple[object, list[str]]:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error.msg} at {place}") from error
+    # The parser's only other ValueError; its text is advice on an interpreter setting.
     except ValueError as error:
-        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+        most = sys.get_int_max_str_digits()
+        raise WireError(ErrorCode.INVALID_JSON, f"an integer has more than {most} digits") from error
     return message, wrong
 
 
@@ -104,8 +107,9 @@ def _data(data: dict[str, Any]) -> str:
     """Encode data as JSON again; refuse numbers that became infinite, such as 1e999, and half surrogates."""
     try:
         return _checked(_dump(data))
+    # Infinity is the only value of parsed JSON that can't be written again.
     except ValueError as error:
-        raise WireError(ErrorCode.INVALID_JSON, f"not JSON: {error}") from error
+        raise WireError(ErrorCode.INVALID_JSON, "a number is too large, at most 1.8e308 is allowed") from error
 
 
 def _checked(text: str) -> str:
