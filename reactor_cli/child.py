@@ -7,16 +7,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from reactor_cli.errors import bug
 from reactor_runtime.errors import LoadError, ReactorError, describe_exit, from_json, to_json
 
+# Ends the child with an error as its result; for threads that watch `work`.
+End = Callable[[ReactorError], NoReturn]
 
-def run_in_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+
+def run_in_child(work: Callable[[End], dict[str, Any]]) -> dict[str, Any]:
     """Return the result of `work`, or raise its ReactorError, after running it in a child process.
 
-    Raises LoadError when the child ends without a result, by `os._exit()` or a crash in C code.
+    `work` gets a function that any thread may call to end the child with an error. Raises LoadError when the child
+    ends without a result, by `os._exit()` or a crash in C code.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -43,18 +47,28 @@ def run_in_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _work_and_exit(work: Callable[[], dict[str, Any]], writer: int) -> None:
+def _work_and_exit(work: Callable[[End], dict[str, Any]], writer: int) -> None:
     """Run `work` in the child, write its result, and exit as Python does, with its exit handlers."""
     _set_up_child()
     try:
-        answer = work()
+        answer = work(lambda error: _end(error, writer))
     except ReactorError as error:
         answer = {"error": to_json(error)}
     except Exception as error:  # noqa: BLE001 (the child's outermost boundary: such an exception is a bug, and is reported)
         answer = {"error": to_json(bug(error))}
+    _write(answer, writer)
+    sys.exit()
+
+
+def _end(error: ReactorError, writer: int) -> NoReturn:
+    _write({"error": to_json(error)}, writer)
+    # Only this ends a process whose main thread hangs.
+    os._exit(1)
+
+
+def _write(answer: dict[str, Any], writer: int) -> None:
     with open(writer, "w", encoding="ascii") as file:
         file.write(json.dumps(answer) + "\n")
-    sys.exit()
 
 
 def _set_up_child() -> None:

@@ -19,10 +19,9 @@ from __future__ import annotations
 import linecache
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 from reactor_runtime.error_codes import ErrorCode
@@ -147,7 +146,7 @@ class WireError(ReactorError):
 def author_error(kind: type[E], what: str, error: BaseException, project: Path, *, hint: str = "") -> E:
     """Convert an exception of the author's code to `kind`, with the author's line."""
     error = from_author(error)
-    trail = author_trail(error.__traceback__, project)
+    trail = author_trail(traceback.extract_tb(error.__traceback__), project)
     # The rest is in the details.
     first_line = _message(error).strip().partition("\n")[0]
     return kind(
@@ -191,10 +190,10 @@ def is_ours(filename: str) -> bool:
     return Path(filename).is_relative_to(_OURS)
 
 
-def author_trail(tb: TracebackType | None, project: Path) -> tuple[Location, ...]:
-    """Return the frames of `tb` in the author's project, outermost first."""
+def author_trail(stack: Iterable[traceback.FrameSummary], project: Path) -> tuple[Location, ...]:
+    """Return the frames of a stack that are in the author's project, in order."""
     root = project.resolve()
-    return tuple(frame_location(frame) for frame in traceback.extract_tb(tb) if _inside(frame.filename, root))
+    return tuple(frame_location(frame) for frame in stack if _inside(frame.filename, root))
 
 
 def frame_location(frame: traceback.FrameSummary) -> Location:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from reactor_cli import console
 from reactor_cli.errors import render
 from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 from reactor_runtime.errors import ReactorError, from_json, to_json
+
+if TYPE_CHECKING:
+    from reactor_cli.child import End
 
 EPILOG = """
 \b
@@ -46,7 +49,7 @@ def check(
     context.ensure_object(console.Settings).verbose = verbose
     project = project_directory(directory, path)
     try:
-        outline = run_in_child(lambda: _outline(project, overrides or [], step=step))
+        outline = run_in_child(lambda end: _outline(project, overrides or [], step=step, end=end))
     except ReactorError as error:
         if as_json:
             _print_json({"ok": False, "error": _error_facts(error)})
@@ -60,7 +63,7 @@ def check(
         console.err(render(warning, verbose=verbose, label="warning"))
 
 
-def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, Any]:
+def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> dict[str, Any]:
     from reactor_runtime import manifest
 
     checked = manifest.load(directory)
@@ -80,7 +83,7 @@ def _outline(directory: Path, overrides: list[str], *, step: bool) -> dict[str, 
         logger = logging.getLogger("reactor_runtime")
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-        warnings = rehearse(contract, values, checked.project)
+        warnings = rehearse(contract, values, checked.project, on_step_limit=end)
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

@@ -54,7 +54,7 @@ def schema(
     project = project_directory(directory, path)
     from reactor_cli.child import run_in_child
 
-    text = str(run_in_child(lambda: {"text": _document(project, format)})["text"])
+    text = str(run_in_child(lambda _: {"text": _document(project, format)})["text"])
     if check is not None:
         return _compare(check, text, format)
     if out is None:

@@ -101,7 +101,7 @@ def _declaration(error: BaseException, project: Path) -> ClassError | None:
     last, _ = list(traceback.walk_tb(said.__traceback__))[-1]
     if not isinstance(said, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
         return None
-    trail = author_trail(error.__traceback__, project)
+    trail = author_trail(traceback.extract_tb(error.__traceback__), project)
     details = "".join(traceback.format_exception(error))
     return ClassError(str(said), where=place_of(said) or (trail[-1] if trail else None), details=details)
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +16,31 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.engine.author import session_failure
-from reactor_runtime.errors import LoadError, ReactorError, author_error
+from reactor_runtime.engine.liveness import is_in_debugger
+from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, author_error, author_trail
 from reactor_runtime.testing.studio import Studio
 
+# Of the model's time, which stands still while it computes.
 PATIENCE_S = 10.0
+STEP_LIMIT_S = 60.0
 HEIGHT, WIDTH = 480, 640
-PIECES = 32  # as many images, and tenths of a second of sound, wait for the model: it may read several at once
+# A model may read several at once: so many images, and tenths of a second of sound, wait for it.
+PIECES = 32
 
 
-def rehearse(contract: Contract, config: dict[str, Any], project: Path) -> list[ReactorError]:
+def rehearse(
+    contract: Contract,
+    config: dict[str, Any],
+    project: Path,
+    *,
+    on_step_limit: Callable[[ReactorError], object],
+    step_limit_s: float = STEP_LIMIT_S,
+) -> list[ReactorError]:
     """Load a model and make its first step; return what is probably not meant.
 
-    Raises LoadError or ModelFailed, at the author's line, for what can't be loaded or shown.
+    Raises LoadError or ModelFailed, at the author's line, for what can't be loaded or shown. `on_step_limit` is called,
+    on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a
+    step.
     """
     model = contract.model
     try:
@@ -32,7 +50,8 @@ def rehearse(contract: Contract, config: dict[str, Any], project: Path) -> list[
     except BaseException as error:
         what = "load() failed" if contract.style.prepared_in == "load" else f"making {model.__name__} failed"
         raise author_error(LoadError, what, error, project) from error
-    with studio:
+    exceeded = threading.get_ident(), step_limit_s, project
+    with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:
         contract.style.check_loaded(studio.model)
         try:
             studio.connect()
@@ -42,6 +61,42 @@ def rehearse(contract: Contract, config: dict[str, Any], project: Path) -> list[
             return studio.make_first_frame(PATIENCE_S)
         except BaseException as error:
             raise session_failure(error, project) from error
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float, on_exceeded: Callable[[], object]) -> Iterator[None]:
+    """Call `on_exceeded` on a thread if the block takes longer; a stop in a debugger extends the limit."""
+    thread, over = threading.get_ident(), threading.Event()
+    # The block does not end while `on_exceeded` runs, so that there is one result.
+    lock = threading.Lock()
+
+    def watch() -> None:
+        while not over.wait(seconds):
+            with lock:
+                if not over.is_set() and not is_in_debugger(thread):
+                    on_exceeded()
+                    return
+
+    threading.Thread(target=watch, name="reactor-step-limit", daemon=True).start()
+    try:
+        yield
+    finally:
+        with lock:
+            over.set()
+
+
+def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed:
+    """Return the error for a step that takes too long, at the author's line in `thread`, else in another thread."""
+    stacks = sys._current_frames()
+    frames = [stacks.pop(thread), *stacks.values()]
+    trails = [author_trail(traceback.extract_stack(frame), project) for frame in frames]
+    trail = next((each for each in trails if each), ())
+    return ModelFailed(
+        f"the first step has not ended after {limit_s:g} s",
+        hint="load weights, compile and warm up in load(), which has no limit",
+        where=trail[-1] if trail else None,
+        trail=trail,
+    )
 
 
 def test_media(track: TrackSpec) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +121,7 @@ class Echo(Pipeline):
 
 
 def rehearsed(model: type[Model]) -> list[ReactorError]:
-    return rehearse(Contract.of(model), {"weights": "none"}, HERE)
+    return rehearse(Contract.of(model), {"weights": "none"}, HERE, on_step_limit=lambda error: pytest.fail(str(error)))
 
 
 @pytest.mark.parametrize("model", [Good, Echo])
@@ -165,7 +166,28 @@ def test_what_is_probably_not_meant_is_reported_with_its_line(model: type[Model]
     assert finding.where.text.endswith(line)
 
 
-def test_a_model_that_waits_is_told_so() -> None:
+def test_a_step_over_the_limit_is_an_error_at_the_line_where_it_is() -> None:
+    late: list[ReactorError] = []
+    reported = threading.Event()
+
+    class Hangs(Pipeline):
+        def inference(self) -> Iterator[Any]:
+            reported.wait()  # hangs
+            yield Picture(main_video=gray())
+
+    def on_step_limit(error: ReactorError) -> None:
+        late.append(error)
+        reported.set()
+
+    rehearse(Contract.of(Hangs), {}, HERE, on_step_limit=on_step_limit, step_limit_s=1.0)
+    (error,) = late
+    assert isinstance(error, ModelFailed)
+    assert error.message == "the first step has not ended after 1 s"
+    assert error.where is not None
+    assert error.where.text.endswith("# hangs")
+
+
+def test_a_model_that_waits_for_an_event_gets_a_warning() -> None:
     (finding,) = rehearsed(Waits)
     assert finding.message == "the model made no frame in 10 s of its time"
 
