@@ -1,4 +1,7 @@
-"""`python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID HINT_FD RUN`, which only the server starts."""
+"""The engine's entry point: `python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID HINT_FD RUN`.
+
+Only the server starts it.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,11 @@ def main() -> int:
         hinter = EncodeHinter(socket.socket(fileno=hint_fd), engine_run)
     try:
         code = run_engine(channel, memory_fd, hinter)
-    except BaseException:  # noqa: BLE001  (nothing else can report it)
+    # Nothing else can report it.
+    except BaseException:  # noqa: BLE001
         traceback.print_exc()
         sys.stderr.flush()
-        # not by way of the reader's thread, which ends the process when the channel closes
+        # Closing the channel would end the process too, with the reader's exit code.
         os._exit(1)
     channel.close()
     if hinter is not None:
@@ -53,7 +57,7 @@ def _leave_signals_to_the_server() -> None:
     Forked workers of the model get the default action back, so that they can be terminated, as programs it starts do.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # blocked since the start, see `ipc.process`
+    # It is blocked from the start, see `ipc.process`.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -62,7 +66,7 @@ def _leave_signals_to_the_server() -> None:
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """Do nothing; not SIG_IGN, which started programs would inherit."""
+    """Do nothing. Unlike SIG_IGN, programs that the model starts don't inherit it."""
 
 
 def _restore_defaults() -> None:

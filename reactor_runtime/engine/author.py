@@ -1,4 +1,4 @@
-"""Make and load the author's model, with errors that point at the author's line."""
+"""Construction and `load()` of the author's model, with errors that point at the author's line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from reactor_runtime.errors import LoadError, ModelFailed, author_error
 
 
 def make_model(contract: Contract, config: dict[str, Any], project: Path) -> Model:
-    """Call the class; an exception of its __init__ becomes a LoadError."""
+    """Construct the model; an exception of its __init__ becomes a LoadError."""
     try:
         return contract.style.make(contract.model, config)
-    # no loop runs yet, so there is no cancellation to pass on
+    # No loop runs yet, so there is no cancellation to propagate.
     except BaseException as error:
         raise author_error(LoadError, f"making {contract.model.__name__} failed", error, project) from error
 
 
 def config_of(model: type[Model], given: dict[str, Any], project: Path) -> dict[str, Any]:
-    """Merge the given config into the one that `@model` names; ConfigError when that can't be read."""
+    """Merge the given config into the one that `@model` names; raise ConfigError when that can't be read."""
     return laid_over(starting_config(model, project), given)
 
 
@@ -31,7 +31,7 @@ def call_load(model: Model, config: dict[str, Any], project: Path) -> None:
     """Call `load(config)`; an exception becomes a LoadError that points at the author's line."""
     try:
         model.load(config)
-    # no loop runs yet, so there is no cancellation to pass on
+    # No loop runs yet, so there is no cancellation to propagate.
     except BaseException as error:
         raise author_error(LoadError, "load() failed", error, project) from error
 

@@ -1,4 +1,4 @@
-"""Events inside the engine: checked at once, numbered, kept until the step is over, handled in order."""
+"""Events in the engine: checked at once, numbered, kept until the step is over, handled in order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, 
 
 
 def too_many(event: ClientEvent) -> EventRefused:
-    """Return the refusal of an event while too many wait for the model."""
+    """Return the refusal of an event because too many wait for the model."""
     return refusal(
         event, ErrorCode.RATE_LIMITED, f"the model is behind: {event.name} changed nothing; send fewer events"
     )
@@ -69,8 +69,8 @@ class _Numbered:
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
-    `set_field` sets the field of a generated event; `settle` sends clients the state that a handler changed, before its
-    answer; `call` calls the handlers.
+    `set_field` sets the state field of a `set_<field>` event, `send_state` sends the fields that a handler changed
+    before its answer is sent, and `call` calls a handler.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Dispatcher:
         session: ModelSession,
         send: Callable[[ToServer], None],
         set_field: Callable[[str, object], None],
-        settle: Callable[[], None],
+        send_state: Callable[[], None],
         call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
         self._model = model
         self._call = call
         self._session = session
         self._set_field = set_field
-        self._settle = settle
+        self._send_state = send_state
         self._send = send
         self._waiting: deque[_Numbered] = deque()
         self._accepted = 0
@@ -97,7 +97,7 @@ class Dispatcher:
         return bool(self._waiting)
 
     def accept(self, checked: CheckedEvent) -> None:
-        """Number and keep an event, unless 1,000 wait; of several that dedupe, only the newest will run."""
+        """Number and keep an event, or refuse it if 1,000 wait; with `dedupe` only the newest of its kind runs."""
         if len(self._waiting) >= MOST_WAITING:
             self._send(too_many(checked.event))
             return
@@ -109,8 +109,8 @@ class Dispatcher:
     async def run_waiting(self) -> None:
         """Run the handlers of the events that wait now, in order; SessionStopped skips the rest.
 
-        Events that come meanwhile, and those left after `LONGEST_S`, wait for the next call: the model runs in between,
-        however many come. If any are left, the session is woken.
+        Events that come meanwhile, and those left after `LONGEST_S`, wait for the next call, so that the model makes
+        steps however many come. If any are left, the session is woken.
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):
@@ -123,22 +123,22 @@ class Dispatcher:
 
     async def _run_next(self) -> None:
         waiting = self._waiting.popleft()
-        began = self._began()
+        began = self._trace_began()
         spec = waiting.checked.spec
         with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
             if spec.dedupe and self._newest[spec.name] != waiting.n:
                 answer: EventApplied | EventRefused | None = self._answer(waiting, None)
             else:
                 answer = await self._handle(waiting)
-        self._traced(waiting, began)
+        self._record_spans(waiting, began)
         if answer is not None:
             self._send(answer)
 
-    def _began(self) -> float:
+    def _trace_began(self) -> float:
         return 0.0 if self._session.trace is None else self._session.trace.now()
 
-    def _traced(self, waiting: _Numbered, began: float) -> None:
-        """Record how long an event waited for the step before it, and how long its handler took."""
+    def _record_spans(self, waiting: _Numbered, began: float) -> None:
+        """Trace how long an event waited for the end of the step, and how long its handler took."""
         trace, event = self._session.trace, waiting.checked.event
         if trace is not None:
             trace.span(self._session.id, "events", f"{event.name} waits", event.arrived_at or began, began, n=waiting.n)
@@ -150,13 +150,15 @@ class Dispatcher:
             try:
                 result = await self._call_handler(waiting.checked)
             finally:
-                self._settle()  # also what a handler changed before it failed
+                # Also after a failure: the handler may have changed fields before it.
+                self._send_state()
             return self._answer(waiting, None if result is None else message_to_json(result))
         except SessionStopped:
             raise
         except CommandError as error:
             return refusal(event, error.code, error.message)
-        except BaseException as error:  # whatever the author's code, or a library's of another language, raises
+        # Author's code, and native extensions, raise more than Exception.
+        except BaseException as error:
             if must_pass(error):
                 raise
             self._session.failed(error)
@@ -184,7 +186,7 @@ class Dispatcher:
 
 
 def _no_reply(spec: EventSpec, result: object) -> str:
-    """Return the message for a handler's result that is no reply; it shows how to write one."""
+    """Return the error message for a handler's result that is not a reply; it shows how to write one."""
     values = result if isinstance(result, dict) and result else {"value": result}
     name = "".join(word.capitalize() for word in spec.name.split("_"))
     fields = "; ".join(f"{key}: {type(value).__name__}" for key, value in values.items())
@@ -196,5 +198,5 @@ def _no_reply(spec: EventSpec, result: object) -> str:
 
 
 def no_field(name: str, value: object) -> None:
-    """Fail: a model without state has no events that set a field."""
-    raise AssertionError(f"events that set a field come from a state, which {name}={value!r} has none of")
+    """Raise AssertionError: a model without state has no events that set a field."""
+    raise AssertionError(f"a model without state has an event that sets {name}={value!r}")

@@ -1,4 +1,4 @@
-"""Judge the first step of a model: report what can be shown and is probably not meant, with the line to change.
+"""The check of a model's first step: output that can be shown but is probably not meant, with the line to change.
 
 `reactor run`, `reactor check --step` and the offline drivers use it. Output that can't be shown raises at the author's
 `yield`; see `media.frames` and `engine.author`.
@@ -18,20 +18,21 @@ from reactor_runtime.authoring.tracks import TrackSpec
 from reactor_runtime.errors import Location, ReactorError, is_ours
 
 SLOW_S = 1.0
-_DARKEST = 1  # what values of 0..1 become that nobody has scaled
+# Values of 0..1 that were not scaled become at most this.
+_DARKEST = 1
 
 Bundles = Sequence[Mapping[TrackSpec, NDArray[Any]]]
 Report = Callable[[ReactorError], object]
 
 _BLACK_HINT = (
     "values of 0..1, and NaN, become 0 when they are cast to uint8: use reactor_runtime.frames.to_frames, "
-    "and look for NaN before it; a picture that begins black is fine"
+    "and check for NaN before it; a video that begins black is fine"
 )
-_SLOW_HINT = "do what only the first step does in load(), as compiling and warming up, or yield fewer frames at once"
+_SLOW_HINT = "move work that only the first step does, such as compiling, to load(), or yield fewer frames at once"
 
 
 def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
-    """Return what is probably not meant as pairs of message and hint; `step_s` is None if not measured."""
+    """Return pairs of message and hint for output that is probably not meant; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
         if track.kind == "video" and all(bundle[track].max() <= _DARKEST for bundle in bundles):
@@ -44,9 +45,9 @@ def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
 
 
 class FirstStep:
-    """Judge the first output after a model's load, and nothing after it.
+    """Check the first output after a model's load, and nothing after it.
 
-    `seconds` reads a clock that stands still while the model waits; without one the drivers measure.
+    `seconds` reads a clock that stands still while the model waits; without it the drivers measure.
     """
 
     def __init__(self, contract: Contract, report: Report, seconds: Callable[[], float] | None = None) -> None:
@@ -57,12 +58,12 @@ class FirstStep:
         self.judged = False
 
     def begin(self) -> None:
-        """Start to measure; the model computes from here on."""
+        """Start to measure: the model computes from now on."""
         if self._seconds is not None and not self.judged:
             self._began = self._seconds()
 
     def judge(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
-        """Report what is suspicious of the first output; `frame` is the author's code that made it, if known."""
+        """Report what is suspicious in the first output; `frame` is the author's frame that made it, if known."""
         if self.judged:
             return
         self.judged = True

@@ -1,4 +1,4 @@
-"""Calls of the author's handlers and lifecycle hooks, sync or async, with the client where they take it."""
+"""Calls of the author's handlers and hooks, sync or async, with the client where they have a parameter for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def author_call(
     values = dict(arguments or {})
     if spec.client_parameter is not None:
         values[spec.client_parameter] = session.client
-    return functools.partial(getattr(model, spec.method), **values)  # the name was found when the class was compiled
+    # The name was found when the class was compiled.
+    return functools.partial(getattr(model, spec.method), **values)
 
 
 async def call_author(
@@ -37,7 +38,7 @@ async def call_author(
 ) -> object:
     """Call a handler or hook and return what it returned.
 
-    An async one that is `stoppable` ends with SessionStopped when the client goes.
+    An async one that is `stoppable` ends with SessionStopped when the client leaves.
     """
     result = author_call(model, spec, session, arguments)()
     if not spec.is_async:
@@ -57,7 +58,8 @@ async def call_disconnected(model: Model, contract: Contract, session: ModelSess
         return
     try:
         await call_author(model, contract.on_disconnected, session, stoppable=False)
-    except BaseException as error:  # whatever the author's code, or a library's of another language, raises
+    # Author's code, and native extensions, raise more than Exception.
+    except BaseException as error:
         if must_pass(error):
             raise
         session.failed(error)

@@ -1,6 +1,6 @@
 """The host of a model: serves the sessions that the server starts, one after the other, on the model's loop.
 
-It knows no process and no socket: `engine.run` starts it, and `engine.ipc_reader` delivers the server's messages.
+It has no process and no socket: `engine.run` starts it, and `engine.ipc_reader` delivers the server's messages.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ logger = logging.getLogger(__name__)
 
 
 class Host:
-    """Serve one session after the other with a model, on the loop and thread it is used from.
+    """Serve one session after the other with a model; belongs to the thread and loop of `serve`.
 
-    `receive` gets the server's messages, and `sink` what the model makes and sends. `failed` gets each exception of the
-    author's code as it was raised, and `turns` the starts and ends of the author's threads. The host keeps the log
-    fields of the current session in `ids`. `seconds` measures the first step where `clock` stands still meanwhile.
+    `receive` takes the server's messages; the model's output goes to `sink`. `failed` is called with each exception of
+    the author's code, `turns` at the start and end of work in the author's threads. `ids` receives the log fields of
+    the current session. `seconds` measures the first step where `clock` stands still meanwhile.
     """
 
     def __init__(
@@ -77,17 +77,19 @@ class Host:
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(
-            model, contract, clock, arrived=self._input_arrived, bad=self._bad_media, on_counts=sink.send
+            model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
         )
         parts = DriverParts(self._emitter, self.inputs, clock, sink, turns or FreeTurns(), failed)
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
-        self._failure: tuple[type[BaseException], errors.Location | None] | None = None  # how the last one failed
+        # How the last session that failed did.
+        self._failure: tuple[type[BaseException], errors.Location | None] | None = None
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, LoopModel):
-            model._runtime = self  # set from outside: an author's __init__ needn't call ours
+            # Set from outside, because an author's __init__ may not call ours.
+            model._runtime = self
 
     def send(self, message: ModelMessage, client: str | None = None) -> None:
         """Send a message of the model to the session's clients, or to one; without a session do nothing."""
@@ -96,10 +98,10 @@ class Host:
             self._sink.send(ipc.MessageSent(self._current[0].id, kind, data, client))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
-        """Hand over what a model emits, one batch after the other even if several tasks emit.
+        """Hand over output of a loop model, one batch after the other even if several tasks emit.
 
-        Sound alone and frames don't wait for each other. What a task made for a client that left meanwhile is not for
-        the one that came after.
+        Sound alone and frames do not wait for each other. Output that a task made for a client that left meanwhile is
+        dropped.
         """
         if self.connected.seen_another():
             await asyncio.sleep(0)
@@ -113,7 +115,8 @@ class Host:
             return
         async with emitting:
             await self._emitter.emit_bundles(bundles, compute_time=compute_time, drop=drop)
-        await asyncio.sleep(0)  # a loop that emits to nobody leaves room for everything else all the same
+        # A run() that emits without a client must not starve the loop.
+        await asyncio.sleep(0)
 
     async def serve(self) -> None:
         """Serve sessions until Shutdown."""
@@ -124,7 +127,7 @@ class Host:
         await self._driver.aclose()
         self.inputs.shutdown()
 
-    def _input_arrived(self) -> None:
+    def _input_available(self) -> None:
         """Wake the session for new input; any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._notify_input)
@@ -161,7 +164,8 @@ class Host:
         self._emitter.first_step.begin()
         try:
             await self._driver.serve(session, dispatcher, self.connected)
-        except BaseException as raised:  # whatever the author's code, or a library's of another language, raises
+        # Author's code, and native extensions, raise more than Exception.
+        except BaseException as raised:
             if must_pass(raised) or self._is_dropped(raised):
                 raise
             self._failed(raised)
@@ -178,9 +182,9 @@ class Host:
         self._sink.send(ipc.Ended(session.id, error))
 
     def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
-        """Log why a session failed, with the traceback unless the one before failed with the same exception there.
+        """Log why a session failed; without the traceback if the last failure was of the same type at the same line.
 
-        Their messages may differ: that of a float frame holds its smallest value.
+        The messages may differ: that for a float frame has its smallest value.
         """
         at = failure.where or "-"
         if self._failure == (type(raised), failure.where):
@@ -194,12 +198,12 @@ class Host:
         return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
 
     def watch_end(self, session: str) -> None:
-        """Log if this session, whose client has left, does not end; any thread."""
+        """Log a session that does not end after its client has left; any thread."""
         if not self._driver.reports_end:
             self._end_watch.on_stop(session)
 
     def receive(self, message: ipc.Message | CheckedEvent) -> None:
-        """Act on a message of the server, or on a checked event; return at once."""
+        """Handle a message of the server, or a checked event; return at once."""
         current = self._current
         match message:
             case CheckedEvent():

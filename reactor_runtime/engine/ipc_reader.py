@@ -1,4 +1,4 @@
-"""The thread that reads the server's messages: refuses wrong events at once and posts the rest to the model's loop."""
+"""The thread that reads the server's messages; it refuses invalid events at once and posts the rest to the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_EVENT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    """A host and the way to the loop it runs on."""
+    """Hold a host, and the function that posts a callback to its loop."""
 
     host: Host
     post: Callable[[Callable[[], None]], None]
@@ -34,16 +34,16 @@ class _Attached:
 
 
 class IpcReader:
-    """Read until the server closes the channel, or asks for the end while the model loads; then end the process.
+    """Read until the server closes the channel, or sends Shutdown while the model loads; then end the process.
 
-    While the model's loop is held up at most 1,000 events or 4 MiB of them wait for it; further events are refused.
+    At most 1,000 events or 4 MiB of events wait for a loop that is held; further events are refused.
     """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._loading_heartbeat = LoadingHeartbeatSource()
         self._attached: _Attached | None = None
-        # the reading thread counts what it posted, the loop what it took: the difference waits
+        # The thread counts what it posted and the loop what it took, so neither needs a lock; the difference waits.
         self._posted, self._posted_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
 
@@ -53,16 +53,17 @@ class IpcReader:
         self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled))
 
     def run(self, incoming: Iterator[ipc.Message]) -> None:
-        """Read all messages, then end the process, with status 1 where reading failed; the thread's target."""
+        """Read all messages, then end the process, with status 1 if reading failed; the target of the thread."""
         code = 0
         try:
             self._read(incoming)
         except ConnectionError:
             logger.debug("the server is gone")
-        except BaseException:  # noqa: BLE001  (the process ends here, so nothing else can report it)
+        # The process ends here, so nothing else can report it.
+        except BaseException:  # noqa: BLE001
             traceback.print_exc()
             code = 1
-        # the loop can't be trusted to end by itself: the author's code may hold the main thread
+        # The loop can't end the process where the author's code holds the main thread.
         os._exit(code)
 
     def _read(self, incoming: Iterator[ipc.Message]) -> None:
@@ -119,7 +120,7 @@ def _check(event: ipc.ClientEvent, host: Host) -> CheckedEvent | ipc.EventRefuse
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call back on the loop; a closed loop means that the process is about to end, so nothing needs an answer."""
+    """Call back on the loop; do nothing if it is closed, because then the process is about to end."""
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Liveness: whether the author's code lets the loop run, where it is, and which session does not end.
+"""Liveness: whether the model's loop runs, where the author's code is, and which session does not end.
 
 Sources of heartbeats answer the server, `EndWatch` writes to the log, and the functions read the stacks of other
 threads. The server decides what follows from a missing heartbeat (`server.workers`).
@@ -30,9 +30,10 @@ _ASYNCIO = Path(asyncio.__file__).parent
 
 
 class HeartbeatSource:
-    """Report whether the loop has turned between two requests; belongs to the thread that reads the requests.
+    """Report whether the loop ran between two requests; belongs to the thread that reads the requests.
 
-    `stalled` is called on the loop and returns the stack of author's code that stands still in another thread, else "".
+    `stalled` is called on the loop and returns the stack of author's code that makes no progress in another thread,
+    else "".
     """
 
     def __init__(self, post: Callable[[Callable[[], None]], object], stalled: Callable[[], str]) -> None:
@@ -55,7 +56,7 @@ class HeartbeatSource:
 
 
 class LoadingHeartbeatSource:
-    """Answer while there is no loop: the author's code holds the main thread until it is loaded."""
+    """Answer while the model loads: the author's code holds the main thread, and there is no loop yet."""
 
     def beat(self) -> Heartbeat:
         return _beat_of_held_loop()
@@ -67,16 +68,16 @@ def _beat_of_held_loop() -> Heartbeat:
 
 
 class EndWatch:
-    """Log a session that does not end after its client has left, and where the author's code is meanwhile.
+    """Log a session that does not end after its client has left, with the author's line.
 
-    A thread does it, because the author's code may hold the loop. `begin` and `end` belong to the loop that serves the
-    session; `on_stop` may come from any thread, at any time.
+    A thread does this, because the author's code may hold the loop. `begin` and `end` belong to the loop that serves
+    the session; `on_stop` may be called from any thread, at any time.
     """
 
     def __init__(self, model: str, *, report_s: float = REPORT_S) -> None:
         self._model = model
         self._report_s = report_s
-        # a session may end while another thread reports that it stops
+        # A session may end while another thread reports that it stops.
         self._lock = threading.Lock()
         self._session: str | None = None
         self._ended = threading.Event()
@@ -95,7 +96,7 @@ class EndWatch:
             self._ended.set()
 
     def on_stop(self, session: str) -> None:
-        """Log from now on every `report_s` until the session ends; its client has left."""
+        """Start to log every `report_s` until the session ends, because its client has left."""
         with self._lock:
             if session != self._session:
                 return
@@ -109,11 +110,11 @@ class EndWatch:
                 "the session of %s has not ended, %.0f s after its client left; the next one waits. It is here:\n%s",
                 self._model,
                 time.monotonic() - stopped_at,
-                self._stack() or "  in a task of the model's",
+                self._stack() or "  in a task that the model started",
             )
 
     def _stack(self) -> str:
-        """Format where the author's code computes, or else what it awaits."""
+        """Format the stack of the author's code that computes, else of the coroutine that waits."""
         thread, task = self._serving
         frame = sys._current_frames().get(thread)
         inside = itertools.takewhile(_is_above_the_loop, traceback.walk_stack(frame) if frame is not None else ())
@@ -122,7 +123,7 @@ class EndWatch:
 
 
 def author_stack(thread: int | None) -> str:
-    """Format the frames of a thread as a traceback does, without ours; all of them where none is the author's."""
+    """Format the frames of a thread as a traceback does, without ours; all frames if none is the author's."""
     frame = _newest_frame(thread)
     if frame is None:
         return ""
@@ -132,7 +133,7 @@ def author_stack(thread: int | None) -> str:
 
 
 def is_in_our_code(thread: int | None) -> bool:
-    """Return whether a thread is in a call of ours, as when it waits for room."""
+    """Return whether a thread is in our code, for example waits for room."""
     frame = _newest_frame(thread)
     while frame is not None and frame.f_code.co_filename == threading.__file__:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""The last line that a model logged or printed while it loads, for the clients that wait."""
+"""The last line that a model logged or printed while it loads, for clients that wait for it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 @contextlib.contextmanager
-def watch_output(tell: Callable[[str], None], streams: Sequence[StandardStream]) -> Iterator[None]:
-    """Call `tell` with each line that goes to the streams or the log meanwhile; it still goes there too."""
+def watch_output(on_line: Callable[[str], None], streams: Sequence[StandardStream]) -> Iterator[None]:
+    """Call `on_line` with each new line that the block writes to the streams or the log; it is still written there."""
     last, line, over = "", "", False
 
-    def note(text: str) -> None:
+    def add_text(text: str) -> None:
         nonlocal last, line
-        if over:  # another thread may be about to call this when load() returns
+        # Another thread may call this after load() has returned.
+        if over:
             return
         *whole, line = re.split(r"[\r\n]", line[:LONGEST] + CONTROL.sub("", text))
         newest = next((found.strip() for found in (line, *reversed(whole)) if found.strip()), "")[:LONGEST]
         if newest and newest != last:
             last = newest
-            tell(last)
+            on_line(last)
 
-    handler = _NoteHandler(note)
+    handler = _TextHandler(add_text)
     for stream in streams:
-        stream.observer = note
+        stream.observer = add_text
     logging.getLogger().addHandler(handler)
     try:
         yield
@@ -41,14 +42,15 @@ def watch_output(tell: Callable[[str], None], streams: Sequence[StandardStream])
             stream.observer = None
 
 
-class _NoteHandler(logging.Handler):
-    def __init__(self, note: Callable[[str], None]) -> None:
+class _TextHandler(logging.Handler):
+    def __init__(self, add_text: Callable[[str], None]) -> None:
         super().__init__()
-        self._note = note
+        self._add_text = add_text
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
-        except Exception:  # noqa: BLE001  (the log's own handler says what is wrong with it; load() isn't to fail for it)
+        # The arguments do not fit the message: the log's own handler reports that, and load() continues.
+        except Exception:  # noqa: BLE001
             text = str(record.msg)
-        self._note(f"\n{text}\n")
+        self._add_text(f"\n{text}\n")

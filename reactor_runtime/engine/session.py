@@ -16,17 +16,18 @@ from reactor_runtime.engine.trace import TraceRecorder
 T = TypeVar("T")
 
 MOST_UNSHOWN = 1000
-_handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("", 0))  # session, event
+# The session and number of the event whose handler runs.
+_handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("", 0))
 
 
 class SessionStopped(Exception):
-    """Raised in place of a wait of the author's code when the controller is gone."""
+    """Raised at an `await` of the author's code when the controller has left."""
 
 
 class ModelSession:
     """Hold the state of one session: its client, its applied events, and whether it stops.
 
-    Belongs to the model's thread; `alarm` ends the wait of the driver, and `failed` gets what the author's code raised.
+    Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class ModelSession:
         self.id = session_id
         self.client = client
         self.alarm = Alarm(clock)
-        self.room, self.sound_room = Alarm(clock), Alarm(clock)  # for frames, and for sound alone
+        # They ring when there is room for frames, and for sound alone.
+        self.room, self.sound_room = Alarm(clock), Alarm(clock)
         self.started_at = clock.now()
         self.stopping = False
         self.input_pending = False
@@ -74,13 +76,13 @@ class ModelSession:
         self.wake()
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        # the same task later closes the generator
+        # The same task closes the generator later, which must not be cancelled.
         if self._running is task:
             task.cancel()
 
     @contextlib.contextmanager
     def handling(self, n: int, arrived_at: float) -> Iterator[None]:
-        """Apply event `n` in the block; it came to the server at `arrived_at`, 0 if unknown."""
+        """Apply event `n` in the block; the server received it at `arrived_at`, 0 if unknown."""
         if arrived_at:
             self._unshown.append((n, arrived_at))
         token = _handled.set((self.id, n))
@@ -92,22 +94,22 @@ class ModelSession:
 
     @property
     def handled_here(self) -> int:
-        """Return the event whose handler runs this code, itself or in a task it began; 0 outside of handlers.
+        """Return the event whose handler, or a task started by it, is running; 0 outside of handlers.
 
-        Output of a handler counts as made with its event; output of other code meanwhile does not.
+        Output of a handler counts as made with its event; output of other code at that time does not.
         """
         session, n = _handled.get()
         return n if session == self.id else 0
 
     def shown_by(self, applied: int) -> tuple[float, ...]:
-        """Return when the events came that a frame with this `applied` is the first to show."""
+        """Return the arrival times of the events that a frame with this `applied` is the first to show."""
         first = []
         while self._unshown and self._unshown[0][0] <= applied:
             first.append(self._unshown.popleft()[1])
         return tuple(first)
 
     def hold(self, held: bool) -> None:
-        """Stop making frames while `held`, as the controller is away; events are still handled."""
+        """Stop making frames while `held`, because the controller is away; events are still handled."""
         self.held = held
         self.wake()
 
@@ -117,7 +119,7 @@ class ModelSession:
         self.wake()
 
     def wake(self) -> None:
-        """Wake all that wait for something of this session."""
+        """Wake everything that waits on an alarm of this session."""
         self.alarm.ring()
         self.room.ring()
         self.sound_room.ring()
@@ -127,7 +129,7 @@ class ModelSession:
         return int((now + self._wall_offset_s) * 1e6)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine of the author; raise SessionStopped if the session stops meanwhile."""
+        """Await a coroutine of the author; raise SessionStopped if the session stops before it ends."""
         if self.stopping:
             work.close()
             raise SessionStopped
@@ -135,7 +137,7 @@ class ModelSession:
         return await self.guard_task(task, task)
 
     async def guard_task(self, result: asyncio.Future[T], task: asyncio.Task[Any]) -> T:
-        """Await a result of the author's code in `task`; raise SessionStopped if the session stops meanwhile."""
+        """Await a result of the author's code in `task`; raise SessionStopped if the session stops before it comes."""
         self._running = task
         try:
             return await result

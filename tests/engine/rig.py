@@ -66,8 +66,8 @@ class Rig:
             self.model,
             self.contract,
             self.clock,
-            arrived=lambda: self.session.notify_input(),
-            bad=lambda *_: None,
+            on_available=lambda: self.session.notify_input(),
+            on_bad=lambda *_: None,
             on_counts=self.sink.send,
         )
         self.model.load(config or {})

@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "gray": ("camera", frame(1)[..., 0], r"camera: got uint8 \(2, 2\).*to_frames\(x"),
     "alpha": ("camera", np.zeros((2, 2, 4), np.uint8), "drop the alpha channel"),
     "large": ("camera", np.zeros((1, 4097, 3), np.uint8), "at most 4096x4096"),
-    "empty": ("camera", np.zeros((0, 2, 2, 3), np.uint8), "it is empty: push what there is"),
+    "empty": ("camera", np.zeros((0, 2, 2, 3), np.uint8), "which is empty: push at least one"),
     "a list": ("camera", [[[1, 2, 3]]], "got list; .*pass a NumPy array"),
     "a batch too long": ("camera", np.zeros((1, 1, 2, 2, 3), np.uint8), r"got uint8 \(1, 1, 2, 2, 3\).*batch"),
     "sound to video": ("camera", SILENCE, "camera: got int16"),

@@ -1,6 +1,6 @@
-"""The driver of the block style: `start_session()` and commands in threads, what they hand over played from the loop.
+"""The driver of the block style: `start_session()` and commands run in threads, the loop plays their blocks.
 
-The author's code never runs on the loop, so the loop notices a client that leaves at once, and plays blocks meanwhile.
+The author's code never runs on the loop, so a client that leaves is noticed at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from reactor_runtime.ipc.messages import MessageSent, Started
 
 logger = logging.getLogger(__name__)
 
-Standstill = tuple[int, int]  # calls the session's code has made, commands begun
+# How many calls the session's code has made, and how many commands have begun.
+Progress = tuple[int, int]
 
 MOST_BLOCKS = 2
 
@@ -63,7 +64,7 @@ class BlockDriver:
         return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None, self._call_command)
 
     def stop(self, session: ModelSession) -> None:
-        """Stop a session: `should_stop()` is true, and calls that wait return; may be called twice."""
+        """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
         session.stop()
         self._inputs.close()
         if self._serving is not None:
@@ -76,13 +77,13 @@ class BlockDriver:
         """Do nothing: a block model runs only in sessions."""
 
     def stalled(self) -> str:
-        """Return the stack of a session or command that stood still since the last call, else ""."""
+        """Return the stack of a session or command that made no progress since the last call, else ""."""
         return "" if self._serving is None else self._serving.stalled()
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session until `start_session()` and a running command have returned; raise what it raised.
+        """Serve one session until `start_session()` and a running command have returned; raise what one of them raised.
 
-        A session that returns by itself is over when all its blocks have been shown.
+        If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
         self._emitter.open(session)
         self._inputs.begin(session.id, reopen=True)
@@ -144,11 +145,12 @@ class BlockDriver:
     async def _call_command(
         self, model: Model, spec: EventSpec, session: ModelSession, arguments: Mapping[str, Any]
     ) -> object:
-        """Run a command in its thread; once the client is gone none is started, and a running one finishes."""
+        """Run a command in its thread; after the client has left none is started, and a running one finishes."""
         if session.stopping or self._serving is None:
             raise SessionStopped
         call = self._serving.bound(author_call(model, spec, session, arguments))
-        context = contextvars.copy_context()  # it tells what is emitted there that it is made with this event
+        # The context holds the number of the event, which output of the command is marked with.
+        context = contextvars.copy_context()
         try:
             result: object = await self._serving.command_thread.run(lambda: context.run(call))
         finally:
@@ -158,7 +160,7 @@ class BlockDriver:
     async def _play(self, session: ModelSession, serving: _Serving, over: asyncio.Future[Any]) -> None:
         """Hand over queued items in order until the session stops, or is over and all blocks have been shown.
 
-        A block is handed over whole: the author's code may hold the interpreter while it plays.
+        A block is handed over as a whole, because the author's code may hold the interpreter while it plays.
         """
         playing: deque[int] = deque()
         while not session.stopping:
@@ -200,7 +202,7 @@ class BlockDriver:
 
 
 class _Serving:
-    """Hold what lives as long as one session, and log if its threads don't stop."""
+    """Hold the context, queue and threads of one session, and log threads that do not stop."""
 
     def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, turns: Turns) -> None:
         self.context = context
@@ -208,12 +210,12 @@ class _Serving:
         self.session_thread = AuthorThread("reactor-session", turns)
         self.command_thread = AuthorThread("reactor-commands", turns)
         self._clock = clock
-        self._seen: Standstill = 0, 0
+        self._seen: Progress = 0, 0
         self._stopped_at: float | None = None
         self._timer: Timer | None = None
 
     def bound(self, work: Callable[[], object]) -> Callable[[], object]:
-        """Return `work` bound to this session's `get_ctx()`, whatever else runs in the process."""
+        """Return `work` with `get_ctx()` bound to this session; other sessions may run in the process."""
 
         def bound() -> object:
             with belonging_to(self.context):
@@ -229,7 +231,7 @@ class _Serving:
         self._report_in_time()
 
     def stalled(self) -> str:
-        """Return the stack of a thread that has made no call since the last call of this, else ""."""
+        """Return the stack of a busy thread that made no progress since the last call, else ""."""
         now, before = (self.context.calls, self.command_thread.begun), self._seen
         self._seen = now
         for thread, same in ((self.session_thread, now[0] == before[0]), (self.command_thread, now[1] == before[1])):
@@ -248,7 +250,7 @@ class _Serving:
         self._timer = self._clock.call_at(self._clock.now() + REPORT_S, self._report)
 
     def _report(self) -> None:
-        assert self._stopped_at is not None, "there is nothing to report before"
+        assert self._stopped_at is not None, "stop() starts the timer"
         for what, thread in (("start_session()", self.session_thread), ("a command", self.command_thread)):
             if thread.busy:
                 logger.warning(
@@ -268,6 +270,6 @@ def _trace(session: ModelSession, block: Block) -> None:
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call back on the loop, from any thread; do nothing if it is closed, as after a model was given up."""
+    """Call back on the loop, from any thread; do nothing if it is closed, because then the model has ended."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)

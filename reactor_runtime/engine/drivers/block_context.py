@@ -1,4 +1,4 @@
-"""The session as the code of a block model sees it: what `get_ctx()` returns, for any thread."""
+"""The object that `get_ctx()` returns to the code of a block model, for any thread."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import MessageSent
 from reactor_runtime.media.split import split
 
-DEFAULT_SIZE = 480, 640  # of a black frame, as long as the model hasn't shown how large its frames are
+# Of a black frame before the first frame of the model.
+DEFAULT_SIZE = 480, 640
 RANKS = 3, 4
 
 Sizes = dict[str, tuple[int, int]]
 
 
 class BlockContext:
-    """Check and queue output on the thread of the model's code, which waits until the loop has copied it.
+    """Check and queue output on the thread of the author's code, which waits until the loop has copied it.
 
-    Payloads are checked here: a wrong one raises at the author's line.
+    Payloads are checked here, so that a wrong one raises at the author's line.
     """
 
     def __init__(
@@ -48,7 +49,8 @@ class BlockContext:
         sizes: Sizes,
     ) -> None:
         self.model = contract.model.__name__
-        self.calls = 0  # of the author's code: a sign that it goes on
+        # Calls of the author's code: the driver reports a thread that makes none.
+        self.calls = 0
         self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
         self._session = session
         self._queue = queue
@@ -59,7 +61,8 @@ class BlockContext:
         self._unpack = Unpack(contract)
         self._tracks = _tracks(self, contract)
         self._loop_thread = threading.get_ident()
-        self._lock = threading.Lock()  # of the stopwatch: any thread may hand over and pause
+        # Of the stopwatch, because any thread may hand over output and pause.
+        self._lock = threading.Lock()
         self._stopwatch = Stopwatch()
         self._newest: dict[str, NDArray[Any]] = {}
         self._applied = 0
@@ -85,7 +88,7 @@ class BlockContext:
 
     def send(self, message: dict[str, Any] | ModelMessage) -> None:
         self.calls += 1
-        kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _said(message)
+        kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _message_parts(message)
         self._queue.put(MessageSent(self._session.id, kind, data))
 
     def enable_monitoring(self) -> None:
@@ -116,7 +119,9 @@ class BlockContext:
             made_in_s = self._stopwatch.read(now) if measured else None
         block = Block(ByTrack(checked), frames, made_in_s, max(self._applied, self._session.handled_here))
         if threading.get_ident() == self._loop_thread:
-            raise RuntimeError("emit_block() waits for the thread it is called in, which plays the blocks: use another")
+            raise RuntimeError(
+                "emit_block() was called in the event loop's thread, which plays blocks: use another thread"
+            )
         self._queue.put(block)
         with self._lock:
             self._stopwatch.begin(now if block.handed_over_at is None else block.handed_over_at)
@@ -124,12 +129,12 @@ class BlockContext:
         self._handed_over = True
 
     def stop(self) -> None:
-        """Wake all waiting threads, and queue nothing from here on; may be called twice."""
+        """Wake all waiting threads and drop later output; may be called twice."""
         self._stopped = True
         self._queue.stop()
 
     def newest(self, name: str) -> NDArray[Any] | None:
-        """Return the newest frame or sound of an input track; the same again until a newer one comes."""
+        """Return the newest frame or sound of an input track, again until a newer one comes."""
         self.calls += 1
         newest = self._inputs.newest(name)
         if newest is not None:
@@ -144,7 +149,7 @@ class BlockContext:
         names = [track.name for track in self._outputs.values() if track.kind in kinds]
         if len(names) == 1:
             return names[0]
-        several = f"tracks {', '.join(names)}: hand over an Output, or" if names else "only sound to send:"
+        several = f"tracks {', '.join(names)}: emit an Output, or" if names else "only audio tracks:"
         raise ValueError(f"{self.model} has {several} name the track: get_ctx().get_track(name).emit(…)")
 
     def _keep_sizes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -160,7 +165,7 @@ class BlockContext:
 
 
 class BlockTrack:
-    """Read or emit one track of a session, or without a name the only ones; any thread may use it."""
+    """Read or emit one track of a session, without a name the only one of its direction; any thread may use it."""
 
     def __init__(self, context: BlockContext, name: str | None, outputs: list[str], inputs: list[str]) -> None:
         self._context = context
@@ -195,7 +200,8 @@ def _tracks(context: BlockContext, contract: Contract) -> dict[str | None, Block
 
 
 def _check_rank(frames: object) -> None:
-    rank = getattr(frames, "ndim", None)  # of an array or a tensor; what is neither is refused with all else
+    # Objects that are neither an array nor a tensor have none; the check of the payload refuses them.
+    rank = getattr(frames, "ndim", None)
     if isinstance(rank, int) and rank not in RANKS:
         shape = tuple(getattr(frames, "shape", ()))
         raise ValueError(
@@ -204,13 +210,13 @@ def _check_rank(frames: object) -> None:
         )
 
 
-def _said(message: object) -> tuple[str, dict[str, Any]]:
-    """Return type and data of a message; without a type it is a `message`, and keys beside `data` are its data."""
+def _message_parts(message: object) -> tuple[str, dict[str, Any]]:
+    """Return type and data of a message; the type defaults to `message`, the data to all keys but the type."""
     if not isinstance(message, dict):
         raise TypeError(f'send() takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
     kind = message.get("type", "message")
     if not isinstance(kind, str) or not kind:
-        raise ValueError(f'send(): a "type" is a text, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
+        raise ValueError(f'send(): "type" is a string, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
     if kind.startswith("reactor."):
         raise ValueError(f"send(): types that start with 'reactor.' belong to the protocol, not {kind!r}")
     rest = {key: value for key, value in message.items() if key != "type"}

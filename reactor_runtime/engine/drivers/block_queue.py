@@ -1,4 +1,4 @@
-"""The queue from the code of a block model to the loop: blocks and messages, in order."""
+"""The queue from a block model's threads to the loop: blocks and messages, in order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_MESSAGES = 1000
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Hold frames that are shown one after the other.
+    """Hold the payload of one `emit_block()`.
 
-    `made_in_s` is how long they took to make, if measured; `applied` is the number of events handled when that began.
-    The loop sets `handed_over_at` when it has room for them.
+    `made_in_s` is how long it took to make, if measured; `applied` is the number of events handled when that began.
+    The loop sets `handed_over_at` when it has room for the block.
     """
 
     payload: ByTrack
@@ -32,26 +32,26 @@ class Block:
 class BlockQueue:
     """Pass blocks and messages from any thread to the loop, to which all methods but `put` belong.
 
-    `put` waits until a block was handed over, when its array is the author's again; it waits for a message only if
-    1,000 items wait. `arrived` is called on any thread, after each `put`.
+    `put` of a block waits until the block was copied, so that the author may use the array again; `put` of a message
+    waits only if 1,000 items are queued. `on_put` is called on the putting thread.
     """
 
-    def __init__(self, turns: Turns, arrived: Callable[[], None]) -> None:
+    def __init__(self, turns: Turns, on_put: Callable[[], None]) -> None:
         self._turns = turns
-        self._arrived = arrived
+        self._on_put = on_put
         self._lock = threading.Lock()
         self._items: deque[tuple[Block | MessageSent, Gate | None]] = deque()
         self._stopped = False
 
     def put(self, item: Block | MessageSent) -> None:
-        """Append an item and wait as described above; once stopped, drop it at once."""
+        """Append an item and wait; drop it at once if the queue was stopped."""
         with self._lock:
             if self._stopped:
                 return
             waits = isinstance(item, Block) or len(self._items) >= MOST_MESSAGES
             gate = self._turns.gate() if waits else None
             self._items.append((item, gate))
-        self._arrived()
+        self._on_put()
         if gate is not None:
             gate.wait()
 
@@ -61,7 +61,7 @@ class BlockQueue:
             return self._items[0][0] if self._items else None
 
     def taken(self) -> None:
-        """Remove the oldest item and wake the thread that brought it; do nothing once stopped."""
+        """Remove the oldest item and wake the thread that put it; do nothing after `stop`."""
         with self._lock:
             gate = self._items.popleft()[1] if self._items else None
         if gate is not None:

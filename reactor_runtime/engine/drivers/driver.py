@@ -1,4 +1,4 @@
-"""What every driver does and what it is made from."""
+"""The interface of all drivers, and the objects that a driver is made from."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from reactor_runtime.engine.session import ModelSession
 
 @dataclass(frozen=True, slots=True)
 class DriverParts:
-    """Hold what drivers use of the host.
-
-    `failed` gets what the author's code raised without a session.
-    """
+    """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions."""
 
     emitter: Emitter
     inputs: Inputs
@@ -34,8 +31,8 @@ class DriverParts:
 class Driver(Protocol):
     """Serve the models of one authoring style, one session after the other; belongs to the model's thread."""
 
+    # The driver itself logs a session that does not end.
     reports_end: ClassVar[bool]
-    """Whether the driver itself logs a session that does not end."""
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
@@ -45,14 +42,14 @@ class Driver(Protocol):
         """Stop a session that is being served."""
 
     def start(self) -> None:
-        """Start what lives as long as the model."""
+        """Start the tasks that live as long as the model."""
 
     async def aclose(self) -> None:
-        """Stop what lives as long as the model."""
+        """Stop the tasks that live as long as the model."""
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session until it is stopped or over; raise what the author's code raised to end it."""
+        """Serve one session until it is stopped or over; raise the exception of the author's code that ended it."""
 
     def stalled(self) -> str:
-        """Return the stack of author's code in another thread that stood still since the last call, else ""."""
+        """Return the stack of author's code that made no progress in another thread since the last call, else ""."""
         ...

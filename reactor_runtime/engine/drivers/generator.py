@@ -44,16 +44,17 @@ class GeneratorDriver:
         self._inputs = parts.inputs
         self._clock = parts.clock
         self._sink = parts.sink
-        self._told: dict[str, Any] = {}
+        self._sent_state: dict[str, Any] = {}
         self._waited_s = 0.0
-        self._made: tuple[float, float] | None = None  # when the newest frames were made, and the waiting until then
+        # When the newest frames were made, and the seconds spent waiting until then.
+        self._made: tuple[float, float] | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._tell_state(session))
+        return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._send_changes(session))
 
     def stop(self, session: ModelSession) -> None:
-        """Stop a session: readers of inputs get BufferClosed, and 0.5 s until they are cancelled."""
+        """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
         self._inputs.close()
         session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
 
@@ -68,19 +69,19 @@ class GeneratorDriver:
         return ""
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session from its fresh state until it is stopped; raise what the author's code raised to end it.
+        """Serve one session from a fresh state until it is stopped; raise the author's exception that ended it.
 
-        Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
+        In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         self._model.state = self._state.fresh()
         self._emitter.open(session)
         self._inputs.begin(session.id, reopen=True)
-        self._told = self._state.to_json(self._model.state)
-        self._sink.send(Started(session.id, session.started_at, dict(self._told)))
+        self._sent_state = self._state.to_json(self._model.state)
+        self._sink.send(Started(session.id, session.started_at, dict(self._sent_state)))
         presence.arrive()
         try:
             await call_connected(self._model, self._contract, session)
-            self._tell_state(session)
+            self._send_changes(session)
             presence.release()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
@@ -129,7 +130,8 @@ class GeneratorDriver:
     async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
         """Handle waiting events, and wait until the next step is needed; return False when the session is over."""
         while True:
-            await asyncio.sleep(0)  # lets in what other threads posted meanwhile
+            # Callbacks that other threads posted run here.
+            await asyncio.sleep(0)
             await dispatcher.run_waiting()
             if session.stopping:
                 return False
@@ -148,14 +150,14 @@ class GeneratorDriver:
         item = await steps.next()
         while True:
             try:
-                # what is still being computed on a GPU is waited for in here, and belongs to the step
+                # This waits for work that is still running on a GPU, which is part of the step.
                 bundles = None if is_idle(item) else self._emitter.unpack(item)
                 made_at = self._clock.now()
                 compute_s = made_at - began - (self._inputs.waited_s - waited_s)
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
                     session.trace.span(session.id, "model", "step", began)
-                self._tell_state(session)
+                self._send_changes(session)
                 if bundles is not None:
                     self._emitter.first_step.judge(bundles, compute_s, steps.frame)
                 if bundles is None:
@@ -168,13 +170,14 @@ class GeneratorDriver:
                     meanwhile=dispatcher.run_waiting,
                 )
             except (TypeError, ValueError) as error:
-                await asyncio.sleep(0)  # an author may catch it time and again: the session can be stopped all the same
+                # The author may catch this error in each step; the session can be stopped here.
+                await asyncio.sleep(0)
                 if session.stopping:
                     return None
                 item = await steps.throw(error)
 
     def _worked_since_made(self, now: float) -> float:
-        """Return how long hand-over, handlers and other work took since the step before, without waiting."""
+        """Return how long other work than waiting, as output and handlers, took since the step before."""
         if self._made is None:
             return 0.0
         made_at, waited_s = self._made
@@ -189,7 +192,7 @@ class GeneratorDriver:
     def _set_field(self, name: str, value: object) -> None:
         setattr(self._model.state, name, value)
 
-    def _tell_state(self, session: ModelSession) -> None:
-        changes = self._state.changes(self._model.state, self._told)
+    def _send_changes(self, session: ModelSession) -> None:
+        changes = self._state.changes(self._model.state, self._sent_state)
         if changes:
             self._sink.send(StateChanged(session.id, changes))

@@ -1,4 +1,4 @@
-"""The driver of the loop style: `run()` for the life of the model, events beside it, sessions after each other."""
+"""The driver of the loop style: `run()` for the life of the model, and sessions with their events beside it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class LoopDriver:
-    """Keep `run()` going and serve one session after the other beside it; belongs to the model's thread.
+    """Run `run()` for the life of the model and serve one session after the other; belongs to the model's thread.
 
-    `parts.failed` gets what `run()` raised without a session.
+    `parts.failed` is called with the exception of a `run()` that fails outside of sessions.
     """
 
     reports_end: ClassVar[bool] = False
@@ -70,9 +70,9 @@ class LoopDriver:
         return ""
 
     async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
-        """Serve one session until it is stopped; raises what `run()` or `@connected` raised to end it.
+        """Serve one session until it is stopped; raise the exception of `run()` or `@connected` that ended it.
 
-        Whatever happens, `@disconnected` follows `@connected` and the output is flushed.
+        In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         self.start()
         self._session = session
@@ -81,7 +81,8 @@ class LoopDriver:
         self._sink.send(Started(session.id, session.started_at, {}))
         presence.arrive()
         try:
-            with contextlib.suppress(SessionStopped):  # while @connected or a handler was waiting
+            # Raised if the session stops while @connected or a handler waits.
+            with contextlib.suppress(SessionStopped):
                 await call_connected(self._model, self._contract, session)
                 self._inputs.opened()
                 self._warn_of_closed_inputs()
@@ -99,18 +100,19 @@ class LoopDriver:
 
     def _warn_of_closed_inputs(self) -> None:
         if self._inputs.closed:
-            logger.warning("inputs are closed, reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
+            logger.warning("inputs are closed; reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
 
     def _raise_end_of_run(self) -> None:
-        """Raise the reason for which `run()` ended, if it ended."""
+        """Raise the reason why `run()` ended, if it ended."""
         if self._run is not None and self._run.done():
             ended, self._run = self._run, None
             ended.result()
-            raise RuntimeError("run() returned: it should go on for the life of the model, as `while True:` does")
+            raise RuntimeError("run() returned: it has to run for the life of the model, as with `while True:`")
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
         """Stop the session, which raises the error; without a session log it. The next client starts `run()` again."""
-        if run is not self._run:  # raised already, or logged
+        # Its end was raised or logged already.
+        if run is not self._run:
             return
         if self._session is not None:
             self._session.stop()
@@ -118,9 +120,7 @@ class LoopDriver:
         self._run = None
         if not run.cancelled() and (error := run.exception()) is not None:
             self._failed(error)
-            logger.error(
-                "run() failed with nobody connected; the next client starts it again", exc_info=from_author(error)
-            )
+            logger.error("run() failed without a client; the next client starts it again", exc_info=from_author(error))
 
 
 async def _handle_events(session: ModelSession, dispatcher: Dispatcher) -> None:

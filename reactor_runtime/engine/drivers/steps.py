@@ -1,4 +1,4 @@
-"""Steps: one interface for a generator and an async generator of `inference()`."""
+"""Steps of `inference()`: one interface for a generator and an async generator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class SyncSteps:
 
     async def throw(self, error: Exception) -> object:
         try:
-            return self._generator.throw(error.with_traceback(None))  # it begins anew where the author yielded
+            # Without our frames: the new traceback begins at the author's `yield`.
+            return self._generator.throw(error.with_traceback(None))
         except StopIteration:
             raise StopAsyncIteration from None
 
@@ -55,10 +56,9 @@ class SyncSteps:
 
 
 class AsyncSteps:
-    """Step an async generator in one task from its first step to its end: ContextVars, timeouts and task groups around
-    a `yield` work.
+    """Step an async generator in one task, so that ContextVars, timeouts and task groups around a `yield` work.
 
-    A step that waits ends with SessionStopped when the client goes.
+    A step that waits ends with SessionStopped when the client leaves.
     """
 
     def __init__(self, generator: AsyncGenerator[Any, None], session: ModelSession) -> None:
@@ -76,7 +76,8 @@ class AsyncSteps:
 
     async def close(self) -> None:
         if self._newest is not None and self._newest.cancelled():
-            self._task.cancel()  # a step still runs that nobody waits for: this session's own task was cancelled
+            # The session's own task was cancelled while the step was running.
+            self._task.cancel()
         self._calls.put_nowait(None)
         await self._task
 
@@ -93,7 +94,8 @@ class AsyncSteps:
             try:
                 call = await self._calls.get()
             except asyncio.CancelledError as error:
-                cancelled = error  # by a timeout or a task group around the `yield`: raised there with the next step
+                # By a timeout or a task group around the `yield`: the next step raises it there.
+                cancelled = error
                 continue
             if call is None:
                 return await self._close()
@@ -105,7 +107,8 @@ class AsyncSteps:
     async def _close(self) -> None:
         try:
             await self._generator.aclose()
-        except BaseExceptionGroup as group:  # a task group round the `yield` wraps the GeneratorExit that ends it
+        # A task group around the `yield` wraps the GeneratorExit that ends it.
+        except BaseExceptionGroup as group:
             _, others = group.split(GeneratorExit)
             if others is not None:
                 raise others from None
@@ -115,7 +118,8 @@ class AsyncSteps:
             item = await without_exit(_await(step()))
         except asyncio.CancelledError:
             result.cancel()
-        except BaseException as error:  # noqa: BLE001  (the author's code raised it; it is raised in next() or throw())
+        # The caller of next() or throw() raises it.
+        except BaseException as error:  # noqa: BLE001
             if not result.done():
                 result.set_exception(error)
         else:
@@ -128,12 +132,13 @@ class AsyncSteps:
 
 
 def start_steps(result: object, session: ModelSession) -> Steps:
-    """Return the steps of what `inference()` returned; TypeError if it is no generator."""
+    """Return the steps of the generator that `inference()` returned; raise TypeError if it is none."""
     if isinstance(result, Generator):
         return SyncSteps(result)
     if isinstance(result, AsyncGenerator):
         return AsyncSteps(result, session)
-    if hasattr(result, "close"):  # a coroutine that is dropped unawaited would warn a second time
+    # A coroutine that is dropped without `await` would warn in addition to this error.
+    if hasattr(result, "close"):
         result.close()
     raise TypeError(
         f"inference() returned {type(result).__name__}, not a generator: write `yield` in place of `return`, "

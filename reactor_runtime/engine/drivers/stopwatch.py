@@ -1,10 +1,10 @@
-"""How long a block took to make: the time since the block before, without pauses of monitoring."""
+"""The time that a block took to make: since the block before, without pauses of monitoring."""
 
 from __future__ import annotations
 
 
 class Stopwatch:
-    """Measure from one block to the next; the first block starts it, so preparations don't count."""
+    """Measure from one block to the next; the first block starts it, so that preparation does not count."""
 
     def __init__(self) -> None:
         self._running = True
@@ -22,12 +22,12 @@ class Stopwatch:
         self._running = False
 
     def resume(self, now: float) -> None:
-        """Measure again, added to the time before the pause; may be called twice."""
+        """Continue to measure after a pause; may be called twice."""
         if not self._running:
             self._running, self._since = True, now
 
     def read(self, now: float) -> float | None:
-        """Return how long the finished block took; None for the first one and while paused."""
+        """Return the seconds that the finished block took; None for the first one and while paused."""
         if not self._running or self._since is None:
             return None
         return self._before_s + now - self._since

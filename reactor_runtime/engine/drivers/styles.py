@@ -1,4 +1,4 @@
-"""The driver of each authoring style (`authoring.styles`)."""
+"""The driver of each authoring style; `authoring.styles` defines the styles."""
 
 from __future__ import annotations
 

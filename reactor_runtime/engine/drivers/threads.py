@@ -1,7 +1,7 @@
 """Threads for the author's code, beside the loop that serves the model.
 
-On a fake clock time stands still while such a thread runs, so `Turns` gets a call whenever one begins, waits, continues
-and ends.
+A fake clock stands still while such a thread runs, so `Turns` is called when a thread begins, waits, continues and
+ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Job = tuple[Callable[[], object], "asyncio.Future[Any]"]
 
 
 class Gate(Protocol):
-    """Block one thread, once, until the loop opens the gate; it may be opened early or twice."""
+    """Block one thread, once, until the loop opens the gate, which may be before and more than once."""
 
     def wait(self) -> None: ...
 
@@ -28,7 +28,7 @@ class Gate(Protocol):
 
 
 class Turns(Protocol):
-    """Follow which of the author's threads run; all but `begin` and `notify_input` are called by the thread itself."""
+    """Track which of the author's threads run; the thread itself calls all methods but `begin` and `notify_input`."""
 
     def gate(self) -> Gate: ...
 
@@ -39,14 +39,14 @@ class Turns(Protocol):
         """Count the work as done; its result was posted to the loop."""
 
     def poll(self, *, paused: bool) -> None:
-        """Follow a session that asks whether it should stop, with no output since it last did."""
+        """Wait, on a fake clock, in a `should_stop()` without output since the last one."""
 
     def notify_input(self) -> None:
-        """Wake polling sessions, for a command or an input; called on the loop."""
+        """Wake sessions in `poll`, for a command or an input; called on the loop."""
 
 
 class FreeTurns:
-    """Follow nothing: on a real clock time passes by itself."""
+    """Do nothing: a real clock needs no count of threads."""
 
     def gate(self) -> Gate:
         return _EventGate()
@@ -72,9 +72,9 @@ class _EventGate:
 
 
 class AuthorThread:
-    """Run the author's code in one daemon thread, started with the first work; belongs to the loop it is used from.
+    """Run the author's code in one daemon thread, started with the first work; belongs to the loop's thread.
 
-    A daemon, so that code which never ends doesn't hold up the end of the process.
+    It is a daemon so that code that never ends does not prevent the end of the process.
     """
 
     def __init__(self, name: str, turns: Turns) -> None:
@@ -91,7 +91,7 @@ class AuthorThread:
         return self._newest is not None and not self._newest.done()
 
     def run(self, work: Callable[[], object]) -> asyncio.Future[Any]:
-        """Run `work` after all earlier work; what it raises becomes the future's Exception."""
+        """Run `work` after all earlier work; its result or exception becomes the future's."""
         loop = asyncio.get_running_loop()
         done = self._newest = loop.create_future()
         if self._thread is None:
@@ -103,17 +103,17 @@ class AuthorThread:
         return done
 
     def stack(self) -> str:
-        """Format where the author's code is now, as a traceback does."""
+        """Format the current stack of the author's code, as a traceback does."""
         return "" if self._thread is None else author_stack(self._thread.ident)
 
     @property
     def waits(self) -> bool:
-        """Return whether it stands still for a reason: it waits in our code or is stopped in a debugger."""
+        """Return whether the thread waits in our code or is stopped in a debugger."""
         thread = None if self._thread is None else self._thread.ident
         return is_in_our_code(thread) or is_in_debugger(thread)
 
     def close(self) -> None:
-        """End the thread, at once if it is idle, else after its work."""
+        """End the thread: at once if it is idle, else after its work."""
         if self._thread is not None:
             self._jobs.put(None)
             if not self.busy:
@@ -123,7 +123,8 @@ class AuthorThread:
         thread = threading.current_thread()
         while (job := self._jobs.get()) is not None:
             _do(loop, *job)
-            del job  # it holds what the author's code returned or raised
+            # It would keep the author's result or exception alive.
+            del job
             self._turns.end(thread)
 
 
@@ -132,12 +133,14 @@ def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: async
     failure: Exception | None = None
     try:
         result = work()
-    except BaseException as error:  # noqa: BLE001  # whatever the author's code, or a library's, raises: it is the future's
+    # The future raises it.
+    except BaseException as error:  # noqa: BLE001
         failure = _as_exception(error)
     try:
         loop.call_soon_threadsafe(_settle, done, result, failure)
     except RuntimeError:
-        if not loop.is_closed():  # a closed one belongs to a model that was given up: nobody is there to be told
+        # A closed loop belongs to a model that has ended, so the result is not needed.
+        if not loop.is_closed():
             raise
 
 
@@ -151,7 +154,7 @@ def _settle(done: asyncio.Future[Any], result: object, failure: Exception | None
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """Return an exception that a future can hold and that does not end the program."""
+    """Convert exceptions that a future can't hold, or that would end the program, to RuntimeError."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"

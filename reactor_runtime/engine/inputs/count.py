@@ -1,4 +1,4 @@
-"""Counts of an input track: frames that came and frames that the model took, for the sending client."""
+"""Counts of an input track, for the sending client: frames that came and frames that the model took."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ EVERY_S = 0.25
 
 
 class Count:
-    """Count from the start of each session, and return the counts at most four times a second, as frames come.
-
-    It has no timer: without new frames the counts are not needed.
-    """
+    """Count from the start of each session, and return the counts with a new frame, at most four times a second."""
 
     def __init__(self, track: str, reads: Reads, clock: Clock) -> None:
         self._track = track

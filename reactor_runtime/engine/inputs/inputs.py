@@ -1,4 +1,4 @@
-"""Inputs inside the engine: from the file of a client to the buffer that the model reads."""
+"""Inputs in the engine: from the file of a client to the buffer that the model reads."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _BATCH = 4
 
 
 class Inputs:
-    """Keep the buffers of a model's input tracks, and accept only media of the running session.
+    """Own the buffers of a model's input tracks, and accept only media of the running session.
 
-    Any thread may call `push`, the rest belongs to the model's. A thread of its own decodes what is read. `arrived` is
-    called when something can be read, `bad` when a file could not be decoded, and `on_counts` with the counts of frames
-    that came and were taken; all on any thread.
+    Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. `on_available`
+    is called when something can be read, `on_bad` when a file can't be decoded, and `on_counts` with the counts of
+    frames that came and were taken; each of them on any thread.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Inputs:
         contract: Contract,
         clock: Clock,
         *,
-        arrived: Callable[[], None],
-        bad: Callable[[str, Exception], None],
+        on_available: Callable[[], None],
+        on_bad: Callable[[str, Exception], None],
         on_counts: Callable[[InputsTaken], None],
     ) -> None:
         self._waits = Waits(clock)
@@ -52,30 +52,31 @@ class Inputs:
         self._kinds: dict[str, str] = {}
         self._on_counts = on_counts
         self._session: str | None = None
-        self._lock = threading.Lock()  # between the check of whose frame it is and the push: sessions change meanwhile
+        # A session must not change between the check of a frame's session and the push.
+        self._lock = threading.Lock()
         for attribute, kind in contract.inputs.items():
             made = {
                 track.name: Buffer(
                     clock,
                     self._in_worker,
                     waits=self._waits,
-                    on_bad=functools.partial(_report, bad, track.name),
-                    on_available=arrived,
+                    on_bad=functools.partial(_report, on_bad, track.name),
+                    on_available=on_available,
                 )
                 for track in tracks_of(kind)
             }
             self._buffers.update(made)
             self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
             setattr(model, attribute, make_input(kind, made))
-        pictures = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
-        self._counts = {track: Count(track, buffer.reads, clock) for track, buffer in pictures.items()}
+        video = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
+        self._counts = {track: Count(track, buffer.reads, clock) for track, buffer in video.items()}
 
     def __bool__(self) -> bool:
         return bool(self._buffers)
 
     @property
     def closed(self) -> list[str]:
-        """Return the tracks that accept nothing until they are reset."""
+        """Return the tracks whose buffers are closed."""
         return [track for track, buffer in self._buffers.items() if buffer.closed]
 
     @property
@@ -84,7 +85,7 @@ class Inputs:
         return self._waits.waited_s
 
     def begin(self, session: str, *, reopen: bool) -> None:
-        """Accept media of `session` into empty buffers; without `reopen` the author opens them, before `opened`."""
+        """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""
         with self._lock:
             self._session = session
             for count in self._counts.values():
@@ -97,7 +98,7 @@ class Inputs:
                     buffer.start_retaining()
 
     def opened(self) -> None:
-        """End the time in which the author opens the buffers: a reset() empties them from here on."""
+        """End the time in which a `reset()` of the author keeps the items that came since `begin`."""
         with self._lock:
             for buffer in self._buffers.values():
                 buffer.stop_retaining()
@@ -130,9 +131,9 @@ class Inputs:
             self._on_counts(taken)
 
     def push_array(self, track: str, array: object) -> None:
-        """Push a copy of decoded media, as an offline driver has it: a frame, a batch, or sound.
+        """Push a copy of decoded media of an offline driver: a frame, a batch of frames, or sound.
 
-        Raises ValueError for what no client could send, naming the track and the fix.
+        Raises ValueError, with the track and the fix, for an array that no client could send.
         """
         if track not in self._buffers:
             known = ", ".join(f"{name} ({kind})" for name, kind in self._kinds.items()) or "none"
@@ -142,7 +143,11 @@ class Inputs:
             self._buffers[track].push(Item(np.array(piece, order="C")))
 
     def newest(self, track: str) -> Any | None:
-        """Return the newest item of a track without waiting, on any thread; None without a new one or when closed."""
+        """Return the newest item of a track without waiting; None if there is no new one or the buffer is closed.
+
+        Any thread may call this.
+        """
+
         try:
             items = self._buffers[track].try_read()
         except BufferClosed:
@@ -162,12 +167,12 @@ class Inputs:
 
 def _check(track: str, kind: str, array: object) -> NDArray[Any]:
     if isinstance(array, np.ndarray) and not array.size:
-        raise ValueError(f"{track}: got {array.dtype} {array.shape}; it is empty: push what there is to see or hear")
+        raise ValueError(f"{track}: got {array.dtype} {array.shape}, which is empty: push at least one frame or sample")
     try:
         return check_video(track, array) if kind == "video" else check_audio(track, array)
     except TypeError as error:
         raise ValueError(str(error)) from error
 
 
-def _report(bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:
-    bad(track, error)
+def _report(on_bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:
+    on_bad(track, error)

@@ -1,4 +1,4 @@
-"""Files that clients of the running session uploaded, by the ids that events use."""
+"""The files that clients of the running session uploaded, by the ids that events use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 1 << 30
 
 
 class SessionUploads(Mapping[str, UploadedFile]):
-    """Keep the newest files of a session, at most 64 and 1 GiB; older ones are dropped, but not those the model holds.
+    """Map ids to the newest files of a session, at most 64 and 1 GiB; a file the model holds stays readable after that.
 
     The thread that reads the server's messages adds files and checks events against them; the model's thread begins and
     ends sessions. Files of another session are dropped.
@@ -30,24 +30,24 @@ class SessionUploads(Mapping[str, UploadedFile]):
         self._lock = threading.Lock()
 
     def begin(self, session: str) -> None:
-        """Keep files of this session from here on."""
+        """Accept files of this session from now on."""
         with self._lock:
             self._session = session
 
     def receive(self, upload: UploadedBytes) -> None:
-        """Keep a file; a file on disk is opened and its name removed."""
+        """Add a file of the server; a file on disk is opened and its name removed."""
         content = Path(upload.path) if upload.path else upload.file
         try:
             file = UploadedFile.received(upload.id, content, name=upload.name, content_type=upload.content_type)
         except OSError as error:
-            logger.error("a client's file can't be opened: %s", error)
+            logger.error("the file of an upload can't be opened: %s", error)
             return
         with self._lock:
             if upload.session == self._session:
                 self._add(file)
 
     def add(self, file: UploadedFile) -> None:
-        """Keep a file under its id."""
+        """Add a file under its id, in place of one with the same id."""
         with self._lock:
             self._add(file)
 

@@ -227,7 +227,7 @@ def test_a_thread_of_the_author_s_may_emit() -> None:
 def test_the_thread_that_plays_the_blocks_must_not_wait_for_itself() -> None:
     with studio_of(paint) as studio:
         studio.connect()
-        with pytest.raises(RuntimeError, match=r"emit_block\(\) waits for the thread it is called in"):
+        with pytest.raises(RuntimeError, match=r"emit_block\(\) was called in the event loop's thread"):
             get_ctx().emit_block(frame(1))
 
 

@@ -275,7 +275,7 @@ async def test_run_that_fails_with_nobody_connected_is_logged_and_started_again(
 
     rig = rig_of(Model)
     await settle()
-    assert [record.getMessage().split(";")[0] for record in caplog.records] == ["run() failed with nobody connected"]
+    assert [record.getMessage().split(";")[0] for record in caplog.records] == ["run() failed without a client"]
     async with rig.running():
         assert rig.model.log == ["run", "run"]
     await rig.driver.aclose()

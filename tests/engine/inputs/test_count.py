@@ -45,8 +45,8 @@ class Eye:
             model,
             Contract.of(Looking),
             self.clock,
-            arrived=lambda: None,
-            bad=lambda *_: None,
+            on_available=lambda: None,
+            on_bad=lambda *_: None,
             on_counts=self.said.append,
         )
         self.camera = model.input.camera

@@ -68,7 +68,7 @@ async def test_forgotten_reset_is_warned_of_and_holds_nothing_up(
     async with rig.running():
         await settle()
     assert [record.getMessage() for record in caplog.records] == [
-        "inputs are closed, reset() them in @connected tracks=camera"
+        "inputs are closed; reset() them in @connected tracks=camera"
     ]
     await rig.driver.aclose()
 
