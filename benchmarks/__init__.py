@@ -1,1 +1,1 @@
-"""Benchmarks of the whole way of frames and events; `python -m benchmarks` runs them, `--help` lists them."""
+"""Benchmarks of the whole path of frames and events; `python -m benchmarks` runs them, `--help` lists them."""

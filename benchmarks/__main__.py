@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run all benchmarks, or those named, and print their figures next to the floors."""
+"""`python -m benchmarks [NAME ...]`: run all or the named benchmarks; print their figures beside the floors."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Attack(NamedTuple):
 
 
 class Attacker:
-    """Hold connections to a server."""
+    """Open connections to a server and keep them open."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -72,20 +72,20 @@ class Attacker:
                 sock.close()
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for sock in self.held:
             sock.close()
         self.held.clear()
 
 
 async def silent(attacker: Attacker) -> None:
-    """Open 1,300 connections of one address at once, and hold them."""
+    """Open 1,300 connections of one address at once, and keep them open."""
     await attacker.open(1300)
     await asyncio.Event().wait()
 
 
 async def again_and_again(attacker: Attacker) -> None:
-    """Open 1,150 connections of one address every 2 s, and hold all of them."""
+    """Open 1,150 connections of one address, and close and open all of them every 2 s."""
     while True:
         await attacker.open(1150)
         await asyncio.sleep(2)
@@ -101,7 +101,7 @@ async def churn(attacker: Attacker) -> None:
 
 
 async def many_addresses(attacker: Attacker) -> None:
-    """Hold as many connections from eight addresses as each may have: more than there are descriptors."""
+    """Open the most connections that an address may have, from eight addresses: more than there are descriptors."""
     for host in range(20, 28):
         await attacker.open(240, f"127.0.0.{host}")
     await asyncio.Event().wait()
@@ -154,7 +154,7 @@ def attack(name: str, kind: Attack) -> list[str]:
 
 @contextlib.contextmanager
 def _attacking(name: str, port: int) -> Iterator[None]:
-    """Attack from a process of its own: the controller is measured, not the attacker's share of its loop."""
+    """Attack from a process of its own, so that the attacker takes no time from the measuring loop."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.attack_connections", name, "--port", str(port)])
     try:
         yield

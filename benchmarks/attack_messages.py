@@ -1,12 +1,11 @@
-"""`python -m benchmarks.attack_messages`: messages that cost the server more than the client; nobody else may notice.
+"""`python -m benchmarks.attack_messages`: messages that cost the server more than the client that sends them.
 
-For each attack a controller measures its frames and pings for a few seconds in quiet and again during the attack.
-Prints a row for each attack; fails when frames are fewer by 3 %, the slowest of a hundred pings takes 10 ms, or the
-server holds more memory than the attack may cost. Run it on an otherwise idle machine.
+For each attack a controller measures its frames and pings for a few seconds without and then with the attack.
+Prints a row for each attack; exits with 1 when frames are fewer by 3 %, one in a hundred pings takes 10 ms, or the
+server needs more memory than the attack may cost. Run it on an otherwise idle machine.
 
-The attacker runs on this machine too, but on Linux at idle priority: it has the cores only while nobody else wants
-them, as one on another machine would, so that a row shows what the server does and not who gets the cores.
-A row whose quiet half is disturbed already says nothing.
+The attacker runs on this machine, on Linux at idle priority: it uses a core only while nothing else does, so that a row
+shows the work of the server and not the competition for cores. Ignore rows whose values without the attack are bad.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from pathlib import Path
 
 from websockets.frames import Frame, Opcode
 
-from benchmarks.onlookers import Part, Report, measured, onlookers
-from benchmarks.watched import resident_mib
+from benchmarks.client_process import ClientGroup, Report, client_processes, measure_all
+from benchmarks.server_process import resident_mib
 from tests.server.running import RunningServer, listening, write_project
 
 MODEL = """
@@ -47,7 +46,7 @@ class MyModel(ReactorPipeline):
 SESSIONS = 2
 SECONDS = 8.0
 RAMP_S = 2.0
-VICTIM = Part(role="controller", count=1, pings=True)
+VICTIM = ClientGroup(role="controller", count=1, pings=True)
 LEAST_FRAMES = 0.97
 MOST_PING_S = 0.010
 AGAIN_S = 0.2
@@ -57,7 +56,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """So many clients that send something again and again; `most_mib` is what the server may hold for them."""
+    """Clients that send the same message repeatedly; `most_mib` is the memory that they may cost the server."""
 
     about: str
     clients: int
@@ -82,7 +81,7 @@ def _names() -> bytes:
     return _text(f'{{"type":"reactor.view","data":{{"tracks":[{names}]}}}}')
 
 
-def _picture() -> bytes:
+def _image() -> bytes:
     return Frame(Opcode.BINARY, b"\xff\xd8" + bytes(16 * MIB - 2)).serialize(mask=True)
 
 
@@ -95,14 +94,14 @@ ATTACKS = {
     "text": Attack("10 viewers send arrays of 4 KB", 10, lambda: _array(4000) * 16),
     "small": Attack("10 viewers send small events", 10, lambda: _text('{"type":"a"}') * 200),
     "large-text": Attack("10 viewers send arrays of 260 KB", 10, lambda: _array(260_000)),
-    "media": Attack("10 viewers send 16 MiB", 10, _picture),
-    "view": Attack("10 viewers ask for 65,000 tracks", 10, _names),
+    "media": Attack("10 viewers send 16 MiB", 10, _image),
+    "view": Attack("10 viewers select 65,000 tracks", 10, _names),
     "other-text": Attack("another session's controller sends arrays of 256 KiB", 1, lambda: _array(262_000), CONTROLS),
-    "other-media": Attack("another session's controller sends 16 MiB", 1, _picture, CONTROLS, most_mib=120.0),
-    "other-view": Attack("another session's controller asks for 65,000 tracks", 1, _names, CONTROLS),
-    "waiting-text": Attack("10 controllers in line send arrays of 256 KiB", 11, lambda: _array(262_000), CONTROLS),
-    "waiting-media": Attack("10 controllers in line send 16 MiB", 11, _picture, CONTROLS, most_mib=120.0),
-    "unfinished": Attack("60 viewers send 16 MiB but for a byte", 60, lambda: _picture()[:-1], once=True),
+    "other-media": Attack("another session's controller sends 16 MiB", 1, _image, CONTROLS, most_mib=120.0),
+    "other-view": Attack("another session's controller selects 65,000 tracks", 1, _names, CONTROLS),
+    "waiting-text": Attack("10 waiting controllers send arrays of 256 KiB", 11, lambda: _array(262_000), CONTROLS),
+    "waiting-media": Attack("10 waiting controllers send 16 MiB", 11, _image, CONTROLS, most_mib=120.0),
+    "unfinished": Attack("60 viewers send 16 MiB but for a byte", 60, lambda: _image()[:-1], once=True),
     "unfinished-text": Attack("60 viewers send text but for a byte", 60, lambda: _array(4000)[:-1], once=True),
     "unread": Attack("10 viewers read no replies", 10, _echoed, reads=False, most_mib=80.0),
 }  # fmt: skip
@@ -111,7 +110,7 @@ ATTACKS = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attack_messages", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *ATTACKS], help=f"of {', '.join(ATTACKS)}; none: all")
-    parser.add_argument("--minutes", type=float, default=0.0, help="how long at least; without it each attack once")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long to repeat the attacks (once)")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or list(ATTACKS)
@@ -129,7 +128,7 @@ def main() -> int:
         if "Traceback" in server.log:
             _say("FAULT a traceback in the log")
             faults += 1
-    _say(f"{faults} faults" if faults else "nothing has happened")
+    _say(f"{faults} faults" if faults else "no fault")
     return bool(faults)
 
 
@@ -142,14 +141,14 @@ def _served(folder: Path) -> Iterator[RunningServer]:
 
 
 def _row(server: RunningServer, name: str) -> bool:
-    """Measure with and without an attack; returns whether somebody else noticed it."""
+    """Measure without and with an attack; return whether it affected the controller or the memory."""
     attack = ATTACKS[name]
-    with onlookers(server.port, VICTIM) as started:
-        (quiet,), _ = measured(started, SECONDS, ())
+    with client_processes(server.port, VICTIM) as started:
+        (quiet,), _ = measure_all(started, SECONDS, ())
     before = resident_mib(server.process.pid)
-    with onlookers(server.port, VICTIM) as started, _attacking(server, name):
+    with client_processes(server.port, VICTIM) as started, _attacking(server, name):
         time.sleep(RAMP_S)
-        (during,), _ = measured(started, SECONDS, ())
+        (during,), _ = measure_all(started, SECONDS, ())
         grown = resident_mib(server.process.pid) - before
     frames = _frames_per_s(quiet), _frames_per_s(during)
     pings = _ping_p99_s(quiet), _ping_p99_s(during)
@@ -199,7 +198,7 @@ async def _attack(port: int, attack: Attack) -> None:
 
 
 def _yield_the_cores() -> None:
-    """Run only on a core that nobody else wants at this moment: an attacker has a machine of its own."""
+    """Run only on a core that is idle, because a real attacker has a machine of its own."""
     if sys.platform == "linux":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     else:

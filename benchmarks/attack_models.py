@@ -1,7 +1,7 @@
 """`python -m benchmarks.attack_models`: models and clients that would end the engine, starve it or leave processes.
 
-Prints a row per attack, with its figure and its limit; exits with 1 where a limit is exceeded. Repeats all of them for
-`--minutes`, once without.
+Prints a row for each attack, with its figure and its limit; exits with 1 when a limit is exceeded. Repeats all attacks
+for `--minutes`; without it each runs once.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from benchmarks.server_process import resident_mib
 from benchmarks.serving import cpu_of
-from benchmarks.watched import resident_mib
 from reactor_runtime.client import EventError, Session, connect
 from reactor_runtime.server.routes.uploads import MOST_AT_ONCE
 from tests.processes import alive, descendants
@@ -127,7 +127,7 @@ EMITTER = """
 
 
 class Row(NamedTuple):
-    """What an attack came to, and whether that is a fault."""
+    """Report the figure of an attack, and whether it is a fault."""
 
     attack: str
     figure: str
@@ -139,7 +139,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attack_models", description=__doc__)
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to repeat the attacks (once)")
     until = time.monotonic() + 60 * parser.parse_args().minutes
-    logging.getLogger("reactor_runtime.client").setLevel(logging.ERROR)  # it logs each event that is refused
+    # The client logs each event that is refused.
+    logging.getLogger("reactor_runtime.client").setLevel(logging.ERROR)
     faults, rounds = 0, 0
     while not rounds or time.monotonic() < until:
         rounds += 1
@@ -187,7 +188,7 @@ def panics(folder: Path) -> Iterator[Row]:
 
 
 def orphans(folder: Path) -> Iterator[Row]:
-    """Kill a process of a server whose model has children, and count what is left of them."""
+    """Kill a process of a server whose model has child processes, and count the processes that are left."""
     victims: dict[str, Callable[[RunningServer], int]] = {
         "server": lambda server: server.process.pid,
         "engine": lambda server: server.engine,
@@ -198,7 +199,8 @@ def orphans(folder: Path) -> Iterator[Row]:
             server.wait_for("ready in")
             engine = server.engine
             asyncio.run(_send(server.url, "have_children"))
-            server.until(lambda: len(descendants(engine)) >= 1, "children")  # noqa: B023  (called in this turn)
+            # The function is called in this turn of the loop.
+            server.until(lambda: len(descendants(engine)) >= 1, "children")  # noqa: B023
             deadline = time.monotonic() + PATIENCE_S
             while len(every := descendants(server.process.pid)) < 3 + CHILDREN and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -232,12 +234,12 @@ def events(folder: Path) -> Iterator[Row]:
 
 
 def idle_emitter(folder: Path) -> Iterator[Row]:
-    """Emit without looking whether anybody is connected."""
+    """Emit while no client is connected."""
     with serving(write_project(folder, EMITTER)) as server:
         before = cpu_of(server.engine)
         time.sleep(5.0)
         share = (cpu_of(server.engine) - before) / 5.0
-    yield Row("emit() with nobody connected", f"{100 * share:.0f} % of a core", "at most 10 %", share > 0.1)
+    yield Row("emit() without a client", f"{100 * share:.0f} % of a core", "at most 10 %", share > 0.1)
 
 
 def uploads(folder: Path) -> Iterator[Row]:
@@ -269,11 +271,11 @@ def uploads(folder: Path) -> Iterator[Row]:
 
 
 def closed_pipe(folder: Path) -> Iterator[Row]:
-    """Print 100,000 lines in a handler, with JSON logs into a pipe that nobody reads."""
+    """Print 100,000 lines in a handler, with JSON logs into a closed pipe."""
     project = write_project(folder, MODEL)
     command = [sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", "--log-format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
-    assert process.stdout is not None, "a pipe was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     url = ""
     for line in process.stdout:
         if found := re.search(rb"127\.0\.0\.1:(\d+)", line):
@@ -300,7 +302,7 @@ async def _send(url: str, event: str, **values: object) -> None:
 
 
 async def _notify(session: Session, event: str, per_s: int, seconds: float) -> int:
-    """Send an event at a rate, by the clock; returns how many."""
+    """Send an event at a fixed rate; return how many were sent."""
     began, sent = time.monotonic(), 0
     while (elapsed_s := time.monotonic() - began) < seconds:
         while sent < elapsed_s * per_s:
@@ -328,7 +330,7 @@ def _post(port: int, key: str) -> int:
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> float:
-    """Wait until something is so, or the time is over; returns how long that took."""
+    """Wait until a condition is true, at most `seconds`; return how long that took."""
     began = time.monotonic()
     while not condition() and time.monotonic() - began < seconds:
         time.sleep(0.02)

@@ -1,6 +1,6 @@
 """`python -m benchmarks.attacks --minutes 60`: run every attack benchmark in turn until the time is over.
 
-Attacks with connections, with messages and through models each have a module, with their limits. Exits with 1 when any
+Attacks with connections, with messages and through models have a module each, with their limits. Exits with 1 when a
 limit was exceeded. Run it on an otherwise idle machine.
 """
 

@@ -1,7 +1,7 @@
-"""A bad network: a TCP relay in a process of its own that limits the rate, delays, jitters, changes and stalls.
+"""A bad network: a TCP relay in a process of its own, with a limited or changing rate, delay, jitter and an outage.
 
-It reads no faster than the link carries, into small buffers, so a sender meets the link's rate as it does at a router
-with a short queue. Loss is what it can't make: to TCP that looks like a stall.
+It reads no faster than the link's rate, into small buffers, so that the sender is limited as by a router with a short
+queue. It can't lose packets; over TCP a loss looks like a stall.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from dataclasses import asdict, dataclass
 from benchmarks.serving import run
 
 CHUNK_BYTES = 4096
-BUFFER_BYTES = 16 * 1024  # the kernel doubles it
+# The kernel doubles it.
+BUFFER_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link does to both directions; one that changes carries `then_mbit` in every second stretch."""
+    """Describe a link, the same in both directions; with `change_every_s` its rate alternates with `then_mbit`."""
 
     mbit: float
     round_trip_s: float
@@ -37,22 +38,22 @@ class Link:
     outage_s: float = 0.0
 
     def byte_s(self, age_s: float) -> float:
-        """How long a byte takes at a time since the link is there."""
+        """Return the seconds that a byte takes at an age of the link."""
         changed = self.change_every_s and int(age_s / self.change_every_s) % 2
         return 8 / (1e6 * (self.then_mbit if changed else self.mbit))
 
     def resumes_at(self, age_s: float) -> float:
-        """When what would go out now goes out."""
+        """Return when data is sent that is ready at an age of the link: after the outage, if there is one."""
         end_s = self.outage_at_s + self.outage_s
         return end_s if self.outage_at_s <= age_s < end_s else age_s
 
 
 @contextlib.contextmanager
 def linked(port: int, link: Link) -> Iterator[int]:
-    """Relay to a port of this machine; gives the port to connect to."""
+    """Relay to a port of this machine; yield the port to connect to."""
     command = [sys.executable, "-m", __name__, str(port), json.dumps(asdict(link))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None, "a pipe was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     try:
         yield int(process.stdout.readline())
     finally:
@@ -62,11 +63,12 @@ def linked(port: int, link: Link) -> Iterator[int]:
 
 
 async def relay(port: int, link: Link) -> None:
-    """Relay until cancelled; prints the port it listens on. The link's time begins with its first client."""
+    """Relay until cancelled, and print the port. The age of the link counts from its first client."""
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        print(listener.getsockname()[1], flush=True)  # noqa: T201  (the port is what it says)
+        # The parent process reads the port.
+        print(listener.getsockname()[1], flush=True)  # noqa: T201
         began = 0.0
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -78,29 +80,30 @@ async def relay(port: int, link: Link) -> None:
 async def _join(near: socket.socket, port: int, link: Link, began: float) -> None:
     far = socket.socket()
     with near, far:
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)  # before it connects, or the window is larger
+        # After connect() the window would be larger.
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         for end in (near, far):
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(far, ("127.0.0.1", port))
-        ways = [asyncio.create_task(_Way(link, began).carry(*pair)) for pair in ((far, near), (near, far))]
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        tasks = [asyncio.create_task(_Direction(link, began).relay(*pair)) for pair in ((far, near), (near, far))]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Way:
-    """One direction: read at the link's rate, keep for its delay, write in order."""
+class _Direction:
+    """Relay in one direction: read at the link's rate, keep data for its delay, write in order."""
 
     def __init__(self, link: Link, began: float) -> None:
         self._link = link
         self._began = began
         self._random = random.Random(5)
-        self._line: deque[tuple[float, bytes]] = deque()
-        self._news = asyncio.Event()
+        self._in_flight: deque[tuple[float, bytes]] = deque()
+        self._added = asyncio.Event()
 
-    async def carry(self, source: socket.socket, sink: socket.socket) -> None:
+    async def relay(self, source: socket.socket, sink: socket.socket) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._read(source))
             tasks.create_task(self._write(sink))
@@ -114,23 +117,24 @@ class _Way:
             free_at = start + len(data) * self._link.byte_s(start - self._began)
             delay_s = self._link.round_trip_s / 2 + self._random.uniform(0, self._link.jitter_s)
             arrives_at = max(arrives_at, free_at + delay_s)
-            self._line.append((arrives_at, data))
-            self._news.set()
-            if free_at > now + 0.002:  # a timer's grain: rather ahead by a chunk than behind by a wake-up
+            self._in_flight.append((arrives_at, data))
+            self._added.set()
+            # Timers are coarse, and waking up late would lower the rate; reading a chunk early does not raise it.
+            if free_at > now + 0.002:
                 await asyncio.sleep(free_at - now - 0.001)
         raise ConnectionError("closed")
 
     async def _write(self, sink: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            while self._line:
-                at, data = self._line[0]
+            while self._in_flight:
+                at, data = self._in_flight[0]
                 if at > time.monotonic():
                     await asyncio.sleep(at - time.monotonic())
-                self._line.popleft()
+                self._in_flight.popleft()
                 await loop.sock_sendall(sink, data)
-            self._news.clear()
-            await self._news.wait()
+            self._added.clear()
+            await self._added.wait()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the loop style costs: one emit on the model's side, and a camera's pictures in and out."""
+"""Costs of the loop style: of one emit in the model, and of a camera's frames in and out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from benchmarks.photos import photo_like
-from benchmarks.serving import address, cpu_s, run, serving
+from benchmarks.serving import address, cpu_s, photo_like, run, serving
 from reactor_runtime.client import Session, connect
 
 Row = tuple[str, str, str]
@@ -26,11 +25,12 @@ CAMERA_FPS = 30
 CAMERA_S = 6.0
 SETTLED_S = 1.0
 BITS = 7
-BIT = 64  # pixels; a mark survives both JPEGs, and a decoder that makes one pixel of eight
+# Pixels, so that a mark survives both encodings and a decoder that scales by an eighth.
+BIT = 64
 
 
 def emit() -> Iterator[Row]:
-    """Time from the call of an emit to its return, with a client that receives, next to queue and copy."""
+    """Measure emit() from call to return, with a client that receives, beside a bare queue and a bare copy."""
     for width, height in ((640, 480), (1280, 720)):
         runs = []
         for _ in range(RUNS):
@@ -47,13 +47,13 @@ def emit() -> Iterator[Row]:
 
 
 def camera() -> Iterator[Row]:
-    """A 720p camera at 30 fps through a loop that changes nothing: delay and CPU next to one decode and one encode."""
+    """Measure delay and CPU of a 720p camera at 30 fps through a model that copies, beside a bare decode and encode."""
     floors, delays, late, shares, rates = [], [], [], [], []
     for _ in range(RUNS):
-        pictures = Pictures(1280, 720)
-        floors.append(pictures.floor_s())
+        camera_frames = NumberedFrames(1280, 720)
+        floors.append(camera_frames.floor_s())
         with serving(LOOP) as port:
-            trip = run(_there_and_back(port, pictures))
+            trip = run(_there_and_back(port, camera_frames))
         settled = sorted(delay for sent_at, delay in trip.delays if sent_at - trip.began > SETTLED_S)
         delays.append(1e3 * statistics.median(settled))
         late.append(1e3 * settled[int(len(settled) * 0.99) - 1])
@@ -70,8 +70,8 @@ def camera() -> Iterator[Row]:
     yield "    of decode and encode", f"{ratio:.2f}", ""
 
 
-class Pictures:
-    """Photo-like JPEGs that carry a number in their first row of blocks."""
+class NumberedFrames:
+    """Hold photo-like JPEGs with a number in their first row of blocks."""
 
     def __init__(self, width: int, height: int) -> None:
         images = photo_like(width, height, 8)
@@ -79,7 +79,7 @@ class Pictures:
         self._image = images[0]
 
     def floor_s(self) -> float:
-        """CPU time of decoding one picture and encoding another, median of 60."""
+        """Return the CPU time of one decode and one encode, median of 60."""
         times = []
         for number in range(60):
             began = time.thread_time()
@@ -90,7 +90,7 @@ class Pictures:
 
 
 def number_of(file: bytes) -> int:
-    """Read the number off a picture, decoding an eighth of its size."""
+    """Return the number in a frame, decoded at an eighth of its size."""
     small = simplejpeg.decode_jpeg(file, "GRAY", min_height=90, min_width=160, min_factor=8)
     step = BIT // (720 // small.shape[0])
     return sum(1 << bit for bit in range(BITS) if small[step // 2, bit * step + step // 2, 0] > 127)
@@ -98,7 +98,7 @@ def number_of(file: bytes) -> int:
 
 @dataclass
 class Trip:
-    """What the client saw, and what it cost the server and its engine meanwhile."""
+    """Hold the delays that the client measured, and the CPU time of server and engine."""
 
     began: float
     delays: list[tuple[float, float]] = field(default_factory=list)
@@ -109,22 +109,22 @@ class Trip:
 async def _costs(port: int) -> Mapping[str, float]:
     async with connect(address(port)) as session:
         reply = await session.send("measure", count=120)
-        assert reply.message is not None, "its handler returns what it has measured"
+        assert reply.message is not None, "the handler returns a message"
         return reply.message.data
 
 
-async def _there_and_back(port: int, pictures: Pictures) -> Trip:
+async def _there_and_back(port: int, camera_frames: NumberedFrames) -> Trip:
     trip = Trip(time.monotonic())
     sent: dict[int, float] = {}
     async with connect(address(port)) as session, asyncio.TaskGroup() as tasks:
-        tasks.create_task(_look(session, sent, trip))
-        await _film(session, pictures, sent, trip)
+        tasks.create_task(_receive_frames(session, sent, trip))
+        await _send_frames(session, camera_frames, sent, trip)
         await session.aclose()
     return trip
 
 
-async def _look(session: Session, sent: dict[int, float], trip: Trip) -> None:
-    """Take what comes back, until the session is closed."""
+async def _receive_frames(session: Session, sent: dict[int, float], trip: Trip) -> None:
+    """Receive frames until the session is closed, and match them with those sent."""
     async for frame in session.frames(decode=False):
         at = time.monotonic()
         trip.frames += 1
@@ -133,8 +133,8 @@ async def _look(session: Session, sent: dict[int, float], trip: Trip) -> None:
             trip.delays.append((sent_at, at - sent_at))
 
 
-async def _film(session: Session, pictures: Pictures, sent: dict[int, float], trip: Trip) -> None:
-    """Send pictures on a grid; count what is received, and what it costs, once everything has settled."""
+async def _send_frames(session: Session, camera_frames: NumberedFrames, sent: dict[int, float], trip: Trip) -> None:
+    """Send frames at a fixed rate; counts of frames and CPU time begin after a second."""
     trip.began = due = time.monotonic()
     used_s = 0.0
     for number in itertools.count():
@@ -144,9 +144,9 @@ async def _film(session: Session, pictures: Pictures, sent: dict[int, float], tr
         if due - trip.began > CAMERA_S:
             trip.cpu_s = cpu_s() - used_s
             return
-        name = number % len(pictures.files)
+        name = number % len(camera_frames.files)
         sent[name] = time.monotonic()
-        session.publish("camera", pictures.files[name])
+        session.publish("camera", camera_frames.files[name])
         due += 1 / CAMERA_FPS
 
 

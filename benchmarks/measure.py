@@ -1,6 +1,6 @@
-"""What is measured, one function a question; each returns rows of (what, figure, floor or bound).
+"""The benchmarks, one function each, which yields rows of (name, figure, floor or bound).
 
-What somebody waits for is measured with our client; rates, gaps and delays of a whole stream with the bare receiver.
+Waiting times of users are measured with our client; rates, gaps and delays of a stream with the bare receiver.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from benchmarks import crowd, loops, namespaces, networks, tensors
-from benchmarks.bare import sending
-from benchmarks.photos import photo_like
+from benchmarks import loops, namespaces, networks, tensors, viewers
+from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
-from benchmarks.serving import MODEL, address, age_s, cpu_s, run, serving
+from benchmarks.serving import MODEL, address, age_s, cpu_s, photo_like, run, serving
 from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
@@ -33,7 +32,7 @@ SETTLED_S = 2.0
 
 
 def free_running() -> Iterator[Row]:
-    """Frames a second of a free-running model at 720p, one client, everything on two cores."""
+    """Measure the frame rate of a free-running model at 720p, with one client, all on two cores."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:2]))
     try:
@@ -50,7 +49,7 @@ def free_running() -> Iterator[Row]:
 
 
 def paced() -> Iterator[Row]:
-    """Evenness and delay of paced frames at 720p, with a light model and with one that burns Python."""
+    """Measure evenness and delay of paced frames at 720p, with an idle model and with one that computes in Python."""
     bare_ms = 1e3 * encode_s(1280, 720)
     yield "bare encode of 720p in a loop, on one core", f"{bare_ms:.2f} ms", ""
     for fps, burn_ms, bound in ((30, 0, 0.5), (60, 0, 0.5), (30, 20, 2.0), (60, 9, 2.0)):
@@ -78,18 +77,18 @@ def paced() -> Iterator[Row]:
             yield f"    {stage}", f"{stages[f'{stage}_ms']:.2f} ms", ""
 
 
-def input_to_picture() -> Iterator[Row]:
-    """Time from an event to the first frame that shows it, 640x480 at 30 fps."""
+def input_to_frame() -> Iterator[Row]:
+    """Measure the time from an event to the first frame made with it, 640x480 at 30 fps."""
     for batch, bounds in ((1, ("at most 45 ms", "at most 70 ms")), (4, ("at most 167 ms", ""))):
         with serving(width=640, height=480, fps=30, batch=batch) as port:
             delays = sorted(run(_answers_ms(port, 120)))
         name = "one frame a step" if batch == 1 else f"{batch} frames a step"
-        yield f"input to picture, {name}, p50", f"{statistics.median(delays):.1f} ms", bounds[0]
+        yield f"input to frame, {name}, p50", f"{statistics.median(delays):.1f} ms", bounds[0]
         yield "  p99", f"{delays[int(len(delays) * 0.99) - 1]:.1f} ms", bounds[1]
 
 
 def slow_painter() -> Iterator[Row]:
-    """Age of the painted frame: a 60 fps model, a client that paints 15 times a second and acknowledges."""
+    """Measure the age of the painted frame with a 60 fps model and a client that paints 15 times a second."""
     with serving(fps=60) as port:
         ages = sorted(1e3 * age for age in run(_paint(port, 15, 20.0)))
     yield "60 fps, client paints 15 fps: age p50", f"{statistics.median(ages):.0f} ms", ""
@@ -97,7 +96,7 @@ def slow_painter() -> Iterator[Row]:
 
 
 def startup() -> Iterator[Row]:
-    """Times of whole commands."""
+    """Measure the times of whole commands."""
     helps, bares, pages = [], [], []
     for _ in range(RUNS):
         bares.append(_wall_s([sys.executable, "-c", "import typer"]))
@@ -107,13 +106,13 @@ def startup() -> Iterator[Row]:
     yield "reactor --help, of bare import typer", f"{ratio:.2f}", "at most 1.5"
     yield "reactor run until the page answers", f"{statistics.median(pages):.2f} s", "under 1 s"
     with serving():
-        yield "nobody connected: of one core", f"{100 * _cpu_share(10.0):.2f} %", "under 1 %"
+        yield "without a client: of one core", f"{100 * _cpu_share(10.0):.2f} %", "under 1 %"
 
 
 BENCHMARKS = {
     "free": free_running,
     "paced": paced,
-    "input": input_to_picture,
+    "input": input_to_frame,
     "painter": slow_painter,
     "startup": startup,
     "torch": tensors.conversion,
@@ -121,12 +120,12 @@ BENCHMARKS = {
     "camera": loops.camera,
     "networks": networks.networks,
     "namespaces": namespaces.namespaces,
-    "crowd": crowd.crowd,
+    "viewers": viewers.viewers,
 }
 
 
 def encode_s(width: int, height: int) -> float:
-    """The floor: one core that does nothing but encode the model's frames, median over 100."""
+    """Return the floor: the time to encode one of the model's frames on one core, median of 100."""
     images = photo_like(width, height, 4)
     times = []
     for index in range(100):
@@ -142,7 +141,7 @@ def _rate(received: list[Received]) -> float:
 
 
 def _bare_delay_ms(like: list[Received], fps: int) -> float:
-    """Time from send to receipt of files of the same size, where nothing is encoded: the median of five medians."""
+    """Return the time from send to receipt of files of the same size without encoding: the median of five medians."""
     size = int(statistics.median(frame.size_bytes for frame in like))
     delays: list[float] = []
     for _ in range(RUNS):
@@ -153,7 +152,7 @@ def _bare_delay_ms(like: list[Received], fps: int) -> float:
 
 
 async def _answers_ms(port: int, count: int) -> list[float]:
-    """Send events at random moments; the first frame that was made with one ends its wait."""
+    """Send events at random times; return the times until the first frame made with each."""
     delays: list[float] = []
     source = random.Random(11)
     async with connect(address(port)) as session:
@@ -162,13 +161,13 @@ async def _answers_ms(port: int, count: int) -> list[float]:
         for level in range(count):
             await asyncio.sleep(source.uniform(0.05, 0.29))
             await session.frame(after=await session.send("set_level", level=level))
-            assert session.input_delay_ms is not None, "its picture is here"
+            assert session.input_delay_ms is not None, "frame(after=...) waits for it"
             delays.append(session.input_delay_ms)
     return delays
 
 
 async def _paint(port: int, fps: int, seconds: float) -> list[float]:
-    """Receive all the time, paint the newest frame on a grid of its own, acknowledge it, note how old it was."""
+    """Take the newest frame at a fixed rate, which acknowledges it; return the ages."""
     ages: list[float] = []
     async with connect(address(port)) as session:
         frames = session.frames(decode=False)
@@ -211,7 +210,7 @@ def _until_page_s() -> float:
 
 
 def _cpu_share(seconds: float) -> float:
-    """CPU time of the server and its engine over a while in which nobody is connected."""
+    """Return the share of a core that server and engine use without a client."""
     before = cpu_s()
     time.sleep(seconds)
     return (cpu_s() - before) / seconds

@@ -1,6 +1,6 @@
-"""What a client behind a bad network sees, next to a loop that sends every frame.
+"""Age, rate and quality of the stream at a client behind a bad network, beside a loop that sends every frame.
 
-That loop speaks nothing but frames: the client for it is the bare one.
+The client of that loop is the bare receiver, because the loop sends nothing but frames.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.bare import sending
+from benchmarks.bare_sender import sending
 from benchmarks.link import Link, linked
 from benchmarks.receiver import receive
 from benchmarks.serving import address, age_s, run, serving
@@ -23,7 +23,8 @@ Row = tuple[str, str, str]
 
 FPS = 30
 SECONDS = 30.0
-SETTLED_S = 5.0  # a frame of the top rung takes a second at 2 Mbit/s, and it takes three to see that
+# At 2 Mbit/s a frame of the top rung takes a second, and the server lowers the quality after three.
+SETTLED_S = 5.0
 TOP_BYTES = 197_000
 PLAIN_S = 12.0
 
@@ -41,8 +42,8 @@ LINKS = {
 
 
 @dataclass
-class Seen:
-    """What a client painted once all had settled, and what it was told of its quality."""
+class Painted:
+    """Collect the frames that a client painted after `SETTLED_S`, and the qualities in the server's statistics."""
 
     seconds: float
     ages_ms: list[float] = field(default_factory=list)
@@ -55,7 +56,7 @@ class Seen:
             self.ages_ms.append(1e3 * age_s)
             self.sizes.append(size_bytes)
 
-    def hear(self, stats: Mapping[str, Any]) -> None:
+    def add_stats(self, stats: Mapping[str, Any]) -> None:
         name = f"{stats['quality']}" + (f"·{scale:g}" if (scale := stats.get("scale", 1)) < 1 else "")
         self.qualities[name] += 1
         if self.history[-1:] != [name]:
@@ -69,7 +70,7 @@ class Seen:
         return sorted(self.ages_ms)[int(len(self.ages_ms) * share)]
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         mbit = 8 * statistics.mean(self.sizes) * self.fps / 1e6
         quality = self.qualities.most_common(1)[0][0] if self.qualities else ""
         return (
@@ -79,36 +80,36 @@ class Seen:
 
 
 def networks() -> Iterator[Row]:
-    """A 720p stream of 30 fps over bad links: age p50 and p99 when painted, frames, bytes, usual quality."""
+    """Measure a 720p stream of 30 fps over bad links: age p50 and p99 when painted, frames, bytes, usual quality."""
     for name, link in LINKS.items():
         bound_ms = 1000 * (2 * link.round_trip_s) + 150
         with serving(fps=FPS) as port, linked(port, link) as through:
-            seen = run(watch(through, SECONDS))
-        yield name, seen.words, f"p99 under {bound_ms:.0f} ms"
-        yield "  qualities, one after the other", " ".join(seen.history), ""
+            painted = run(watch(through, SECONDS))
+        yield name, painted.summary, f"p99 under {bound_ms:.0f} ms"
+        yield "  qualities in order", " ".join(painted.history), ""
         with sending(TOP_BYTES, FPS) as port, linked(port, link) as through:
-            yield "  plain send_bytes", _plain(through).words, ""
+            yield "  plain send_bytes", _plain(through).summary, ""
 
 
-def _plain(port: int) -> Seen:
-    seen, began = Seen(PLAIN_S), time.monotonic()
+def _plain(port: int) -> Painted:
+    painted, began = Painted(PLAIN_S), time.monotonic()
     for frame in receive(port, PLAIN_S):
-        seen.paint(frame.at - began, frame.age_s, frame.size_bytes)
-    return seen
+        painted.paint(frame.at - began, frame.age_s, frame.size_bytes)
+    return painted
 
 
-async def watch(port: int, seconds: float, host: str = "127.0.0.1") -> Seen:
-    """Paint and acknowledge every frame as it comes; what the first seconds bring isn't counted."""
-    seen = Seen(seconds)
+async def watch(port: int, seconds: float, host: str = "127.0.0.1") -> Painted:
+    """Paint and acknowledge each frame as it comes."""
+    painted = Painted(seconds)
     began = time.monotonic()
     async with connect(address(port, host)) as session:
         stats = session.stats
         try:
             async with asyncio.timeout(seconds):
                 async for frame in session.frames(decode=False):
-                    seen.paint(time.monotonic() - began, age_s(frame), len(frame.jpeg))
+                    painted.paint(time.monotonic() - began, age_s(frame), len(frame.jpeg))
                     if session.stats is not stats:
-                        seen.hear(stats := session.stats)
+                        painted.add_stats(stats := session.stats)
         except TimeoutError:
-            return seen
+            return painted
     raise ConnectionError("the server closed the session")

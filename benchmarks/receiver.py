@@ -1,4 +1,4 @@
-"""The leanest client there is: a socket that reads frames as they arrive, so that what is measured is the server."""
+"""A client that only reads a socket, so that the server is measured and not the client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.lean import ask
+from benchmarks.raw_client import request_upgrade
 from reactor_runtime.wire.media_header import MediaHeader, detach
 
 LARGEST = 4_000_000
@@ -19,7 +19,7 @@ LARGEST = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A frame at the client: when it was there, what its header says, how large it was."""
+    """Describe a received frame: its arrival on both clocks, its header and its size."""
 
     at: float
     wall: float
@@ -32,14 +32,14 @@ class Received:
 
 
 def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
-    """Connect as controller and note every frame for a while; text messages go into `texts`.
+    """Connect as controller and return all frames of `seconds`; text messages are appended to `texts`.
 
-    A client written in Python spends more on joining 200 kB than the network takes to carry them. This one has them
-    put where they belong, and reads the clock when the last byte is there.
+    In Python joining 200 kB takes longer than their way through the network. This client reads a message into one
+    buffer, and takes the time when its last byte is there.
     """
     received: list[Received] = []
-    with ask(port, "controller") as connection:
-        _skip_answer(connection)
+    with request_upgrade(port, "controller") as connection:
+        _skip_response(connection)
         for message in _messages(connection):
             at, wall = time.monotonic(), time.time()
             if isinstance(message, str):
@@ -47,22 +47,22 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
                     texts.append(json.loads(message))
                 continue
             header, _ = detach(bytes(message))
-            assert header is not None, "every frame of the server's carries a header"
+            assert header is not None, "each frame of the server has a header"
             received.append(Received(at, wall, header, len(message)))
             if at - received[0].at > seconds:
                 break
     return received
 
 
-def _skip_answer(connection: socket.socket) -> None:
-    answer = b""
-    while not answer.endswith(b"\r\n\r\n"):
-        answer += connection.recv(1)
-    assert answer.startswith(b"HTTP/1.1 101"), answer
+def _skip_response(connection: socket.socket) -> None:
+    response = b""
+    while not response.endswith(b"\r\n\r\n"):
+        response += connection.recv(1)
+    assert response.startswith(b"HTTP/1.1 101"), response
 
 
 def _messages(connection: socket.socket) -> Iterator[memoryview | str]:
-    """Yield messages; a binary one lies in a buffer that the next one overwrites."""
+    """Yield messages; the next message overwrites a binary one."""
     buffer = bytearray(LARGEST)
     view = memoryview(buffer)
     while True:
@@ -87,7 +87,7 @@ def _fill(connection: socket.socket, place: memoryview) -> None:
     while place:
         count = connection.recv_into(place)
         if not count:
-            raise ConnectionError("the server hung up")
+            raise ConnectionError("the server closed the connection")
         place = place[count:]
 
 

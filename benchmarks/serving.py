@@ -1,9 +1,10 @@
-"""A server of ours in a process of its own: where it is, what it costs, how old its pictures are."""
+"""A server in a process of its own: its address, its CPU time, the age of its frames, and the frames of its model."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import re
 import signal
@@ -13,6 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reactor_runtime.client import Frame
 from reactor_runtime.client.media import read_header
@@ -24,12 +28,12 @@ STARTUP_S = 30
 
 @contextlib.contextmanager
 def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> Iterator[int]:
-    """Serve a model of the benchmarks; gives the port."""
+    """Serve a model of the benchmarks; yield the port."""
     arguments = [f"--set={key}={value}" for key, value in config.items()]
     run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--host", host, "--port", "0"]
     command = [*run_model, "--log-level", "warning", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    assert process.stdout is not None, "a pipe was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     port = 0
     for line in process.stdout:
         if found := re.search(r"http://[^:/]+:(\d+)", line):
@@ -45,35 +49,46 @@ def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> 
 
 
 def address(port: int, host: str = "127.0.0.1") -> str:
-    """Say where a client finds it."""
+    """Return the URL for clients."""
     return f"http://{host}:{port}"
 
 
 def age_s(frame: Frame) -> float:
-    """Say how long ago the model handed a frame over; both ends have one clock here, so nothing is estimated."""
+    """Return the time since the model handed a frame over; both ends use the same clock here."""
     return time.time() - read_header(frame.jpeg).wall_us / 1e6
 
 
 def cpu_s() -> float:
-    """CPU time so far of the server that is running and of its engine, in seconds."""
+    """Return the CPU seconds that the running server and its engine have used."""
     return sum(map(cpu_of, running()))
 
 
 def running() -> tuple[int, ...]:
-    """Give the process ids of the server that is running and of its engine, in this order."""
+    """Return the process ids of the running server and of its engine, in this order."""
     servers = children(os.getpid())
     return *servers, *(engine for server in servers for engine in engines_of(server))
 
 
 def cpu_of(pid: int) -> float:
-    """CPU time of a process so far, in seconds."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(coroutine: Any) -> Any:
-    """Run a client on the loop the server uses too."""
+    """Run a client on the event loop implementation that the server uses."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(coroutine)
+
+
+def photo_like(width: int, height: int, count: int) -> NDArray[np.uint8]:
+    """Return the frames of the benchmarks' model, for floors."""
+    spec = importlib.util.spec_from_file_location("bench_model", MODEL / "pipeline.py")
+    assert spec is not None, "the model is a source file"
+    assert spec.loader is not None, "the model is a source file"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    frames: NDArray[np.uint8] = module.photo_like(width, height, count)
+    return frames

@@ -1,8 +1,7 @@
-"""`python -m benchmarks.soak`: clients come and go and the model dies, minute after minute; nothing may grow.
+"""`python -m benchmarks.soak`: clients come and go and the model fails, minute after minute; nothing may grow.
 
-Every minute there is a crowd, with one death of each of the model's processes amid it, then everybody leaves and the
-server is looked at in its rest. Prints a row a minute; fails when one of the figures grows, or the server logs a
-traceback.
+In each minute random clients come and go and each engine fails once; then all clients leave and the server's resources
+are measured. Prints a row a minute; exits with 1 when a figure grows or the server logs a traceback.
 """
 
 from __future__ import annotations
@@ -19,17 +18,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.guests import CONTROLLERS, OTHERS, Guests
-from benchmarks.watched import Sample, Watched, watched
+from benchmarks.server_process import Sample, WatchedServer, watched_server
+from benchmarks.soak_clients import CONTROLLERS, OTHERS, SoakClients
 
 MINUTE_S = 60.0
-STORM_S = 48.0  # of each minute; the rest is for those who leave to be noticed
-DEATHS = ("killed", "segfault", "raises", "hangs")
+# Of each minute; in the rest the server notices that clients have left.
+CLIENTS_S = 48.0
+FAILURES = ("killed", "segfault", "raises", "hangs")
 RAISED = 'reactor_sessions_total{reason="model_error"}'
 RESTARTS = 'reactor_engine_restarts_total{{engine="{}"}}'
 LIMITS = ("--step-timeout", "3", "--resume-grace", "1s", "--max-waiting", "16", "--max-viewers", "30")
 MINUTES = "how long (20); at least 6"
-WARM_UP = 4  # rounds, one of each death: what is imported and allocated once is there
+# Minutes, one of each failure, after which everything is imported and allocated.
+WARM_UP = 4
 MOST_GROWTH_MIB = 4.0
 MOST_DIFFERENCE = {"descriptors": 2, "threads": 4, "tasks": 2, "memfds": 1, "files": 0}
 COLUMNS = {
@@ -48,7 +49,7 @@ COLUMNS = {
 @dataclass(frozen=True, slots=True)
 class Settings:
     minutes: int
-    guests: int
+    clients: int
     sessions: int
     seed: int
 
@@ -56,16 +57,16 @@ class Settings:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=int, default=20, choices=range(6, 10_000), metavar="N", help=MINUTES)
-    parser.add_argument("--guests", type=int, default=24, help="how many clients at once (24)")
+    parser.add_argument("--clients", type=int, default=24, help="how many clients at once (24)")
     parser.add_argument("--sessions", type=int, default=1, help="how many engines (1)")
-    parser.add_argument("--seed", type=int, default=1, help="of what chance has (1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random clients (1)")
     settings = Settings(**vars(parser.parse_args()))
-    with watched(*LIMITS, sessions=settings.sessions) as server:
+    with watched_server(*LIMITS, sessions=settings.sessions) as server:
         return asyncio.run(_soak(server, settings))
 
 
-async def _soak(server: Watched, settings: Settings) -> int:
-    guests = Guests(server.port, settings.seed)
+async def _soak(server: WatchedServer, settings: Settings) -> int:
+    clients = SoakClients(server.port, settings.seed)
     source = random.Random(settings.seed)
     samples: list[Sample] = []
     before: dict[str, int] = {}
@@ -73,49 +74,51 @@ async def _soak(server: Watched, settings: Settings) -> int:
     _row("minute", "model", *COLUMNS.values())
     for minute in range(1, settings.minutes + 1):
         await asyncio.sleep(began + (minute - 1) * MINUTE_S - asyncio.get_running_loop().time())
-        deaths = [
-            (source.uniform(5, STORM_S - 10), DEATHS[(minute + engine - 1) % len(DEATHS)])
+        failures = [
+            (source.uniform(5, CLIENTS_S - 10), FAILURES[(minute + engine - 1) % len(FAILURES)])
             for engine in range(settings.sessions)
         ]
-        await _minute(server, guests, settings.guests, deaths)
-        samples.append(await asyncio.to_thread(_at_rest, server))
+        await _minute(server, clients, settings.clients, failures)
+        samples.append(await asyncio.to_thread(_sample_at_rest, server))
         sample = asdict(samples[-1])
-        _row(minute, deaths[0][1], *(f"{sample[name]:.1f}" if "mib" in name else sample[name] for name in COLUMNS))
+        _row(minute, failures[0][1], *(f"{sample[name]:.1f}" if "mib" in name else sample[name] for name in COLUMNS))
         if minute == WARM_UP:
-            before = await asyncio.to_thread(server.counted, signal.SIGUSR2)
-    after = await asyncio.to_thread(server.counted, signal.SIGUSR2)
-    return _judge(server, guests, samples, before, after)
+            before = await asyncio.to_thread(server.count_objects, signal.SIGUSR2)
+    after = await asyncio.to_thread(server.count_objects, signal.SIGUSR2)
+    return _judge(server, clients, samples, before, after)
 
 
-async def _minute(server: Watched, guests: Guests, count: int, deaths: Sequence[tuple[float, str]]) -> None:
-    """Let guests come and go for most of a minute, each engine die amid it, and all of them leave."""
-    until = asyncio.get_running_loop().time() + STORM_S
-    crowd = [CONTROLLERS] * (count // 3) + [OTHERS] * (count - count // 3)
-    coming = [guests.come(sorts, until) for sorts in crowd]
-    dying = [_die(server, guests, engine, after_s, how) for engine, (after_s, how) in enumerate(deaths)]
-    await asyncio.gather(*coming, *dying)
-    guests.doom.clear()
+async def _minute(
+    server: WatchedServer, clients: SoakClients, count: int, failures: Sequence[tuple[float, str]]
+) -> None:
+    """Run clients for most of a minute while each engine fails once; all clients have left at the end."""
+    until = asyncio.get_running_loop().time() + CLIENTS_S
+    kinds = [CONTROLLERS] * (count // 3) + [OTHERS] * (count - count // 3)
+    running = [clients.run_clients(weighted, until) for weighted in kinds]
+    failing = [_fail(server, clients, engine, after_s, how) for engine, (after_s, how) in enumerate(failures)]
+    await asyncio.gather(*running, *failing)
+    clients.failures.clear()
 
 
-async def _die(server: Watched, guests: Guests, engine: int, after_s: float, how: str) -> None:
-    """Kill the process that has lived longest, or have the next who controls this engine's model make it fail."""
+async def _fail(server: WatchedServer, clients: SoakClients, engine: int, after_s: float, how: str) -> None:
+    """Kill the oldest engine, or set how the next controller makes its model fail."""
     await asyncio.sleep(after_s)
     if how != "killed":
-        guests.doom[engine] = how
+        clients.failures[engine] = how
     elif engines := await asyncio.to_thread(lambda: server.engines):
         with contextlib.suppress(ProcessLookupError):
             os.kill(engines[0], signal.SIGKILL)
 
 
-def _at_rest(server: Watched) -> Sample:
+def _sample_at_rest(server: WatchedServer) -> Sample:
     server.rest()
     return server.sample()
 
 
 def _judge(
-    server: Watched, guests: Guests, samples: list[Sample], before: dict[str, int], after: dict[str, int]
+    server: WatchedServer, clients: SoakClients, samples: list[Sample], before: dict[str, int], after: dict[str, int]
 ) -> int:
-    """Compare the end with what was there after the warm-up; says what has grown."""
+    """Compare the last samples with the first ones after the warm-up; print and count what has grown."""
     faults: list[str] = []
     settled = samples[WARM_UP:]
     first, last = settled[: max(2, len(settled) // 4)], settled[-max(2, len(settled) // 4) :]
@@ -132,20 +135,20 @@ def _judge(
     faults += [f"traceback: {piece}" for piece in server.own_tracebacks]
     if server.process.poll() is not None:
         faults.append("the server has ended")
-    for kind, count in sorted(guests.came.items()):
-        _say(f"{kind.replace('_', ' ')}: {count} came, {guests.done[kind]} got to the end of what they meant to do")
-    _say(f"frames received by those who read: {guests.frames}")
+    for kind, count in sorted(clients.started.items()):
+        _say(f"{kind.replace('_', ' ')}: {count} started, {clients.finished[kind]} finished")
+    _say(f"frames received: {clients.frames}")
     metrics = _metrics(server)
     restarts = ", ".join(f"{metrics[RESTARTS.format(number + 1)]:.0f}" for number in range(server.sessions))
-    _say(f"deaths of the model's process, by engine: {restarts}")
-    _say(f"sessions ended by its exceptions: {metrics.get(RAISED, 0):.0f}")
+    _say(f"restarts of each engine: {restarts}")
+    _say(f"sessions ended by an exception of the model: {metrics.get(RAISED, 0):.0f}")
     for fault in faults:
         _say(f"FAULT {fault}")
     _say("nothing has grown" if not faults else f"{len(faults)} faults")
     return bool(faults)
 
 
-def _metrics(server: Watched) -> dict[str, float]:
+def _metrics(server: WatchedServer) -> dict[str, float]:
     lines = server.get("/metrics").splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 

@@ -1,4 +1,4 @@
-"""What `to_frames` costs, next to a copy of its result to the host and nothing else."""
+"""The cost of `to_frames`, beside a bare copy of its result to the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES, HEIGHT, WIDTH = 12, 704, 1280
 
 
 def conversion() -> Iterator[tuple[str, str, str]]:
-    """Time from a video on its device, computed and idle, to frames on the host."""
+    """Measure the conversion of a video on an idle device to frames on the host."""
     if importlib.util.find_spec("torch") is None:
         yield "to_frames", "no torch", ""
         return
@@ -48,7 +48,7 @@ def _bare_copy(torch: Any, frames: Any) -> Callable[[], object]:
 
 
 def _by_hand(torch: Any, video: Any) -> Any:
-    """Convert as authors do it; it rounds down, and a bfloat16 is not fine enough to compute in."""
+    """Convert as authors often do; this rounds down, and a bfloat16 has too few bits for the computation."""
     frames = ((video[0].permute(1, 2, 3, 0) + 1) * 127.5).clamp(0, 255).to(torch.uint8)
     return frames.contiguous().cpu().numpy()
 

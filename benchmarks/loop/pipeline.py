@@ -1,4 +1,4 @@
-"""A loop that costs nothing: passes its camera through, or measures what an emit costs where it is called."""
+"""A loop model without work of its own: copies its camera to its output, and measures the time of an emit."""
 
 import asyncio
 import itertools
@@ -50,16 +50,16 @@ class Loop(ReactorModel):
         self.spare = np.zeros(shape, np.uint8)
 
     @connected
-    def greet(self) -> None:
+    def open_camera(self) -> None:
         self.input.camera.reset()
 
     @disconnected
-    def part(self) -> None:
+    def close_camera(self) -> None:
         self.input.camera.close()
 
     @event(name="measure")
     async def measure(self, count: int) -> Costs:
-        """Emit slower than frames are shown, so that none waits for room, from memory that is in no cache."""
+        """Emit slower than frames are shown, so that no emit waits for room, from memory that is not in a cache."""
         queue: asyncio.Queue[LoopOutput] = asyncio.Queue(4)
         times: list[list[float]] = []
         for number in range(WARMUP + count):

@@ -1,4 +1,4 @@
-"""A model that costs nothing: photo-like frames made beforehand."""
+"""A model whose photo-like frames are made in load(), so that a step takes no time."""
 
 import time
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Bench(ReactorPipeline):
 
 
 def photo_like(width: int, height: int, count: int) -> np.ndarray:
-    """Smooth shapes with grain that moves: as hard to compress as a detailed photograph (200 kB at 720p)."""
+    """Draw smooth shapes with moving grain, which compress like a detailed photograph (200 kB at 720p)."""
     random = np.random.default_rng(7)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     frames = np.empty((count, height, width, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""A small model with something of everything, and with every way to fail."""
+"""A small model with inputs, sound, events and files, that fails in every way on request."""
 
 import ctypes
 import os
@@ -60,11 +60,11 @@ class Strained(ReactorPipeline):
         tone = np.zeros((1, 48000 // self.fps), np.int16)
         while True:
             fail(self.state._crash)
-            picture = np.full((240, 320, 3), self.state.level, np.uint8)
+            frame = np.full((240, 320, 3), self.state.level, np.uint8)
             seen = self.input.camera.try_read()
             if seen is not None:
-                picture[:16, :16] = seen[0][:16, :16]
-            yield StrainedOutput(main_video=picture, tone=tone)
+                frame[:16, :16] = seen[0][:16, :16]
+            yield StrainedOutput(main_video=frame, tone=tone)
 
 
 def fail(how: str) -> None:

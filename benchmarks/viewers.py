@@ -1,4 +1,4 @@
-"""A crowd that watches: what a controller and up to 100 viewers of one 720p stream get from a server on two cores."""
+"""Many viewers: frames, delays and CPU of a controller and up to 100 viewers of one 720p stream, on two cores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks.onlookers import Part, Report, measured, onlookers
+from benchmarks.client_process import ClientGroup, Report, client_processes, measure_all
 from benchmarks.serving import running, serving
 from reactor_runtime.wire.media_header import MediaHeader, attach
 
@@ -22,34 +22,34 @@ Row = tuple[str, str, str]
 FPS = 30
 SECONDS = 8.0
 SERVER_CORES = 2
-CONTROLLER = Part(role="controller", count=1, pings=True)
+CONTROLLER = ClientGroup(role="controller", count=1, pings=True)
 FLOOR_BYTES = 200_000
 
 
-def crowd() -> Iterator[Row]:
-    """720p at 30 fps and more for a controller and up to 100 viewers; some never read, others come and go."""
-    for viewers in (0, 10, 50, 100):
-        yield from _watched(f"{viewers} viewers", *_halves(viewers))
+def viewers() -> Iterator[Row]:
+    """Measure 720p at 30 fps and more for up to 100 viewers, of which some never read or come and go."""
+    for count in (0, 10, 50, 100):
+        yield from _stream(f"{count} viewers", *_halves(count))
     for fps in (60, 120):
-        yield from _watched(f"100 viewers of {fps} fps", *_halves(100), fps=fps)
-    yield from _watched("100 viewers that acknowledge nothing", Part(count=100, acknowledges=False))
-    yield from _watched("80 viewers, 20 more never read", Part(count=80, never_read=20))
-    yield from _watched("40 viewers, 50 more come and go a second", Part(count=40), Part(storms_per_s=50))
-    yield from _watched("90 viewers, 5 more come and go a second", Part(count=90), Part(storms_per_s=5))
-    for viewers in (10, 50, 100):
-        yield from _floor(viewers)
+        yield from _stream(f"100 viewers of {fps} fps", *_halves(100), fps=fps)
+    yield from _stream("100 viewers that acknowledge nothing", ClientGroup(count=100, acknowledges=False))
+    yield from _stream("80 viewers, 20 more never read", ClientGroup(count=80, never_read=20))
+    yield from _stream("40 viewers, 50 more come and go a second", ClientGroup(count=40), ClientGroup(joins_per_s=50))
+    yield from _stream("90 viewers, 5 more come and go a second", ClientGroup(count=90), ClientGroup(joins_per_s=5))
+    for count in (10, 50, 100):
+        yield from _floor(count)
 
 
-def _halves(viewers: int) -> tuple[Part, ...]:
-    """Have many viewers in two processes: one alone would be the limit."""
-    return Part(count=viewers - viewers // 2), Part(count=viewers // 2)
+def _halves(count: int) -> tuple[ClientGroup, ...]:
+    """Divide viewers between two processes, because one would limit the rate."""
+    return ClientGroup(count=count - count // 2), ClientGroup(count=count // 2)
 
 
-def _watched(name: str, *parts: Part, fps: int = FPS) -> Iterator[Row]:
+def _stream(name: str, *groups: ClientGroup, fps: int = FPS) -> Iterator[Row]:
     with on_two_cores(), serving(fps=fps) as port:
         pids = running()
-        with _elsewhere(), onlookers(port, CONTROLLER, *parts) as started:
-            reports, shares = measured(started, SECONDS, pids)
+        with _on_other_cores(), client_processes(port, CONTROLLER, *groups) as started:
+            reports, shares = measure_all(started, SECONDS, pids)
             yield from _metrics(name, fps, reports, shares)
 
 
@@ -66,13 +66,13 @@ def _metrics(name: str, fps: int, reports: list[Report], shares: list[float]) ->
     yield "    gap, p99", _ms(gaps, 0.99), ""
     yield "    ping to pong, p50", _ms(controller.pings_s, 0.5), ""
     yield "    p99", _ms(controller.pings_s, 0.99), ""
-    yield from _seen_by_viewers(others, offered)
+    yield from _viewer_rows(others, offered)
     yield "  of one core, server", f"{100 * server_cpu:.0f} %", ""
     yield "    engine", f"{100 * engine_cpu:.0f} %", ""
     yield "    clients", f"{100 * sum(report.cpu_s for report in reports) / SECONDS:.0f} %", ""
 
 
-def _seen_by_viewers(reports: list[Report], offered: str) -> Iterator[Row]:
+def _viewer_rows(reports: list[Report], offered: str) -> Iterator[Row]:
     seqs = [each for report in reports for each in report.seqs]
     if seqs:
         rates = sorted(len(each) / SECONDS for each in seqs)
@@ -90,16 +90,21 @@ def _seen_by_viewers(reports: list[Report], offered: str) -> Iterator[Row]:
     joins_s = [join_s for report in reports for join_s in report.joins_s]
     if joins_s:
         yield "  joined", f"{len(joins_s)}", ""
-        yield "    connect to first picture, p50", _ms(joins_s, 0.5), ""
+        yield "    connect to first frame, p50", _ms(joins_s, 0.5), ""
         yield "    p99", _ms(joins_s, 0.99), ""
-        yield "    left without one", f"{sum(report.never_served for report in reports)}", "0"
+        yield "    left without a frame", f"{sum(report.never_served for report in reports)}", "0"
 
 
 def _floor(viewers: int) -> Iterator[Row]:
-    """The same bytes to as many sockets from a loop that does nothing else."""
-    parts = Part(role="controller", count=1), *_halves(viewers)
-    with on_two_cores(), _bare(viewers + 1) as (port, pid), _elsewhere(), onlookers(port, *parts) as started:
-        (first, *others), (share,) = measured(started, SECONDS, (pid,))
+    """Send the same bytes to as many sockets from a loop that does nothing else."""
+    groups = ClientGroup(role="controller", count=1), *_halves(viewers)
+    with (
+        on_two_cores(),
+        _bare_server(viewers + 1) as (port, pid),
+        _on_other_cores(),
+        client_processes(port, *groups) as started,
+    ):
+        (first, *others), (share,) = measure_all(started, SECONDS, (pid,))
     rates = sorted(len(each) / SECONDS for report in others for each in report.seqs)
     delays_s = [delay_s for report in others for each in report.delays_s for delay_s in each]
     yield f"a bare loop that sends to {viewers}: frames a second, p50", f"{statistics.median(rates):.1f}", f"{FPS}"
@@ -119,7 +124,7 @@ def _ms(times_s: list[float], quantile: float) -> str:
 
 @contextlib.contextmanager
 def on_two_cores() -> Iterator[None]:
-    """Start what is started meanwhile on two cores, and leave others to the clients."""
+    """Run processes started in the block on two cores."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:SERVER_CORES]))
     try:
@@ -129,8 +134,8 @@ def on_two_cores() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Start what is started meanwhile on the other cores, where there are any."""
+def _on_other_cores() -> Iterator[None]:
+    """Run processes started in the block on the other cores, if there are any."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
     others = os.sched_getaffinity(0) - before
@@ -142,11 +147,11 @@ def _elsewhere() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bare(clients: int) -> Iterator[tuple[int, int]]:
-    """Send from a process of its own; gives its port and its id."""
+def _bare_server(clients: int) -> Iterator[tuple[int, int]]:
+    """Send from a process of its own; yield its port and its id."""
     command = [sys.executable, "-m", __name__, str(clients)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None, "a pipe was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     try:
         yield int(process.stdout.readline()), process.pid
     finally:
@@ -156,7 +161,7 @@ def _bare(clients: int) -> Iterator[tuple[int, int]]:
 
 
 def _send_to(clients: int) -> None:
-    """Take connections, and send each the same frame on a grid; what is not taken at once is sent when it is."""
+    """Accept connections and send each the same frame at a fixed rate, the rest of it when the socket is writable."""
     selector = selectors.DefaultSelector()
     unsent: dict[socket.socket, memoryview] = {}
     listening = socket.create_server(("127.0.0.1", 0), backlog=clients)
@@ -174,7 +179,7 @@ def _send_to(clients: int) -> None:
                     _accept(listening, selector, unsent)
                 elif events & selectors.EVENT_WRITE:
                     _send(sock, unsent, selector)
-                elif not _is_there(sock):
+                elif not _is_open(sock):
                     selector.unregister(sock)
                     del unsent[sock]
         frame = memoryview(_frame(seq))
@@ -184,8 +189,8 @@ def _send_to(clients: int) -> None:
                 _send(sock, unsent, selector)
 
 
-def _is_there(sock: socket.socket) -> bool:
-    """Read what a client says; False once it has gone."""
+def _is_open(sock: socket.socket) -> bool:
+    """Read and drop a client's data; return False when it has closed the connection."""
     try:
         return bool(sock.recv(65536))
     except ConnectionError:

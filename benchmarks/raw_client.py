@@ -1,6 +1,6 @@
-"""Clients that cost little: they read what comes into one buffer and look at the heads of messages only.
+"""Clients that cost little CPU: they share one buffer and parse only the first bytes of each message.
 
-A client that puts every frame together would, a hundred times over, measure itself.
+A hundred clients that assemble every frame would measure themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-HEAD_BYTES = 41  # of a frame, up to its track's name
+# Of a frame, up to its track's name.
+HEAD_BYTES = 41
 BUFFER_BYTES = 1 << 20
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 HELD = 2
@@ -24,8 +25,8 @@ TRACK = "main_video"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A frame that has come whole: its number, when, how long after its hand-over, and whether it was a held one."""
+class SeenFrame:
+    """Describe a received frame: its number, arrival time, delay since its hand-over, and whether it was held."""
 
     seq: int
     at: float
@@ -34,13 +35,13 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Lean:
-    """One client: a socket, where in a message it is, and what it has seen."""
+class RawClient:
+    """Receive on one socket, and keep the position in the current message and a list of the frames."""
 
     sock: socket.socket
     began: float
     acknowledges: bool
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenFrame] = field(default_factory=list)
     pongs: int = 0
     size_bytes: int = 0
     closed: bool = False
@@ -48,10 +49,10 @@ class Lean:
     _head: bytearray = field(default_factory=bytearray)
     _left: int = 0
     _frame: tuple[int, int, bool] | None = None
-    _shaken: bool = False
+    _upgraded: bool = False
 
     def read(self, buffer: bytearray) -> None:
-        """Take what the socket has."""
+        """Read once from the socket, which has data."""
         try:
             count = self.sock.recv_into(buffer)
         except BlockingIOError:
@@ -65,7 +66,7 @@ class Lean:
         self._feed(memoryview(buffer)[:count])
 
     def send(self, opcode: int, payload: bytes) -> None:
-        """Send a short message; it is masked with zeros."""
+        """Send a short message, masked with zeros."""
         size = struct.pack(">B", 0x80 | len(payload)) if len(payload) < 126 else struct.pack(">BH", 0xFE, len(payload))
         with contextlib.suppress(BlockingIOError, ConnectionError):
             self.sock.send(bytes([0x80 | opcode]) + size + bytes(4) + payload)
@@ -77,15 +78,15 @@ class Lean:
                 step = min(self._left, len(data) - at)
                 self._left -= step
                 at += step
-            elif self._shaken:
-                at += self._begin(data[at:])
+            elif self._upgraded:
+                at += self._begin_message(data[at:])
             else:
-                at += self._shake(data[at:])
+                at += self._skip_handshake(data[at:])
             if not self._left and self._frame is not None:
-                self._whole(*self._frame)
+                self._finish_frame(*self._frame)
 
-    def _shake(self, data: memoryview) -> int:
-        """Read over the answer to the handshake."""
+    def _skip_handshake(self, data: memoryview) -> int:
+        """Skip the response to the handshake; return how many bytes of `data` belong to it."""
         before = len(self._head)
         self._head += data
         end = self._head.find(b"\r\n\r\n")
@@ -93,11 +94,11 @@ class Lean:
             return len(data)
         assert self._head.startswith(b"HTTP/1.1 101"), bytes(self._head[:200])
         self._head.clear()
-        self._shaken = True
+        self._upgraded = True
         return end + 4 - before
 
-    def _begin(self, data: memoryview) -> int:
-        """Read the head of a message, which may come in pieces; says how much of `data` it was."""
+    def _begin_message(self, data: memoryview) -> int:
+        """Read the head of a message, which may come in pieces; return how many bytes of `data` belong to it."""
         before = len(self._head)
         self._head += data[: 10 + 125]
         if len(self._head) < 10 and len(self._head) < 2 + (self._head[1] if len(self._head) > 1 else 1):
@@ -114,10 +115,10 @@ class Lean:
         payload = bytes(self._head[start:wanted])
         self._head.clear()
         self._left = size - len(payload)
-        self._note(opcode, payload)
+        self._handle_head(opcode, payload)
         return wanted - before
 
-    def _note(self, opcode: int, payload: bytes) -> None:
+    def _handle_head(self, opcode: int, payload: bytes) -> None:
         if opcode == BINARY:
             (seq,) = struct.unpack_from(">I", payload, 16)
             (wall_us,) = struct.unpack_from(">Q", payload, 28)
@@ -128,23 +129,23 @@ class Lean:
             self.pongs += 1
             self.on_pong()
 
-    def _whole(self, seq: int, wall_us: int, held: bool) -> None:
+    def _finish_frame(self, seq: int, wall_us: int, held: bool) -> None:
         self._frame = None
-        self.seen.append(Seen(seq, time.monotonic(), time.time() - wall_us / 1e6, held))
+        self.seen.append(SeenFrame(seq, time.monotonic(), time.time() - wall_us / 1e6, held))
         if self.acknowledges:
             self.send(TEXT, json.dumps({"type": "reactor.ack", "data": {"track": TRACK, "seq": seq}}).encode())
 
 
-def join(port: int, role: str, *, acknowledges: bool) -> Lean:
-    """Connect and ask for the upgrade; the answer is read with everything else."""
+def join(port: int, role: str, *, acknowledges: bool) -> RawClient:
+    """Connect and send the upgrade request; `RawClient.read` reads the response."""
     began = time.monotonic()
-    sock = ask(port, role)
+    sock = request_upgrade(port, role)
     sock.setblocking(False)
-    return Lean(sock, began, acknowledges)
+    return RawClient(sock, began, acknowledges)
 
 
-def ask(port: int, role: str) -> socket.socket:
-    """Connect and ask for the upgrade."""
+def request_upgrade(port: int, role: str) -> socket.socket:
+    """Connect and send the upgrade request."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     key = base64.b64encode(os.urandom(16)).decode()
@@ -154,23 +155,23 @@ def ask(port: int, role: str) -> socket.socket:
     return sock
 
 
-class Reading:
-    """Read for any number of clients, for as long as one likes."""
+class ReadLoop:
+    """Read the sockets of any number of clients."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._buffer = bytearray(BUFFER_BYTES)
 
-    def add(self, client: Lean) -> None:
+    def add(self, client: RawClient) -> None:
         self._selector.register(client.sock, selectors.EVENT_READ, client)
 
-    def remove(self, client: Lean) -> None:
+    def remove(self, client: RawClient) -> None:
         with contextlib.suppress(KeyError):
             self._selector.unregister(client.sock)
         client.sock.close()
 
     def until(self, at: float) -> None:
-        """Read until a time has come."""
+        """Read until a time on the monotonic clock."""
         while (left_s := at - time.monotonic()) > 0:
             for key, _ in self._selector.select(left_s):
                 key.data.read(self._buffer)

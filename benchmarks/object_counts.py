@@ -1,6 +1,6 @@
-"""`python -m benchmarks.counted FILE ...`: `reactor ...`, which says in FILE what its server holds when it is asked to.
+"""`python -m benchmarks.object_counts FILE ...`: run `reactor ...`, and on a signal write its object counts to FILE.
 
-SIGUSR1 counts what there is; SIGUSR2 collects garbage first, which a figure taken all the time should not.
+SIGUSR1 counts at once; SIGUSR2 collects garbage first, which frequent counts should not.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-KINDS = ("Connection", "Session", "SocketProtocol", "StreamingHttp")
+KINDS = ("Client", "ServedSession", "SocketProtocol", "StreamingHttp")
 
 
 def main() -> None:
-    """Run the command line as it is, counting on demand."""
+    """Run the command line, and count objects on a signal."""
     file = Path(sys.argv.pop(1))
 
-    def count(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  (the signature of a handler)
+    def count(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGUSR2:
             gc.collect()
         every = gc.get_objects()

@@ -1,4 +1,4 @@
-"""The floor of sending: frames that are encoded already, from one process to another, with nothing else going on."""
+"""The floor of sending: encoded frames from one process to another, without any other work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from reactor_runtime.wire.media_header import MediaHeader, attach
 
 @contextlib.contextmanager
 def sending(size_bytes: int, fps: int) -> Iterator[int]:
-    """Send files of a size from a process of its own; gives the port."""
+    """Send files of a size from a process of its own; yield the port."""
     command = [sys.executable, "-m", __name__, str(size_bytes), str(fps)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None, "a pipe was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     try:
         yield int(process.stdout.readline())
     finally:
@@ -38,7 +38,8 @@ async def _serve(size_bytes: int, fps: int) -> None:
                 await socket.send(attach(MediaHeader("main_video", seq, 0, time.time_ns() // 1000, 0), file))
 
     async with serve(send, "127.0.0.1", 0, compression=None) as server:
-        print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201  (the port is what it says)
+        # The parent process reads the port.
+        print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201
         await server.wait_closed()
 
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what it and its engines hold: memory, descriptors, threads, tasks, files."""
+"""A server in a process of its own, and the memory, descriptors, threads, tasks and files of it and its engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a server holds at one moment, and its engines together; sizes in MiB."""
+    """Hold the resources of a server, and of its engines together, at one time; sizes in MiB."""
 
     server_mib: float
     engines_mib: float
@@ -43,8 +43,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A server that is running, with so many engines."""
+class WatchedServer:
+    """Measure the resources of a running server."""
 
     process: subprocess.Popen[bytes]
     folder: Path
@@ -57,16 +57,16 @@ class Watched:
     @property
     def port(self) -> int:
         found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log)
-        assert found is not None, f"it doesn't listen: {self.log}"
+        assert found is not None, f"the server does not listen: {self.log}"
         return int(found[1])
 
     @property
     def engines(self) -> list[int]:
-        """The process ids of the engines that there are, the one that has lived longest first."""
+        """Return the process ids of the engines, the oldest first."""
         return sorted(engines_of(self.process.pid), key=_started)
 
     def get(self, path: str) -> str:
-        """Ask over HTTP; gives what is answered, whatever the status."""
+        """Send a GET request; return the body, whatever the status."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return str(answer.read().decode())
@@ -76,12 +76,12 @@ class Watched:
 
     @property
     def own_tracebacks(self) -> list[str]:
-        """The tracebacks in the log but for those of the model, which fails where it is asked to."""
+        """Return the tracebacks in the log, without those of the model's intended failures."""
         pieces = self.log.split(TRACEBACK)[1:]
         return [piece[:2000] for piece in pieces if "as it was asked to" not in piece[:4000]]
 
     def until(self, condition: Any, what: str) -> None:
-        """Wait for something the server tells nobody."""
+        """Poll for a condition of which the server sends no notice."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline or self.process.poll() is not None:
@@ -89,14 +89,14 @@ class Watched:
             time.sleep(0.05)
 
     def rest(self) -> None:
-        """Wait until nobody is there and every engine is ready for the next."""
+        """Wait until no client is connected and each engine is ready."""
 
         def quiet() -> bool:
             health = json.loads(self.get("/health"))
             ready = {engine["status"] for engine in health["engines"]} == {"ready"}
             return ready and (health["viewers"], health["waiting"]) == (0, 0)
 
-        self.until(quiet, "rest")
+        self.until(quiet, "server without clients")
         self.until(lambda: self._sockets() == 1, "end of its connections")
 
     def sample(self) -> Sample:
@@ -108,13 +108,13 @@ class Watched:
             sum(map(descriptors, engines)),
             threads(server),
             sum(map(threads, engines)),
-            self.counted(signal.SIGUSR1)["tasks"],
+            self.count_objects(signal.SIGUSR1)["tasks"],
             _memfds(server),
             sum(1 for path in (self.folder / "tmp").rglob("*") if path.is_file()),
         )
 
-    def counted(self, how: signal.Signals) -> dict[str, int]:
-        """Have the server count its objects, with SIGUSR2 after a collection of garbage."""
+    def count_objects(self, how: signal.Signals) -> dict[str, int]:
+        """Count the server's objects; with SIGUSR2 after a collection of garbage."""
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
         self.process.send_signal(how)
@@ -132,19 +132,19 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(*arguments: str, sessions: int) -> Iterator[Watched]:
-    """Serve the strained model with so many engines until the end of the block; nothing of it is left then."""
+def watched_server(*arguments: str, sessions: int) -> Iterator[WatchedServer]:
+    """Serve the model of the soak with `sessions` engines during the block."""
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         (folder / "tmp").mkdir()
-        command = [sys.executable, "-m", "benchmarks.counted", str(folder / "report.json")]
+        command = [sys.executable, "-m", "benchmarks.object_counts", str(folder / "report.json")]
         command += ["run", str(MODEL), "--port", "0", "--sessions", str(sessions), *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
         with (folder / "output.log").open("wb") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
             )
-        server = Watched(process, folder, sessions)
+        server = WatchedServer(process, folder, sessions)
         try:
             server.until(lambda: len(READY.findall(server.log)) == sessions, "engines")
             yield server
@@ -159,18 +159,18 @@ def watched(*arguments: str, sessions: int) -> Iterator[Watched]:
 
 
 def resident_mib(pid: int) -> float:
-    """Say how much memory a process has in use."""
+    """Return the resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def _started(pid: int) -> int:
-    """Say when a process was started, in ticks."""
-    with contextlib.suppress(OSError):  # it may just have ended
+    """Return the start time of a process in ticks, 0 if it has ended."""
+    with contextlib.suppress(OSError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return 0
 
 
 def _memfds(pid: int) -> int:
-    """Count the places of shared memory a process has mapped, the loop's own included."""
+    """Count the shared memory mappings of a process, including the event loop's."""
     return Path(f"/proc/{pid}/maps").read_text().count("/memfd:")

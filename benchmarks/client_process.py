@@ -1,7 +1,7 @@
-"""One process of clients: `python -m benchmarks.onlookers PORT '{...}'` with the fields of `Part`.
+"""One process with many clients: `python -m benchmarks.client_process PORT '{...}'` with the fields of `ClientGroup`.
 
-It says `ready` when all have their first picture, measures when told to, and prints what each has seen as JSON. They
-are lean ones, since a hundred of any other would measure themselves.
+It prints `ready` when all clients have their first frame, measures when it reads a number of seconds, and prints a
+`Report` as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.lean import TEXT, Lean, Reading, join
+from benchmarks.raw_client import TEXT, RawClient, ReadLoop, join
 from benchmarks.serving import cpu_of
 
 PING_S = 0.05
@@ -26,20 +26,20 @@ STAY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What the clients of one process do; those of a storm come `storms_per_s` times a second and stay a second."""
+class ClientGroup:
+    """Describe the clients of one process; with `joins_per_s` more clients join, which stay for a second."""
 
     role: str = "viewer"
     count: int = 0
     never_read: int = 0
     acknowledges: bool = True
     pings: bool = False
-    storms_per_s: float = 0.0
+    joins_per_s: float = 0.0
 
 
 @dataclass(slots=True)
 class Report:
-    """What they saw: per client the number of each frame, when it came, how late; and the times of pings and joins."""
+    """Hold, for each client, numbers, arrival times and delays of its frames; and the times of pings and joins."""
 
     seqs: list[list[int]] = field(default_factory=list)
     ats: list[list[float]] = field(default_factory=list)
@@ -51,30 +51,30 @@ class Report:
     cpu_s: float = 0.0
 
 
-class Onlookers:
-    """Such a process, seen from the benchmark."""
+class ClientProcess:
+    """Start and control a process of clients."""
 
-    def __init__(self, port: int, part: Part) -> None:
-        command = [sys.executable, "-m", __name__, str(port), json.dumps(asdict(part))]
+    def __init__(self, port: int, group: ClientGroup) -> None:
+        command = [sys.executable, "-m", __name__, str(port), json.dumps(asdict(group))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def wait(self) -> None:
-        """Wait until all are served."""
-        assert self._process.stdout is not None, "a pipe was asked for"
+        """Wait until all clients have a frame."""
+        assert self._process.stdout is not None, "stdout is a pipe"
         line = self._process.stdout.readline()
         assert line == "ready\n", f"the clients could not be served: {line}"
 
     def begin(self, seconds: float) -> None:
-        assert self._process.stdin is not None, "a pipe was asked for"
+        assert self._process.stdin is not None, "stdin is a pipe"
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
 
     def report(self) -> Report:
-        assert self._process.stdout is not None, "a pipe was asked for"
+        assert self._process.stdout is not None, "stdout is a pipe"
         return Report(**json.loads(self._process.stdout.readline()))
 
     def close(self) -> None:
-        """End it, if it has not ended; its clients vanish."""
+        """Kill the process; its clients vanish."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -84,12 +84,12 @@ class Onlookers:
 
 
 @contextlib.contextmanager
-def onlookers(port: int, *parts: Part) -> Iterator[list[Onlookers]]:
-    """Start a process for each part, one after the other; all are served when the block begins."""
-    started: list[Onlookers] = []
+def client_processes(port: int, *groups: ClientGroup) -> Iterator[list[ClientProcess]]:
+    """Start a process for each group, one after the other; all clients have a frame when the block begins."""
+    started: list[ClientProcess] = []
     try:
-        for part in parts:
-            started.append(Onlookers(port, part))
+        for group in groups:
+            started.append(ClientProcess(port, group))
             started[-1].wait()
         yield started
     finally:
@@ -97,8 +97,10 @@ def onlookers(port: int, *parts: Part) -> Iterator[list[Onlookers]]:
             each.close()
 
 
-def measured(started: list[Onlookers], seconds: float, pids: tuple[int, ...]) -> tuple[list[Report], list[float]]:
-    """Let all measure at the same time, once they have settled; and say what of a core each process used meanwhile."""
+def measure_all(
+    started: list[ClientProcess], seconds: float, pids: tuple[int, ...]
+) -> tuple[list[Report], list[float]]:
+    """Measure in all processes at the same time; return their reports and the share of a core of each of `pids`."""
     for each in started:
         each.begin(seconds)
     time.sleep(SETTLE_S)
@@ -108,24 +110,24 @@ def measured(started: list[Onlookers], seconds: float, pids: tuple[int, ...]) ->
     return [each.report() for each in started], shares
 
 
-class _Watching:
-    """The clients of this process and what is noted of them."""
+class _Clients:
+    """Run the clients of this process."""
 
-    def __init__(self, port: int, part: Part) -> None:
+    def __init__(self, port: int, group: ClientGroup) -> None:
         self._port = port
-        self._part = part
-        self._reading = Reading()
+        self._group = group
+        self._reading = ReadLoop()
         self._report = Report()
-        self._clients: list[Lean] = []
+        self._clients: list[RawClient] = []
         self._silent: list[socket.socket] = []
-        self._guests: list[Lean] = []
+        self._joining: list[RawClient] = []
         self._pinged_at = 0.0
 
-    def come(self) -> None:
-        for _ in range(self._part.never_read):
-            self._silent.append(join(self._port, self._part.role, acknowledges=False).sock)
-        for _ in range(self._part.count):
-            client = join(self._port, self._part.role, acknowledges=self._part.acknowledges)
+    def connect_all(self) -> None:
+        for _ in range(self._group.never_read):
+            self._silent.append(join(self._port, self._group.role, acknowledges=False).sock)
+        for _ in range(self._group.count):
+            client = join(self._port, self._group.role, acknowledges=self._group.acknowledges)
             self._clients.append(client)
             self._reading.add(client)
         deadline = time.monotonic() + STARTUP_S
@@ -138,12 +140,12 @@ class _Watching:
         for client in self._clients:
             client.seen.clear()
         used_s, until = time.process_time(), time.monotonic() + seconds
-        grid_s = 1 / self._part.storms_per_s if self._part.storms_per_s else PING_S
+        grid_s = 1 / self._group.joins_per_s if self._group.joins_per_s else PING_S
         at = time.monotonic()
         while at < until:
             at += grid_s
             self._reading.until(at)
-            self._turn(at)
+            self._join_and_ping(at)
         report = self._report
         report.cpu_s = time.process_time() - used_s
         for client in self._clients:
@@ -151,49 +153,50 @@ class _Watching:
             report.ats.append([seen.at for seen in client.seen])
             report.delays_s.append([seen.delay_s for seen in client.seen])
             report.closed += client.closed
-        if self._guests:
-            self._reading.until(self._guests[-1].began + STAY_S)
-        for guest in self._guests:
-            self._see_off(guest)
+        if self._joining:
+            self._reading.until(self._joining[-1].began + STAY_S)
+        for client in self._joining:
+            self._leave(client)
         return report
 
-    def _turn(self, now: float) -> None:
-        if self._part.pings:
+    def _join_and_ping(self, now: float) -> None:
+        if self._group.pings:
             self._ping(self._clients[0])
-        if self._part.storms_per_s:
-            guest = join(self._port, self._part.role, acknowledges=self._part.acknowledges)
-            self._guests.append(guest)
-            self._reading.add(guest)
-            while now - self._guests[0].began > STAY_S:
-                self._see_off(self._guests.pop(0))
+        if self._group.joins_per_s:
+            client = join(self._port, self._group.role, acknowledges=self._group.acknowledges)
+            self._joining.append(client)
+            self._reading.add(client)
+            while now - self._joining[0].began > STAY_S:
+                self._leave(self._joining.pop(0))
 
-    def _ping(self, client: Lean) -> None:
+    def _ping(self, client: RawClient) -> None:
+        # The ping before has no answer yet.
         if self._pinged_at:
-            return  # the one before has not been answered
+            return
         self._pinged_at = time.monotonic()
 
-        def answered() -> None:
+        def on_pong() -> None:
             self._report.pings_s.append(time.monotonic() - self._pinged_at)
             self._pinged_at = 0.0
 
-        client.on_pong = answered
+        client.on_pong = on_pong
         client.send(TEXT, json.dumps({"type": "reactor.ping", "data": {"t": 0}}).encode())
 
-    def _see_off(self, guest: Lean) -> None:
-        self._reading.remove(guest)
-        if guest.seen:
-            self._report.joins_s.append(guest.seen[0].at - guest.began)
+    def _leave(self, client: RawClient) -> None:
+        self._reading.remove(client)
+        if client.seen:
+            self._report.joins_s.append(client.seen[0].at - client.began)
         else:
             self._report.never_served += 1
 
 
 def main() -> None:
     settings: dict[str, Any] = json.loads(sys.argv[2])
-    watching = _Watching(int(sys.argv[1]), Part(**settings))
-    watching.come()
+    clients = _Clients(int(sys.argv[1]), ClientGroup(**settings))
+    clients.connect_all()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    report = watching.measure(float(sys.stdin.readline()))
+    report = clients.measure(float(sys.stdin.readline()))
     sys.stdout.write(json.dumps(asdict(report)) + "\n")
     sys.stdout.flush()
     sys.stdin.read()
