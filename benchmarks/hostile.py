@@ -141,7 +141,7 @@ def _report(sieges: list[Siege]) -> list[str]:
     wrongly = [said for siege in sieges for said in siege.wrongly]
     _say(f"answers with an id: {sum(siege.answers for siege in sieges)}, missing: {len(unanswered)}")
     _say("errors: " + ", ".join(f"{code} {count}" for code, count in codes.most_common()))
-    return [f"never answered: {key}" for key in unanswered[:10]] + [f"not asked for: {said}" for said in wrongly[:10]]
+    return [f"never answered: {key}" for key in unanswered[:10]] + [f"unexpected: {said}" for said in wrongly[:10]]
 
 
 def _disturbed(quiet: list[Stream], streams: list[Stream]) -> list[str]:

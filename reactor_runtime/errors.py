@@ -161,8 +161,9 @@ def author_error(kind: type[E], what: str, error: BaseException, project: Path, 
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  (the author's own __str__; the message says what became of it)
-        return "its message can't be shown, as its __str__ failed"
+    # The author's __str__ may raise anything.
+    except Exception:  # noqa: BLE001
+        return "its message can't be shown, because its __str__ failed"
 
 
 def from_author(error: BaseException) -> BaseException:

@@ -34,20 +34,20 @@ def to_frames(
     torch = torch_of(tensor)
     if torch is None and not isinstance(tensor, np.ndarray):
         raise TypeError(f"to_frames: got {type(tensor).__name__}; pass a torch tensor or a NumPy array")
-    pictures: Any = tensor
-    _check(pictures, layout, value_range)
+    images: Any = tensor
+    _check(images, layout, value_range)
     if layout.startswith("B"):
-        pictures = pictures[0]
+        images = images[0]
     axes = channels_last(layout)
     if torch is None:
-        return levels(pictures.transpose(axes), low, high)
-    pictures = pictures.detach().permute(axes)
-    if pictures.device.type != "cpu":
-        return to_host(torch, levels_on_device(torch, pictures, low, high))
-    if pictures.dtype == torch.bfloat16:
-        pictures = pictures.view(torch.uint16)
+        return levels(images.transpose(axes), low, high)
+    images = images.detach().permute(axes)
+    if images.device.type != "cpu":
+        return to_host(torch, levels_on_device(torch, images, low, high))
+    if images.dtype == torch.bfloat16:
+        images = images.view(torch.uint16)
     # NumPy on one thread is as fast as torch on two, and does not wait for threads of a machine that is busy encoding.
-    return levels(to_host(torch, pictures), low, high)
+    return levels(to_host(torch, images), low, high)
 
 
 def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:
@@ -58,14 +58,14 @@ def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _check(pictures: Any, layout: Layout, value_range: tuple[float, float]) -> None:
+def _check(images: Any, layout: Layout, value_range: tuple[float, float]) -> None:
     if layout not in LAYOUTS:
         raise ValueError(f"to_frames: there is no layout {layout!r}; take one of {', '.join(LAYOUTS)}")
-    shape = tuple(pictures.shape)
-    dtype = str(pictures.dtype).removeprefix("torch.")
+    shape = tuple(images.shape)
+    dtype = str(images.dtype).removeprefix("torch.")
     if dtype not in (*FLOATS, "uint8"):
         raise TypeError(
-            f"to_frames: got {pictures.dtype} {shape}; pass {', '.join(FLOATS)} or uint8: "
+            f"to_frames: got {images.dtype} {shape}; pass {', '.join(FLOATS)} or uint8: "
             "make whole numbers from 0 to 255 uint8, anything else float32"
         )
     wrong = misfit(shape, layout)

@@ -43,7 +43,8 @@ def _unexpected(error: BaseException, callee: str, name: str) -> str:
 
     called = _value_of(_innermost(error), callee)
     if isinstance(called, type):
-        called = called.__init__  # type: ignore[misc]  # of a class, whose signature may be that of its __new__
+        # The signature of the class may be that of its __new__.
+        called = called.__init__  # type: ignore[misc]
     if not isinstance(called, FunctionType):
         return ""
     parameters = inspect.signature(called).parameters.values()
@@ -60,7 +61,7 @@ def _innermost(error: BaseException) -> FrameType | None:
 
 
 def _value_of(frame: FrameType | None, name: str) -> object:
-    """Look up a name in a frame, then in the modules that the frame's module imports."""
+    """Return the value of a name in a frame, else in the modules that the frame's module imports."""
     if frame is None:
         return None
     modules = [vars(value) for value in frame.f_globals.values() if isinstance(value, ModuleType)]

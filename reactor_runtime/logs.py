@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
@@ -22,7 +22,7 @@ from reactor_runtime.verbosity import FORMATS, LEVELS
 _CHATTY = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio")
 _SHORT = {"WARNING": "warn", "CRITICAL": "fatal"}
 _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
-_NOBODY: Mapping[str, str] = MappingProxyType({})
+_NO_IDS: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 # json.dumps would create an encoder for each value, and a model may print 100,000 lines in a handler.
@@ -35,7 +35,7 @@ def configure(
     format: Literal["text", "json"] = "text",
     *,
     stream: TextIO | None = None,
-    ids: Mapping[str, str] = _NOBODY,
+    ids: Mapping[str, str] = _NO_IDS,
     engine: str = "",
 ) -> None:
     """Write all loggers' lines of at least `level` to `stream` (stderr); a second call replaces the first.
@@ -119,7 +119,7 @@ class _Json(logging.Formatter):
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _said(record.getMessage, record),
+            "message": _message_of(record),
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
@@ -134,10 +134,11 @@ def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> list[st
     return [*trouble, formatter.formatStack(record.stack_info)] if record.stack_info else trouble
 
 
-def _said(say: Callable[[], str], record: logging.LogRecord) -> str:
+def _message_of(record: logging.LogRecord) -> str:
     try:
-        return say()
-    except Exception as error:  # noqa: BLE001  (a line with the wrong arguments is still a line)
+        return record.getMessage()
+    # A line whose arguments do not fit is still written.
+    except Exception as error:  # noqa: BLE001
         text = record.msg if isinstance(record.msg, str) else _described(record.msg)
         return f"{text} (can't be formatted: {type(error).__name__})"
 
@@ -146,7 +147,8 @@ def _json(value: object) -> str:
     """Encode a value as ASCII JSON, or its text if JSON can't express it; never raises."""
     try:
         text = _encode(value)
-    except Exception:  # noqa: BLE001  (authors log what they like, and their __str__ does what it likes)
+    # The __str__ of an author's object may raise anything.
+    except Exception:  # noqa: BLE001
         text = json.dumps(_described(value), ensure_ascii=False)
     if text.isascii():
         return text
@@ -158,5 +160,6 @@ def _json(value: object) -> str:
 def _described(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  (see above)
+    # The __repr__ of an author's object may raise anything.
+    except Exception:  # noqa: BLE001
         return f"<{type(value).__name__}>"

@@ -304,7 +304,7 @@ def check_value(sources: Sequence[Source], hint: Any, default: object, limits: L
             raise TypeError(f"{where}: {source!r} goes from the default to an end, and None is no number")
     if any(isinstance(source, Wheel) for source in sources) and len({type(source) for source in sources}) > 1:
         raise TypeError(
-            f"{where}: Wheel changes a value for good, the others until they are let go; keep one of the two"
+            f"{where}: Wheel changes a value for good, the others until they are released; keep one of the two"
         )
     if limits.choices is not None:
         raise TypeError(f"{where}: {sources[0]!r} goes from end to end, which choices don't have; use ge and le")
@@ -338,7 +338,7 @@ def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: s
                 raise TypeError(f"{where}: {source!r} fills {filled[0]} and {filled[1]}; add {name}: float")
         for name, required in parameters.items():
             if required and name not in filled:
-                raise TypeError(f"{where}: {source!r} can't know {name}; give it a default")
+                raise TypeError(f"{where}: {source!r} does not fill {name}; give it a default")
 
 
 def filled(sources: Sequence[Source], parameters: Sequence[str]) -> set[str]:
@@ -351,7 +351,7 @@ def check_together(sources: Sequence[Source], where: str) -> None:
     looks = [source for source in sources if isinstance(source, Look)]
     places = [source for source in sources if isinstance(source, Pointer)]
     if looks and places:
-        raise TypeError(f"{where}: {looks[0]!r} takes the mouse away from {places[0]!r}; bind one of them")
+        raise TypeError(f"{where}: {looks[0]!r} locks the mouse, so {places[0]!r} has no position; bind one of them")
 
 
 def _filled(source: Source, parameters: Sequence[str] | dict[str, bool]) -> tuple[str, ...]:

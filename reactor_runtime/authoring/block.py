@@ -126,7 +126,7 @@ def _check_session(cls: type) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{where} is async, but has a thread of its own: make it a plain def")
     if inspect.isgeneratorfunction(function):
-        raise TypeError(f"{where} can't yield: hand frames over with get_ctx().emit_block(frames)")
+        raise TypeError(f"{where} can't yield: emit frames with get_ctx().emit_block(frames)")
 
 
 def _check_handlers(cls: type) -> None:
@@ -134,7 +134,7 @@ def _check_handlers(cls: type) -> None:
         if isinstance(handler, HookSpec):
             raise TypeError(
                 f"{cls.__name__}.{handler.method}: a VideoModel has no @{handler.hook}; start_session() begins when a "
-                "client has come, and its `finally` runs when it has gone"
+                "client connects, and its `finally` runs when the client has left"
             )
         if handler.is_async:
             raise TypeError(
@@ -148,4 +148,4 @@ def _refuse_state(cls: type) -> None:
         return
     hint = Scope.of_definition(cls).resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
     if isinstance(hint, type) and issubclass(hint, InputState):
-        raise TypeError(f"{cls.__name__}.state: a VideoModel has no state; let clients change it with @command methods")
+        raise TypeError(f"{cls.__name__}.state: a VideoModel has no state; clients change values with @command methods")

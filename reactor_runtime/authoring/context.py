@@ -87,8 +87,8 @@ def get_ctx() -> Context:
     if len(running) > 1:
         names = ", ".join(context.model for context in running)
         raise RuntimeError(
-            f"get_ctx() can't tell which session is meant, those of {names} run in this process: call it in "
-            "start_session() or a command, and hand what it returns to your thread"
+            f"get_ctx() is ambiguous, as sessions of {names} run in this process: call it in start_session() or a "
+            "command, and pass its result to your thread"
         )
     return running[0]
 

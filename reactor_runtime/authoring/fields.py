@@ -21,7 +21,7 @@ from reactor_runtime.authoring.typespec import TypeSpec, ValuePath, compile_type
 
 _INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
 _LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
-# Values are always checked strictly, whatever a pydantic.Field says.
+# Values are always checked strictly, whatever the options of a pydantic.Field.
 _ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})
 _OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
@@ -174,7 +174,7 @@ def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Sour
     if not sources:
         return ()
     if declared.default is MISSING:
-        raise TypeError(f"{where}: what is bound needs a default, which is sent when it is let go")
+        raise TypeError(f"{where}: a bound value needs a default, which is sent when the key is released")
     bindings.check_value(sources, hint, declared.default, limits, where)
     return sources
 
@@ -182,7 +182,7 @@ def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Sour
 def _refuse_factory(factory: Any, where: str) -> None:
     if factory is not MISSING:
         raise TypeError(
-            f"{where}: default_factory can't be used for a value clients set, as they are told the default; "
+            f"{where}: default_factory can't be used for a value that clients set, because they receive the default; "
             "give a plain one, such as () or None"
         )
 

@@ -350,7 +350,7 @@ def _decode(items: Sequence[Item[T]]) -> Bad[T]:
         try:
             item.array()
         # A client's data may fail in any way that the decoder can raise; `on_bad` reports it.
-        except Exception as error:  # noqa: BLE001  (see above)
+        except Exception as error:  # noqa: BLE001
             bad.append((item, error))
     return bad
 

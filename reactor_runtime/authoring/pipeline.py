@@ -43,7 +43,8 @@ class ReactorPipeline(LoopModel):
     Events run between two yields, never within a step. `self.state` is None outside a session.
     """
 
-    state: InputState = None  # type: ignore[assignment]  # authors read it in sessions
+    # None outside of sessions, where authors do not read it.
+    state: InputState = None  # type: ignore[assignment]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -46,22 +46,23 @@ if TYPE_CHECKING:
         def __get__(self, holder: Record | None, kind: type, /) -> Any: ...
         def __set__(self, holder: Record, value: Any, /) -> None: ...
 
-    _Pictures = _Track[NDArray[np.uint8]]
+    _Frames = _Track[NDArray[np.uint8]]
     _Sound = _Track[NDArray[np.int16]]
 else:
 
     class _Track:
         pass
 
-    _Pictures = _Sound = _Track
+    _Frames = _Sound = _Track
     Protocol = object
 
 
-class Video(_Pictures, Protocol):  # type: ignore[misc]  # a base that is no protocol
+# For type checkers the base is not a protocol.
+class Video(_Frames, Protocol):  # type: ignore[misc]
     """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
 
 
-class Audio(_Sound, Protocol):  # type: ignore[misc]  # a base that is no protocol
+class Audio(_Sound, Protocol):  # type: ignore[misc]
     """Annotate an audio track: int16, `(channels, samples)`, or `(samples,)` for mono.
 
     Derive a class with another `sample_rate` unless it is 48 kHz.
@@ -172,7 +173,7 @@ def _own_tracks(cls: type, direction: Direction) -> dict[str, TrackSpec]:
 def _refuse_value(value: object, where: str, *, annotated: bool) -> None:
     """Raise TypeError for a value that looks like a track or a control and would be neither."""
     if isinstance(value, InputDeclaration | MessageDeclaration):
-        raise TypeError(f"{where}: InputField and MessageField say nothing here; give a plain default or none")
+        raise TypeError(f"{where}: InputField and MessageField have no effect here; give a plain default or none")
     if not annotated and (_is_kind(value) or isinstance(value, _VIDEO | _AUDIO)):
         kind = value if isinstance(value, type) else type(value)
         name = where.rpartition(".")[2]

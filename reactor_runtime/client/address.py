@@ -71,7 +71,7 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every request."""
+        """Return the headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def __str__(self) -> str:

@@ -146,8 +146,8 @@ class CloseVerdict:
 def judge_close(code: int, reason: str, *, role: Role, welcomed: bool, resumable: bool) -> CloseVerdict:
     """Return the consequence of a close code.
 
-    `welcomed` is true for a controller with a session of its own and for a viewer that knows the model; `resumable`
-    if the server keeps that session for this client.
+    `welcomed` is true for a controller with a session of its own and for a viewer with a welcome; `resumable` if the
+    server keeps that session for this client.
     """
     has_session = role == "controller" and welcomed
     match code:

@@ -10,7 +10,7 @@ RESET = "\x1b[0m"
 
 
 def fit_size(height: int, width: int, columns: int, rows: int) -> tuple[int, int]:
-    """Return the rows and columns of text for the largest picture of this aspect ratio that fits."""
+    """Return the rows and columns of text for the largest frame of this aspect ratio that fits."""
     scale = min(columns / width, 2 * rows / height)
     return max(1, min(rows, round(height * scale / 2))), max(1, min(columns, round(width * scale)))
 

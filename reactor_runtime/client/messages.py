@@ -109,19 +109,19 @@ class Welcome:
 
     @property
     def max_text_bytes(self) -> int:
-        """The longest text message that the server accepts."""
+        """Return the size of the longest text message that the server accepts."""
         limit = self.limits.get("max_text_bytes")
         return limit if isinstance(limit, int) else MAX_TEXT_BYTES
 
     @property
     def max_media_bytes(self) -> int:
-        """The longest media file that the server accepts, with its header."""
+        """Return the size of the longest media file, with its header, that the server accepts."""
         limit = self.limits.get("max_media_bytes")
         return limit if isinstance(limit, int) else MAX_MEDIA_BYTES
 
     @property
     def resume_grace_s(self) -> float | None:
-        """How long the server keeps the session of a broken connection; None if it does not."""
+        """Return how long the server keeps the session of a broken connection; None if it does not."""
         grace_s = self.limits.get("resume_grace_s")
         return float(grace_s) if self.resume is not None and isinstance(grace_s, int | float) else None
 

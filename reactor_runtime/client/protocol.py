@@ -56,7 +56,7 @@ class SessionScope:
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """An event without an answer yet; `on_answer` is called exactly once."""
+    """Hold an event without an answer yet; `on_answer` is called exactly once."""
 
     sent_at: float
     on_answer: Callable[[Answer], object]
@@ -144,22 +144,22 @@ class ClientProtocol:
 
     @property
     def knows_model(self) -> bool:
-        """Whether the model and its tracks are known."""
+        """Return whether the model and its tracks are known."""
         return self.welcome is not NO_WELCOME and self.status.phase in (Phase.CONNECTED, Phase.WAITING)
 
     @property
     def ready(self) -> bool:
-        """Whether a controller has its turn, or a viewer knows the model."""
+        """Return whether a controller has its turn, or a viewer's welcome has arrived."""
         return self.knows_model and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
 
     @property
     def has_resumable_session(self) -> bool:
-        """Whether the server is expected to keep a session for this controller."""
+        """Return whether the server is expected to keep a session for this controller."""
         return self.role == "controller" and self.welcome.resume is not None and self.scope.error is None
 
     @property
     def welcomed(self) -> bool:
-        """Whether a controller has a session of its own, or a viewer knows the model."""
+        """Return whether a controller has a session of its own, or a viewer's welcome has arrived."""
         if self.role == "viewer":
             return self.welcome is not NO_WELCOME
         return self.welcome.role == "controller" and self.scope.error is None

@@ -28,62 +28,62 @@ class SessionInfo:
 
     @property
     def status(self) -> Status:
-        """The client's phase: waiting, connected, reconnecting, ended …"""
+        """Return the client's phase: waiting, connected, reconnecting, ended …"""
         return self._streams.protocol.status
 
     @property
     def id(self) -> str | None:
-        """The session's id at the server; None without a session."""
+        """Return the session's id at the server; None without a session."""
         return self.status.session
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """The public fields of the model's state."""
+        """Return the public fields of the model's state."""
         return self._streams.protocol.state
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The model's `events` and `messages`, as JSON Schemas of their data."""
+        """Return the model's `events` and `messages`, as JSON Schemas of their data."""
         return self._streams.protocol.welcome.schema
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """The model's tracks, in both directions."""
+        """Return the model's tracks, in both directions."""
         return self._streams.protocol.welcome.tracks
 
     @property
     def model(self) -> str:
-        """The model's name; empty before the welcome."""
+        """Return the model's name; empty before the welcome."""
         return self._streams.protocol.welcome.model
 
     @property
     def role(self) -> Role:
-        """The role of this client: controller or viewer."""
+        """Return the role of this client: controller or viewer."""
         return self._streams.protocol.role
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """The server's limits, as in its welcome."""
+        """Return the server's limits, as in its welcome."""
         return self._streams.protocol.welcome.limits
 
     @property
     def stats(self) -> Mapping[str, Any]:
-        """The last `reactor.stats`, which the server sends once a second."""
+        """Return the last `reactor.stats`, which the server sends once a second."""
         return self._streams.protocol.stats
 
     @property
     def arrived(self) -> Mapping[str, int]:
-        """How many frames of each track have arrived."""
+        """Return how many frames of each track have arrived."""
         return MappingProxyType(self._streams.frames.arrived)
 
     @property
     def rtt_ms(self) -> float | None:
-        """The round trip of the last ping."""
+        """Return the round trip of the last ping."""
         return self._streams.protocol.clock.rtt_ms
 
     @property
     def input_delay_ms(self) -> float | None:
-        """The time from sending an event to the arrival of the first frame made with it, for the last such event."""
+        """Return the time from sending the last event to the arrival of the first frame made with it."""
         return self._streams.protocol.input_delay.last_ms
 
 
@@ -99,7 +99,7 @@ class Session(SessionInfo):
         self._began = time.monotonic()
 
     async def ready(self) -> None:
-        """Wait for a controller's turn, or until a viewer knows the model; after a lost session, for the next one.
+        """Wait for a controller's turn, or for a viewer's welcome; after a lost session, for the next one.
 
         Raises `Busy` when the server is full, `SessionEnded` when the session is over or the model can't be served.
         """

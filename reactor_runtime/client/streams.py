@@ -1,6 +1,6 @@
-"""The items that were received and the items to send: the meeting point of a session's methods and its connection.
+"""The items that were received and the items to send, between the methods of a session and its connection.
 
-Knows no sockets; `connection.py` moves the items.
+Has no sockets; `connection.py` moves the items.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SessionStreams:
 
     @property
     def sending_stopped(self) -> bool:
-        """Whether nothing can be sent before the status changes."""
+        """Return whether nothing can be sent before the status changes."""
         return self.protocol.status.phase is Phase.RECONNECTING or self.protocol.final_error is not None
 
     async def wait_until(self, condition: Callable[[], bool], scope: SessionScope) -> None:
@@ -71,7 +71,7 @@ class SessionStreams:
             await self.changed.wait()
 
     async def wait_until_ready(self) -> None:
-        """Wait for a controller's turn, or until a viewer knows the model. Raises the error that ended the session."""
+        """Wait for a controller's turn, or for a viewer's welcome. Raises the error that ended the session."""
         scope = self.protocol.scope
         await self.wait_until(lambda: self.protocol.ready, scope)
         scope.check()

@@ -31,7 +31,7 @@ class File:
 
     @classmethod
     def from_content(cls, content: bytes | str | os.PathLike[str], name: str | None, content_type: str | None) -> Self:
-        """Take the name from a path, and the type from the name, unless they are given."""
+        """Read the name from a path, and the type from the name, unless they are given."""
         if not isinstance(content, bytes):
             content = Path(content)
             name = content.name if name is None else name

@@ -1,4 +1,4 @@
-"""The engine's end of the ipc: a blocking socket that any thread writes and one thread reads."""
+"""The engine's end of the ipc: a blocking socket, written by any thread and read by one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Channel:
     def close_in_child(self) -> None:
         """Close the socket in a forked child; `os.register_at_fork` calls it there."""
         self._forked = True
-        # a thread that exists in the parent alone may hold the other lock
+        # A thread that does not exist in the child may hold the lock.
         self._lock = threading.Lock()
         self._socket.close()
 

@@ -21,7 +21,7 @@ from reactor_runtime.ipc.messages import (
 
 LENGTHS = struct.Struct(">II")
 
-# json.dumps would make an encoder for each message
+# json.dumps would create an encoder for each message.
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -83,8 +83,9 @@ def _make_bundle(*values: Any) -> Bundle:
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # every message is a dataclass
-    # attrgetter returns a tuple only for two names and more
+    # Every message is a dataclass.
+    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    # attrgetter returns a tuple only for two names and more.
     if len(names) < 2:
         return lambda message: tuple(getattr(message, name) for name in names)
     return attrgetter(*names)

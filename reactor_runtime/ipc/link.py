@@ -15,7 +15,7 @@ MOST_A_TURN = 200
 
 
 class Link(asyncio.Protocol):
-    """Call `receive` with each message of the engine; the future `lost` is done when the engine has closed its end."""
+    """Call `receive` with each message of the engine; the future `lost` is done when the engine closes its end."""
 
     def __init__(self, receive: Callable[[Message], None]) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -32,23 +32,24 @@ class Link(asyncio.Protocol):
 
     @property
     def backlogged(self) -> bool:
-        """Return whether more than 4 MiB wait for the engine to read: refuse what can be refused."""
+        """Return whether the engine has not read more than 4 MiB, so that callers should refuse what they can."""
         return self._transport is not None and self._transport.get_write_buffer_size() > MOST_BACKLOG_BYTES
 
     def send(self, message: ToEngine) -> None:
-        """Write a message without waiting; do nothing when the engine is gone."""
+        """Write a message without waiting; do nothing if the connection is closed."""
         if self._transport is not None and not self._transport.is_closing():
             head, file = encode_parts(message)
             self._transport.write(head)
             if file:
-                self._transport.write(file)  # joined with the head, 16 MiB would be copied on the loop
+                # Joined with the head, 16 MiB would be copied on the loop.
+                self._transport.write(file)
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # a cast, because uvloop's transports derive from nothing
+        # uvloop's transports have no base class to check.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -56,7 +57,7 @@ class Link(asyncio.Protocol):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Deliver up to 200 messages, then yield to the loop: a burst must not delay the clients' sockets."""
+        """Deliver up to 200 messages, then yield to the loop, so that a burst does not delay the clients' sockets."""
         for count, message in enumerate(self._rest, 1):
             self._receive(message)
             if count == MOST_A_TURN and self._transport is not None:
@@ -69,7 +70,8 @@ class Link(asyncio.Protocol):
             self._transport.resume_reading()
             self._deliver()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's signature)
+    # asyncio defines the parameters.
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         for message in self._rest:
             self._receive(message)
         if not self.lost.done():

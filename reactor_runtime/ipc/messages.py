@@ -29,7 +29,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class StartSession:
-    """server → engine: a controller is connected; answered by Started, later by Ended."""
+    """server → engine: a controller has connected; answered by Started, later by Ended."""
 
     session: str
     client: str
@@ -38,7 +38,7 @@ class StartSession:
 
 @dataclass(frozen=True, slots=True)
 class StopSession:
-    """server → engine: the controller is gone; answered by Ended when the model has finished the session."""
+    """server → engine: the controller has left; answered by Ended when the model has finished the session."""
 
     session: str
 
@@ -55,7 +55,7 @@ class Hold:
 class ClientEvent:
     """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer.
 
-    `arrived_at` is when the server read it, 0 if the time until it shows is not measured.
+    `arrived_at` is when the server received it, 0 if the time until a frame shows it is not measured.
     """
 
     session: str
@@ -77,9 +77,9 @@ class ClientMedia:
 
 @dataclass(frozen=True, slots=True)
 class UploadedBytes:
-    """server → engine: a file that events of this session name by `id`; at `path`, or in `file` where that is "".
+    """server → engine: a file that events of this session refer to by `id`, at `path`, or in `file` if `path` is "".
 
-    The engine removes the path when it opens it.
+    The engine removes the path when it has opened it.
     """
 
     session: str
@@ -94,7 +94,7 @@ class UploadedBytes:
 class Credit:
     """server → engine: the bundle was shown or dropped; its memory and its room in the queue are free.
 
-    `ready_at` is when it could have been shown, encoded and all; 0 when it was dropped before.
+    `ready_at` is when its encoding was finished; 0 if it was dropped before.
     """
 
     session: str
@@ -104,7 +104,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """server → engine: answered by Heartbeat at once, whatever the model does."""
+    """server → engine: answered by Heartbeat at once, even while the model computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """engine → server: the class passed its checks; what a client needs of it (tracks and schema)."""
+    """engine → server: the class passed its checks; `contract` is the part that clients need (tracks and schema)."""
 
     contract: dict[str, Any]
 
@@ -188,7 +188,7 @@ class BundleFrame:
 class BundleSound:
     """One piece of sound of a bundle, int16 of shape (channels, samples) at `offset` in the ring.
 
-    It begins at `at`, which is the bundle's `due` but for rounding: the pieces of a track are end to end.
+    It begins at `at`, which is the bundle's `due` but for rounding, so that the pieces of a track have no gaps.
     """
 
     track: str
@@ -202,10 +202,10 @@ class BundleSound:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """engine → server: what to show at `due`, answered by Credit; the ring keeps it until then.
+    """engine → server: frames and sound to show at `due`, answered by Credit; the ring keeps them until then.
 
-    `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` holds `arrived_at` of
-    the events that no bundle before this one could show. `hints` is the number of encode hints sent for it.
+    `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` has the `arrived_at` of
+    the events that this bundle is the first to show. `hints` is the number of encode hints sent for it.
     """
 
     session: str
@@ -235,7 +235,7 @@ class Flush:
 class MessageSent:
     """engine → server: a model message, for every client of the session or for `client` alone.
 
-    It reaches clients after the bundles that were handed over before it.
+    Clients receive it after the bundles that were handed over before it.
     """
 
     session: str
@@ -278,7 +278,7 @@ class EventRefused:
 
 @dataclass(frozen=True, slots=True)
 class InputsTaken:
-    """engine → server: how many frames of an input track came in this session until `at`, and the model took.
+    """engine → server: counts of an input track in this session until `at`: frames that came, and that the model took.
 
     `missed` counts reads of the model that found no new frame.
     """
@@ -301,7 +301,7 @@ class UploadTaken:
 
 @dataclass(frozen=True, slots=True)
 class TraceSpans:
-    """engine → server, if Load asks for it: what the process did in this session; see `engine.trace`."""
+    """engine → server, with `Load.trace`: spans of the model's process in this session; see `engine.trace`."""
 
     session: str
     process: int

@@ -77,7 +77,7 @@ class EngineProcess:
         if status is None:
             self.kill()
             status = self.wait(KILLED_S)
-        # the subreaper is stopped, or waits for a process that the kernel holds
+        # The subreaper is stopped, or waits for a process in an uninterruptible call.
         if status is None:
             self._process.kill()
             status = self._process.wait()

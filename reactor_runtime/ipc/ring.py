@@ -22,7 +22,7 @@ PIECE = 256 * 1024
 
 def create_memory() -> int:
     """Return the descriptor of empty anonymous memory."""
-    # Linux; elsewhere an unlinked file in the page cache
+    # Linux has it; elsewhere an unlinked file in the page cache serves.
     if hasattr(os, "memfd_create"):
         return os.memfd_create("reactor-frames", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:
@@ -67,7 +67,7 @@ class RingWriter:
         if size > self._memory.size:
             grown = -(-size // PAGE) * PAGE
             os.ftruncate(self._fd, grown)
-            # views of the former mapping stay valid: it is unmapped when the last of them is gone
+            # Views of the former mapping stay valid: it is unmapped with the last of them.
             self._memory = np.frombuffer(mmap.mmap(self._fd, grown), np.uint8)
 
 
@@ -90,7 +90,7 @@ class RingReader:
     def __init__(self, fd: int, engine_run: int = 0) -> None:
         self.engine_run = engine_run
         self._fd = fd
-        # without it a thread could map a closed descriptor, or another file of the same number
+        # Otherwise a thread could map a closed descriptor, or another file of the same number.
         self._lock = threading.Lock()
         self._memory = np.empty(0, np.uint8)
 

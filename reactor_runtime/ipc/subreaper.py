@@ -1,6 +1,6 @@
 """Subreapers: two processes between the server and the engine that adopt and kill all descendants of the engine.
 
-One is the parent of the other, so that one is left whichever process is killed. Linux only (`PR_SET_CHILD_SUBREAPER`).
+One is the parent of the other, so that one survives when any process is killed. Linux only (`PR_SET_CHILD_SUBREAPER`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PR_SET_CHILD_SUBREAPER = 36
 SUBREAPERS = 2
 
 if sys.platform == "linux":
-    # signals that nothing else sends: a signal to the whole process group must not end a subreaper
+    # Other programs don't send these: a signal to the whole process group must not end a subreaper.
     END, ABORT = signal.SIGRTMIN, signal.SIGRTMIN + 1
 else:
     END, ABORT = signal.SIGKILL, signal.SIGABRT
@@ -29,13 +29,13 @@ else:
 def start_subreapers(parent: int, release: Callable[[], None]) -> None:
     """Return in a child process; all its descendants are killed when it, `parent` or a subreaper ends.
 
-    The calling process and one more become subreapers. They call `release` to close what they hold, and end with the
-    child's status. `END` kills the child and its descendants; `ABORT` makes the child dump its threads.
+    The calling process and one more become subreapers. They call `release` to close their descriptors, and end with
+    the child's status. `END` kills the child and its descendants; `ABORT` makes the child dump its threads.
     """
     if sys.platform != "linux":
         _check_parent(parent)
         return
-    # with SIGCHLD ignored the end of a child could not be awaited
+    # If SIGCHLD were ignored, the kernel would reap children itself.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for remaining in reversed(range(SUBREAPERS)):
         former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -60,7 +60,7 @@ def _check_parent(parent: int) -> None:
 
 def _reap(child: int, *, innermost: bool) -> None:
     """Wait until the child ends or `END` comes, kill all descendants, and end with the child's status."""
-    # a signal that kills the whole process group must leave this process to clean up
+    # A signal that kills the whole process group must not reach this process, which cleans up.
     os.setsid()
     _prctl(PR_SET_NAME, b"reactor-reaper")
     status = _wait(child, innermost=innermost)
@@ -105,7 +105,7 @@ def _end_as(status: int) -> None:
     """End with the status, or by the signal, of the child."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        # one core file is enough
+        # The child has written a core file already.
         _prctl(PR_SET_DUMPABLE, 0)
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)

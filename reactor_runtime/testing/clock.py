@@ -22,16 +22,16 @@ from reactor_runtime.clock import Timer
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# of the loop: everything here is callbacks, none waits for a thread or a socket
+# Enough for callbacks that wait for no thread and no socket.
 SETTLING_PASSES = 20
 POLL_S = 0.010
 PAUSED_POLL_S = 0.100
-# passes after so many passes of the loop: code that never waits takes time, too
+# After so many passes of the loop at the same time, so much time passes: code that never waits takes time too.
 STANDSTILL_PASSES = 200
 STANDSTILL_S = 0.001
-# while a thread of the model runs: only one that never rests makes so many
+# The same while a thread of the model runs, which makes the loop pass often.
 BUSY_PASSES = 20_000
-# of real time: a thread that works longer is no longer waited for
+# Real time; the loop does not wait longer for a thread.
 THREAD_PATIENCE_S = 5.0
 
 
@@ -42,7 +42,7 @@ async def settle() -> None:
 
 
 class FakeTimer:
-    """Hold a deadline that can be cancelled."""
+    """Represent a callback at a deadline, which can be cancelled."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
@@ -52,10 +52,13 @@ class FakeTimer:
 
 
 class FakeClock:
-    """Stand still until moved; call deadlines in order, exactly on time."""
+    """Stand still until moved; call deadlines in order, exactly on time.
 
-    def __init__(self, now: float = 1000.0) -> None:
-        self.spent_in_thread: Callable[[float], bool] = lambda _: False
+    `spend_in_thread` passes time for the calling thread if it is one of a model's, and returns whether it is.
+    """
+
+    def __init__(self, now: float = 1000.0, *, spend_in_thread: Callable[[float], bool] = lambda _: False) -> None:
+        self._spend_in_thread = spend_in_thread
         self._now = now
         self._timers: list[tuple[float, int, FakeTimer]] = []
         self._order = itertools.count()
@@ -74,7 +77,7 @@ class FakeClock:
         On the loop's thread deadlines are called late, at the next move; in a thread of a block model everything else
         continues meanwhile.
         """
-        if self.spent_in_thread(seconds):
+        if self._spend_in_thread(seconds):
             return
         self._now += seconds
 
@@ -99,7 +102,7 @@ class FakeClock:
         self._now = max(self._now, now)
 
     async def advance(self, seconds: float) -> None:
-        """Move, and let the loop settle before, between and after the deadlines on the way."""
+        """Move; the loop settles before, between and after the deadlines on the way."""
         end = self._now + seconds
         await settle()
         while (deadline := self.upcoming) is not None and deadline <= end:
@@ -115,28 +118,27 @@ class FakeClock:
 
 
 class FakeTurns:
-    """Count the model's threads that run, for a loop that waits until none does.
+    """Count the model's threads that run, for a loop that waits until none does; `post` calls back on that loop.
 
     A session that polls `should_stop()` waits there until a command or an input comes, or 10 ms have passed, 100 ms
-    with monitoring disabled. Without that it would poll without end, because time stands still while it runs.
+    with monitoring disabled. Otherwise it would poll for ever, because time stands still while it runs.
     """
 
-    def __init__(self, clock: FakeClock) -> None:
-        self.post: Callable[[Callable[[], object]], object] = _nowhere
+    def __init__(self, clock: FakeClock, post: Callable[[Callable[[], object]], object]) -> None:
+        self._post = post
         self._clock = clock
         self._lock = threading.Lock()
         self._known: set[threading.Thread] = set()
         self._running: set[threading.Thread] = set()
         self._given_up: set[threading.Thread] = set()
         self._polling: list[_FakeGate] = []
-        clock.spent_in_thread = self.spend
 
     @property
     def running(self) -> bool:
         return bool(self._running)
 
     def give_up(self) -> None:
-        """Stop waiting for the threads that run: they take too long, or wait for something of the author's."""
+        """Stop waiting for the threads that run: they take too long, or wait for other code of the author."""
         with self._lock:
             self._given_up |= self._running
             self._running.clear()
@@ -156,18 +158,18 @@ class FakeTurns:
         if threading.current_thread() not in self._known:
             return
         gate = self.gate()
-        self.post(lambda: self._polling.append(gate))
+        self._post(lambda: self._polling.append(gate))
         self._wait(gate, PAUSED_POLL_S if paused else POLL_S)
 
     def spend(self, seconds: float) -> bool:
-        """Pass time for the calling thread; return False if it is none of the model's."""
+        """Pass time for the calling thread; return False if it is not one of the model's."""
         if threading.current_thread() not in self._known:
             return False
         self._wait(self.gate(), seconds)
         return True
 
     def notify_input(self) -> None:
-        # a thread that was given up may have waited for this
+        # A thread that the loop no longer waits for may have waited for this.
         with self._lock:
             self._running |= self._given_up
             self._given_up.clear()
@@ -185,16 +187,16 @@ class FakeTurns:
         with self._lock:
             self._running.discard(thread)
             self._given_up.discard(thread)
-        self.post(_wake)
+        self._post(_wake)
 
     def _wait(self, gate: _FakeGate, seconds: float) -> None:
         deadline = self._clock.now() + seconds
-        self.post(lambda: self._clock.call_at(deadline, gate.open))
+        self._post(lambda: self._clock.call_at(deadline, gate.open))
         gate.wait()
 
 
 class _FakeGate:
-    """Block the thread that made it; the thread counts as running from the moment the loop opens it."""
+    """Block the thread that made the gate; the thread counts as running as soon as the loop opens it."""
 
     def __init__(self, turns: FakeTurns) -> None:
         self._turns = turns
@@ -219,17 +221,12 @@ def _wake() -> None:
     """Do nothing; posting it wakes the loop."""
 
 
-def _nowhere(callback: Callable[[], object]) -> None:
-    raise AssertionError(f"{callback} was posted before there was a loop")
-
-
 class FakeLoop(asyncio.SelectorEventLoop):
     """Run until nothing is left to do at this time, then move the clock to the next deadline."""
 
     def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
         self._waiting = _Waiting(clock, turns)
         super().__init__(self._waiting)
-        turns.post = self.call_soon_threadsafe
         self._threads = ThreadPoolExecutor(thread_name_prefix="studio")
         self.set_default_executor(self._threads)
 
@@ -272,7 +269,7 @@ class _Goal:
 
 
 class _Waiting(selectors.DefaultSelector):
-    """Poll for something to read, and move the clock where a loop would wait for its timers."""
+    """Poll the file descriptors, and move the clock where a loop would wait for its timers."""
 
     def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
         super().__init__()
@@ -284,7 +281,7 @@ class _Waiting(selectors.DefaultSelector):
         self._stands_at = -math.inf
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        # read first: what a thread posts before it rests can be read after that
+        # Read before the poll: the callbacks that a thread posts before it rests are then among the events.
         running = self.turns.running
         ready = super().select(0)
         if self._is_standing_still():
@@ -300,14 +297,14 @@ class _Waiting(selectors.DefaultSelector):
         return ready
 
     def _is_standing_still(self) -> bool:
-        """Return whether the loop turns again and again at the same time, as it does for code that never waits."""
+        """Return whether the loop has passed many times at the same time, as it does for code that never waits."""
         if self.clock.now() != self._stands_at:
             self._stands_at, self.passes = self.clock.now(), 0
         self.passes += 1
         return self.passes > (BUSY_PASSES if self.turns.running else STANDSTILL_PASSES)
 
     def _pass_time(self, deadline: float, *, meeting: bool = True) -> None:
-        assert self.goal is not None, "the loop is run by go_on()"
+        assert self.goal is not None, "run_until() sets it"
         upcoming = self.clock.upcoming
         if meeting and upcoming is not None:
             deadline = min(deadline, upcoming)

@@ -24,10 +24,10 @@ OnStep = Callable[[object, float], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """Hold what one step made.
+    """Hold the result of one step.
 
-    `output` is what `inference()` yielded, None for Idle; its arrays are copies. `compute_time` is its duration in real
-    seconds, the only field that differs from run to run. `messages` are those since the step before.
+    `output` is the value that `inference()` yielded, None for Idle; its arrays are copies. `compute_time` is its
+    duration in real seconds, the only field that differs from run to run. `messages` are those since the step before.
     """
 
     output: Any
@@ -38,8 +38,8 @@ class StepResult:
 class PipelineExecutor(Studio[P]):
     """Run a pipeline without server and wall clock: each `next()` is one step, and events run between two steps.
 
-    The engine is the one `reactor run` starts, on a clock that paces nothing: the same events at the same steps give
-    the same outputs. `next()` raises what `inference()` raised, which ends the session as it does in the server;
+    It uses the engine of `reactor run`, on a clock that paces nothing: the same events at the same steps give the same
+    outputs. `next()` raises the exception of `inference()`, which ends the session as it does in the server;
     `connect()` starts the next one. `frames` holds the frames since the last `next()` began.
     """
 
@@ -52,7 +52,7 @@ class PipelineExecutor(Studio[P]):
         super().__init__(model, config)
         self._steps = _Steps(self._host)
         inference = _watch(self.model.inference, self._steps.on_step)
-        # the driver looks it up on the instance, where load() may assign one too
+        # The driver looks it up on the instance, where load() may assign one too.
         self.model.inference = inference  # type: ignore[method-assign]
 
     @property
@@ -77,22 +77,22 @@ class PipelineExecutor(Studio[P]):
 
 
 def copy_output(output: object) -> object:
-    """Copy what a step yielded: the author may use the same array for the next one."""
+    """Copy the output of a step: the author may use the same array for the next one."""
     if isinstance(output, np.ndarray):
         return output.copy()
     if not isinstance(output, Output):
         return copied(output)
     twin = copy.copy(output)
     for name, payload in payloads(output).items():
-        # not setattr: the dataclass may be frozen
+        # The dataclass may be frozen.
         object.__setattr__(twin, name, copy_output(payload))
     return twin
 
 
 class _Steps:
-    """Keep what the newest step made, and make one step at a time.
+    """Store the output of the newest step, and make one step at a time.
 
-    Separate from the executor, so that no reference to the executor keeps it alive.
+    Separate from the executor, so that the model holds no reference to the executor.
     """
 
     def __init__(self, host: Host) -> None:
@@ -102,7 +102,7 @@ class _Steps:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Make one step, `newest`, in the block, and no other."""
+        """Allow exactly one step in the block, whose output is `newest`."""
         self.newest = None
         self._one = True
         self._host.hold_steps(False)
@@ -119,7 +119,7 @@ class _Steps:
 
 
 def _watch(inference: Callable[[], object], on_step: OnStep) -> Callable[[], Any]:
-    """Wrap an `inference` so that `on_step(output, seconds)` is called after each step; all else stays the same."""
+    """Wrap an `inference` so that `on_step(output, seconds)` is called after each step."""
 
     def start() -> object:
         steps = inference()

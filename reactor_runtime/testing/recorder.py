@@ -1,4 +1,4 @@
-"""The output of an offline engine, kept in order."""
+"""The output of an offline engine, recorded in order."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from reactor_runtime.testing.clock import FakeClock
 class Frame:
     """Hold a frame of a video track, or a piece of sound of an audio track.
 
-    `due_s` counts from the start of the session; `seq` counts within the track, `applied` how many of the session's
-    events the model had handled when it made this.
+    `due_s` counts from the start of the session, `seq` within the track. `applied` is the number of events that the
+    model had handled when it made the frame.
     """
 
     track: str
@@ -43,16 +43,16 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Hold a message as clients get it: `{"type": type, "data": data}` on the wire."""
+    """Hold a message to clients: `{"type": type, "data": data}` on the wire."""
 
     type: str
     data: dict[str, Any]
 
 
 class OutputRecorder:
-    """Keep the output of an engine; send the credit of each bundle when it is due."""
+    """Record the output of an engine, and call `send_credit` for each bundle when it is due."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock, send_credit: Callable[[Credit], object]) -> None:
         self.frames: list[Frame] = []
         self.messages: list[Message] = []
         self.unread: list[Message] = []
@@ -60,7 +60,7 @@ class OutputRecorder:
         self.failures: list[BaseException] = []
         self.suspicions: list[ReactorError] = []
         self.ended = True
-        self.credit: Callable[[Credit], object] = _nobody
+        self._send_credit = send_credit
         self._clock = clock
         self._began = 0.0
         self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
@@ -74,9 +74,9 @@ class OutputRecorder:
     def send(self, message: ToServer) -> None:
         match message:
             case MessageSent():
-                said = Message(message.type, message.data)
-                self.messages.append(said)
-                self.unread.append(said)
+                sent = Message(message.type, message.data)
+                self.messages.append(sent)
+                self.unread.append(sent)
             case EventApplied() | EventRefused():
                 self.answers[message.ticket] = message
             case Flush():
@@ -89,22 +89,23 @@ class OutputRecorder:
                 self.suspicions.append(from_json(message.error))
 
     def release(self, number: int) -> None:
-        """Do nothing: only the frames of a bundle are held, and they are kept."""
+        """Do nothing: the frames of a bundle are copies."""
 
     def _frame(self, bundle: OutgoingBundle, piece: Piece) -> Frame:
         payload = piece.payload
         if isinstance(payload, Black):
             array: NDArray[Any] = np.zeros((payload.height, payload.width, 3), np.uint8)
         else:
-            array = payload.copy()  # it is the author's again when this returns
+            # The author may reuse the array when this returns.
+            array = payload.copy()
         return Frame(piece.track.name, round(piece.at - self._began, 9), piece.seq, bundle.applied, array)
 
-    def _give_back(self, credit: Credit) -> None:
+    def _finish_bundle(self, credit: Credit) -> None:
         del self._queued[credit.bundle]
-        self.credit(credit)
+        self._send_credit(credit)
 
     def _drop(self, flush: Flush) -> None:
-        """Remove the frames that are not due yet, as no viewer would see them."""
+        """Remove the frames that are not due yet: no client would receive them."""
         dropped: set[int] = set()
         for number in [number for number in self._queued if number < flush.before]:
             timer, frames = self._queued[number]
@@ -114,8 +115,4 @@ class OutputRecorder:
         self.frames[:] = [frame for frame in self.frames if id(frame) not in dropped]
 
     def _credit_at(self, due: float, credit: Credit, frames: list[Frame]) -> None:
-        self._queued[credit.bundle] = self._clock.call_at(due, lambda: self._give_back(credit)), frames
-
-
-def _nobody(credit: Credit) -> None:
-    raise AssertionError(f"bundle {credit.bundle} was made before there was an engine")
+        self._queued[credit.bundle] = self._clock.call_at(due, lambda: self._finish_bundle(credit)), frames

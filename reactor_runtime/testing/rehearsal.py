@@ -1,4 +1,4 @@
-"""Rehearse a model as `reactor check --step` does: load it, and make the first step of a session."""
+"""The rehearsal of `reactor check --step`: load a model, and make the first step of a session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rehearse(
 ) -> list[ReactorError]:
     """Load a model and make its first step; return what is probably not meant.
 
-    Raises LoadError or ModelFailed, at the author's line, for what can't be loaded or shown. `on_step_limit` is called,
+    Raises LoadError or ModelFailed, at the author's line, if the model or its output fails. `on_step_limit` is called,
     on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a
     step.
     """
@@ -100,7 +100,7 @@ def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed
 
 
 def test_media(track: TrackSpec) -> NDArray[Any]:
-    """Return what a client might send for an input track: images of a gradient, or a tone of 440 Hz."""
+    """Return test media for an input track: images of a gradient, or a tone of 440 Hz."""
     if track.kind == "video":
         image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
         image[..., 0] = np.linspace(0, 255, WIDTH, dtype=np.uint8)

@@ -31,7 +31,7 @@ from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 M = TypeVar("M", bound=Model)
 
 CLIENT = "c-1"
-# of the fake clock: longer than what a test waits for
+# Of the fake clock; no test waits so long.
 PATIENCE_S = 60.0
 NO_FRAME = "the model made no frame in {:g} s of its time"
 NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should yield, or emit, by then"
@@ -41,21 +41,22 @@ JOINED_AT_UNIX = 0.0
 class Studio(Generic[M]):
     """Serve a model to one client, which the caller plays, with the engine that `reactor run` starts.
 
-    Making one loads the model. Time stands still except in `run()` and where a call has to wait for the model; a
-    pipeline makes steps in `run()` alone. An exception of the author's code is raised by the call that led to it. A
-    studio runs an event loop of its own: inside another loop it raises RuntimeError.
+    Constructing it loads the model. Time passes only in `run()` and where a call has to wait for the model; a pipeline
+    makes steps only in `run()`. An exception of the author's code is raised by the call that caused it. A studio runs
+    an event loop of its own: inside another loop it raises RuntimeError.
     """
 
     def __init__(self, model: type[M], config: dict[str, Any] | None = None, *, project: Path | None = None) -> None:
         project = project or Path.cwd()
         _refuse_loop(type(self).__name__)
-        self.clock = FakeClock()
+        # Clock, threads and loop need each other, as do recorder and host.
+        self.clock = FakeClock(spend_in_thread=lambda seconds: turns.spend(seconds))
+        turns = FakeTurns(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
         self._contract = Contract.of(model)
-        self._recorder = OutputRecorder(self.clock)
+        self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive(credit))
         config = config_of(model, copy.deepcopy(config or {}), project)
-        turns = FakeTurns(self.clock)
         self.model = cast("M", self._contract.style.make(model, config))
-        self._host = Host(
+        self._host = host = Host(
             self.model,
             self._contract,
             clock=self.clock,
@@ -65,21 +66,20 @@ class Studio(Generic[M]):
             turns=turns,
             seconds=time.perf_counter,
         )
-        self._recorder.credit = self._host.receive
         self._host.hold_steps(True)
         self.model.load(config)
         self._session = ""
         self._numbers = itertools.count(1)
-        self._loop = FakeLoop(self.clock, turns)
+        self._loop = loop = FakeLoop(self.clock, turns)
         self._wait = _Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
-        # run() of a ReactorModel begins before any client comes
+        # run() of a ReactorModel begins before a client connects.
         self._loop.run_until(lambda: True, until=self.clock.now())
         self._close = weakref.finalize(self, _close, self._loop, self._host, self._serving)
         try:
             self._wait.raise_failure()
         except BaseException:
-            # run() ended before any client came: nothing holds this studio to close it
+            # The caller gets no studio to close.
             self.close()
             raise
 
@@ -109,7 +109,7 @@ class Studio(Generic[M]):
 
     @property
     def suspicions(self) -> list[str]:
-        """Return what `reactor check --step` reports of the first step: output that is probably not meant."""
+        """Return the warnings of `reactor check --step` about the first step: output that is probably not meant."""
         return [str(each) for each in self._recorder.suspicions]
 
     def clear(self) -> None:
@@ -139,10 +139,10 @@ class Studio(Generic[M]):
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
-        """Send an event as a client does, and handle it after a step that may run; return the reply, if any.
+        """Send an event as a client does; return the reply, if any, after the handler has run.
 
         Bytes and an UploadedFile are uploaded first. Raises ValueError, with the reason, for an event that the model
-        does not have or a value that it does not accept; CommandError and all else as the handler raised it.
+        does not have or a value that it does not accept, and the CommandError or other exception of the handler.
         """
         self._need_session()
         ticket = next(self._numbers)
@@ -177,7 +177,7 @@ class Studio(Generic[M]):
             self._host.hold_steps(True)
 
     def make_first_frame(self, patience_s: float) -> list[ReactorError]:
-        """Pass time until the first frame is made, and return what is suspicious of it."""
+        """Pass time until the first frame is made, at most `patience_s`; return the warnings about it."""
         self._need_session()
         recorder = self._recorder
         self._host.hold_steps(False)
@@ -194,7 +194,7 @@ class Studio(Generic[M]):
 
 
 class _Wait:
-    """Run the loop of a model until something is true or for some time; `owner` is the class that errors name."""
+    """Run the loop of a model until a condition is true or for some time; errors name the class `owner`."""
 
     def __init__(self, owner: str, *, clock: FakeClock, loop: FakeLoop, recorder: OutputRecorder) -> None:
         self._owner = owner
@@ -203,7 +203,7 @@ class _Wait:
         self._recorder = recorder
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """Pass time until `done()`; RuntimeError names `what` did not happen within a minute of the model's time."""
+        """Pass time until `done()`; raise RuntimeError that names `what` after a minute of the model's time."""
         if not self._advance(done, self._clock.now() + PATIENCE_S):
             raise RuntimeError(
                 f"waited {PATIENCE_S:g} s of the model's time for {what}; if the model waits for an event or an input, "
@@ -221,20 +221,20 @@ class _Wait:
         self.raise_failure()
 
     def need_open(self) -> None:
-        """Raise RuntimeError where the model can't be run: inside another loop, and after the end."""
+        """Raise RuntimeError inside another loop, and after `close`."""
         _refuse_loop(self._owner)
         if self._loop.is_closed():
             raise RuntimeError(f"this {self._owner} is closed; make another")
 
     def raise_failure(self) -> None:
-        """Raise what the author's code raised, if it has since the last time."""
+        """Raise the first exception of the author's code since the last call, if there is one."""
         if self._recorder.failures:
             failure = self._recorder.failures[0]
             self._recorder.failures.clear()
             try:
                 raise failure
             finally:
-                # its traceback holds this frame
+                # Its traceback refers to this frame, which would keep it alive.
                 del failure
 
     def _advance(self, done: Callable[[], bool], until: float) -> bool:
@@ -243,7 +243,7 @@ class _Wait:
 
 
 def _refuse_loop(owner: str) -> None:
-    """Raise RuntimeError inside a running event loop, as one can't run inside another."""
+    """Raise RuntimeError inside a running event loop, because a loop can't run inside another."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -252,7 +252,7 @@ def _refuse_loop(owner: str) -> None:
 
 
 def _upload(value: object, uploads: SessionUploads) -> object:
-    """Return a client's values with the ids of files in place of the files, which are uploaded."""
+    """Upload the files among a client's values; return the values with the ids of the files."""
     match value:
         case bytes() | bytearray():
             return _upload(UploadedFile(bytes(value)), uploads)
@@ -268,7 +268,7 @@ def _upload(value: object, uploads: SessionUploads) -> object:
 
 
 def _to_json(event: str, data: dict[str, Any]) -> Any:
-    """Write a client's values as JSON has them: an Enum as its value, an array as lists."""
+    """Convert a client's values to JSON values: an Enum to its value, an array to lists."""
     try:
         return to_json(data, event)
     except TypeError as error:
@@ -276,7 +276,7 @@ def _to_json(event: str, data: dict[str, Any]) -> Any:
 
 
 def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
-    """End the engine, then all the author's code left running, and the loop."""
+    """End the engine, then tasks and threads of the author's code, then the loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -285,7 +285,8 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
         loop.run_until(serving.done, until=until)
         loop.end(until=until)
     else:
-        # dropped unclosed, and collected while another loop runs: nothing of it can run any more
+        # Garbage collected while another loop runs, so that this one can't run any more.
         for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does with those it gives up
+            # asyncio does the same with tasks that it abandons.
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
         loop.close()

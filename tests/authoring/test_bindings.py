@@ -227,7 +227,7 @@ def declare_event(method: Any, bind: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "bind", "words"),
     [
-        (needs_more, Key("w"), r"Key\('w'\) can't know x; give it a default"),
+        (needs_more, Key("w"), r"Key\('w'\) does not fill x; give it a default"),
         (needs_more, Pointer(), r"Pointer\(\) fills x and y; add y: float"),
         (no_place, Pointer(), "fills x and y; add x: float"),
         (no_place, Look(), "fills dx and dy; add dx: float"),
@@ -237,7 +237,7 @@ def declare_event(method: Any, bind: Any) -> None:
         (whole, Look(), "dx is bound: 0.25 is not a whole number"),
         (whole, Stick("left", "x"), "leave out the axis"),
         (two, None, "name needs a default"),
-        (open_end, None, "what is bound needs a default"),
+        (open_end, None, "a bound value needs a default"),
     ],
 )
 def test_an_event_that_can_not_be_sent_so_is_refused(method: Any, bind: Any, words: str) -> None:
@@ -250,7 +250,7 @@ def test_the_pointer_has_one_meaning() -> None:
         @event(name="touch", bind=Pointer())
         def touch(self, x: float, y: float) -> None: ...
 
-    with pytest.raises(ClassError, match=r"Torn: Look\(.*\) takes the mouse away from Pointer\(\)"):
+    with pytest.raises(ClassError, match=r"Torn: Look\(.*\) locks the mouse, so Pointer\(\) has no position"):
         Contract.of(Torn)
 
 

@@ -117,9 +117,8 @@ def test_nothing_is_left_of_a_studio_that_was_closed_while_a_session_ran() -> No
 
 
 def test_threads_of_others_never_make_the_clock_wait() -> None:
-    clock = FakeClock()
-    turns = FakeTurns(clock)
-    turns.post = lambda callback: callback()
+    clock = FakeClock(spend_in_thread=lambda seconds: turns.spend(seconds))
+    turns = FakeTurns(clock, lambda callback: callback())
     turns.resume(threading.current_thread())
     assert not turns.running
     clock.spend(1.0)
@@ -128,8 +127,7 @@ def test_threads_of_others_never_make_the_clock_wait() -> None:
 
 
 def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happened() -> None:
-    turns = FakeTurns(FakeClock())
-    turns.post = lambda callback: callback()
+    turns = FakeTurns(FakeClock(), lambda callback: callback())
     thread = threading.Thread()
     seen: list[bool] = []
     turns.begin(thread)
@@ -140,8 +138,7 @@ def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happe
 
 
 def test_a_thread_runs_from_the_moment_its_gate_is_opened() -> None:
-    turns = FakeTurns(FakeClock())
-    turns.post = lambda callback: callback()
+    turns = FakeTurns(FakeClock(), lambda callback: callback())
     made, done = threading.Event(), threading.Event()
     gates: list[Any] = []
 
