@@ -69,7 +69,7 @@ async def test_a_callback_may_set_the_next_deadline(clock: SystemClock) -> None:
     await asyncio.wait_for(done.wait(), TIMEOUT_S)
 
 
-async def test_a_closed_clock_keeps_no_descriptor_and_calls_nobody() -> None:
+async def test_a_closed_clock_keeps_no_descriptor_and_makes_no_call() -> None:
     before = len(os.listdir("/proc/self/fd"))
     clock = SystemClock()
     met: list[int] = []
@@ -103,7 +103,7 @@ async def test_cancelled_deadlines_that_are_far_away_are_not_kept(clock: SystemC
     assert met == list(range(0, 5000, 500))
 
 
-async def test_an_alarm_keeps_a_ring_until_somebody_waits() -> None:
+async def test_an_alarm_keeps_a_ring_until_the_next_wait() -> None:
     alarm = Alarm(FakeClock())
     alarm.ring()
     alarm.ring()
@@ -135,7 +135,7 @@ async def test_a_rung_alarm_leaves_no_deadline_behind() -> None:
     assert clock.pending == 0
 
 
-async def test_an_alarm_whose_sleeper_was_cancelled_serves_the_next() -> None:
+async def test_an_alarm_works_after_a_cancelled_wait() -> None:
     clock = FakeClock()
     alarm = Alarm(clock)
     sleeper = asyncio.create_task(alarm.wait(clock.now() + 2))

@@ -192,7 +192,7 @@ WRONG: dict[str, tuple[tuple[int, ...], Layout, str]] = {
 
 @pytest.mark.parametrize("make", [torch.zeros, np.zeros], ids=["tensor", "array"])
 @pytest.mark.parametrize("name", WRONG)
-def test_pictures_in_another_layout_are_refused_with_the_call_to_make(name: str, make: Any) -> None:
+def test_images_in_another_layout_are_refused_with_the_correct_call(name: str, make: Any) -> None:
     shape, layout, words = WRONG[name]
     with pytest.raises(ValueError, match="to_frames: got float") as raised:
         to_frames(make(shape), layout)

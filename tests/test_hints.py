@@ -37,7 +37,9 @@ def raised(call: Callable[..., object], **named: object) -> BaseException:
         ("einops", "einops"),
     ],
 )
-def test_a_missing_module_is_told_by_its_package(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_for_a_missing_module_names_its_package(
+    module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, module.partition(".")[0], raising=False)
     assert hint_for(ModuleNotFoundError(name=module)).endswith(f"pip install {package}")
 
@@ -53,7 +55,7 @@ def test_a_missing_module_is_told_by_its_package(module: str, package: str, monk
         pytest.param(lambda **_: render(1, 2, 3), "x", "", id="another TypeError"),  # type: ignore[call-arg]
     ],
 )
-def test_an_unexpected_keyword_is_told_the_nearest(call: Any, keyword: str, hint: str) -> None:
+def test_the_hint_for_an_unexpected_keyword_names_the_nearest(call: Any, keyword: str, hint: str) -> None:
     assert hint_for(raised(call, **{keyword: 1})) == hint
 
 
@@ -62,7 +64,7 @@ def test_a_hint_is_a_note_of_what_is_logged_once() -> None:
     assert from_author(from_author(error)).__notes__ == ["hint: did you mean main_video?"]
 
 
-def test_an_error_whose_text_cannot_be_had_has_no_hint() -> None:
+def test_an_error_whose_str_fails_has_no_hint() -> None:
     class Silent(TypeError):
         def __str__(self) -> str:
             raise RuntimeError

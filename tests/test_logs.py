@@ -246,7 +246,7 @@ def test_a_json_line_with_a_message_that_can_t_be_made_says_so(message: object, 
     assert "can't be formatted" in json.loads(stream.getvalue())["message"]
 
 
-def test_json_lines_say_whose_they_are_and_nobody_else_does(logger: logging.Logger) -> None:
+def test_only_json_lines_have_the_ids_of_the_session(logger: logging.Logger) -> None:
     stream, ids = io.StringIO(), {"session": "s-1"}
     configure("info", "json", stream=stream, ids=ids)
     logger.info("one", extra={"session": "forged", 5: "five"})  # type: ignore[dict-item]  # what an author may write

@@ -68,7 +68,7 @@ def test_the_default_name_is_the_class_in_kebab_case(class_name: str, name: str)
 
 
 @pytest.mark.parametrize(("key", "nearest"), [("modle", "model"), ("confg", "config"), ("Name", "name")])
-def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, key: str, nearest: str) -> None:
+def test_the_error_for_an_unknown_key_names_the_nearest(tmp_path: Path, key: str, nearest: str) -> None:
     error = failure(tmp_path, f"# a comment\nmodel: pipeline:M\n{key}: x\n" if nearest != "model" else f"{key}: a:B\n")
     assert error.message == f'unknown key "{key}"'
     assert error.hint == f'did you mean "{nearest}"?'
@@ -76,7 +76,7 @@ def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, key: str, nearest: s
     assert error.where.end_column == 1 + len(key)
 
 
-def test_an_unknown_key_like_no_other_is_told_all(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_key_without_a_similar_one_lists_all(tmp_path: Path) -> None:
     error = failure(tmp_path, "model: pipeline:M\nzzz: 1\n")
     assert place(error) == (2, 1)
     assert error.hint == "the keys are model, name, config"
@@ -115,7 +115,7 @@ def test_a_name_in_the_file_goes_before_the_one_of_the_class(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "name: x\n"])
-def test_a_missing_model_is_told_what_to_add(tmp_path: Path, text: str) -> None:
+def test_the_error_for_a_missing_model_has_the_fix(tmp_path: Path, text: str) -> None:
     error = failure(tmp_path, text)
     assert error.message == 'reactor.yaml lacks the key "model"'
     assert "`model: pipeline:MyModel`" in error.hint
@@ -134,7 +134,7 @@ def test_a_missing_model_is_told_what_to_add(tmp_path: Path, text: str) -> None:
         ("pipeline/MyModel", "write `model: pipeline:MyModel`"),
     ],
 )
-def test_a_model_of_another_form_is_told_the_form(tmp_path: Path, model: str, hint: str) -> None:
+def test_the_error_for_a_model_of_another_form_has_the_form(tmp_path: Path, model: str, hint: str) -> None:
     error = failure(tmp_path, f"name: x\nmodel: {model}\n")
     assert error.message == f'"{model}" isn\'t of the form module:Class'
     assert hint in error.hint
@@ -226,9 +226,7 @@ def test_a_manifest_near_by_is_pointed_out(tmp_path: Path, present: str, asked: 
         pytest.param("model: pipeline:M\n", '@model("m", config="config.yml")', False, id="the code names it"),
     ],
 )
-def test_a_config_file_that_nobody_reads_is_mentioned(
-    tmp_path: Path, manifest_text: str, code: str, said: bool
-) -> None:
+def test_an_unread_config_file_is_mentioned(tmp_path: Path, manifest_text: str, code: str, said: bool) -> None:
     files = {"reactor.yaml": manifest_text, "config.yml": "a: 1\n", "pipeline.py": code}
     for name, text in files.items():
         (tmp_path / name).write_text(text)

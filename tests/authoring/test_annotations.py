@@ -101,7 +101,7 @@ def test_output_annotations_as_text_are_tracks() -> None:
     assert [track.name for track in tracks_of(MyOutput)] == ["main_video"]
 
 
-def test_name_imported_for_type_checkers_alone_says_so() -> None:
+def test_a_name_imported_only_for_type_checkers_is_named_in_the_error() -> None:
     with pytest.raises(TypeError, match=r"Prices\.price.*'Decimal'.*not defined.*TYPE_CHECKING"):
 
         class Prices(InputState):

@@ -115,7 +115,7 @@ def test_dropping_a_bad_item_on_hold_releases_those_before_it() -> None:
     assert taken(backlog, 2) == [0, 1]
 
 
-def test_release_and_drop_ignore_an_item_that_is_gone() -> None:
+def test_release_and_drop_ignore_a_removed_item() -> None:
     backlog = backlog_of(1)
     backlog.release(ITEMS[5])
     backlog.drop(ITEMS[5])

@@ -48,7 +48,7 @@ def bound(schema: dict[str, Any]) -> Any:
     return schema.get(KEYWORD)
 
 
-def test_a_field_says_what_it_is_bound_to() -> None:
+def test_a_field_s_schema_has_its_bindings() -> None:
     said = {field.name: bound(field.to_json()) for field in StateSpec.of(Walker).fields}
     assert said == {
         "walk": [{"kind": "keys", "keys": ["KeyS", "KeyW"]}, {"kind": "stick", "stick": "left", "axis": "y"}],
@@ -81,7 +81,7 @@ class Game(ReactorModel):
     def plain(self, x: float) -> None: ...
 
 
-def test_an_event_says_what_sends_it_and_its_argument_what_it_is_bound_to() -> None:
+def test_schemas_of_an_event_and_its_argument_have_their_bindings() -> None:
     events = Contract.of(Game).to_json()["schema"]["events"]
     assert {name: bound(said["parameters"]) for name, said in events.items()} == {
         "look": [
@@ -106,7 +106,7 @@ def test_a_command_is_bound_as_an_event_is() -> None:
     assert bound(Contract.of(Blocks).events["cut"].parameters_schema()) == [{"kind": "key", "key": "KeyC"}]
 
 
-def test_an_override_keeps_what_its_parent_is_bound_to() -> None:
+def test_an_override_keeps_the_bindings_of_its_parent() -> None:
     class Higher(Game):
         def jump(self, height: float = 3.0) -> None: ...
 
@@ -187,7 +187,7 @@ WRONG_FIELDS: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "declared", "words"), WRONG_FIELDS)
-def test_what_cannot_set_a_field_is_refused(hint: Any, declared: Any, words: str) -> None:
+def test_a_binding_that_cannot_set_a_field_is_refused(hint: Any, declared: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         declare(hint, declared)
 
@@ -254,7 +254,7 @@ def test_the_pointer_has_one_meaning() -> None:
         Contract.of(Torn)
 
 
-def test_a_written_setter_takes_over_what_its_field_is_bound_to() -> None:
+def test_a_written_setter_keeps_the_bindings_of_its_field() -> None:
     class Written(ReactorPipeline):
         state: Walker
 

@@ -55,14 +55,14 @@ def test_commands_are_events_of_the_contract() -> None:
     assert events["reset"].client_parameter == "client"
 
 
-def test_what_a_command_carries_is_checked_as_events_are() -> None:
+def test_arguments_of_a_command_are_checked_like_those_of_events() -> None:
     validate = Contract.of(Blocks).events["set_prompt"].validate
     assert validate('{"prompt": "a"}') == {"prompt": "a", "strength": 1.0}
     with pytest.raises(InvalidEvent, match=r"set_prompt\.strength: 3 is above 2"):
         validate(json.dumps({"prompt": "a", "strength": 3}))
 
 
-def test_a_model_that_declares_no_output_has_one_track_of_pictures() -> None:
+def test_a_model_without_an_output_has_one_video_track() -> None:
     contract = Contract.of(Blocks)
     assert [(track.name, track.kind, track.direction) for track in contract.tracks] == [("main_video", "video", "out")]
     assert (contract.fps, contract.state) == (None, None)
@@ -178,7 +178,7 @@ def _marked_pipeline() -> None:
         (lambda: model("a", config=3), "path of a file or a mapping, not 3"),  # type: ignore[arg-type]
     ],
 )
-def test_a_wrong_declaration_is_a_type_error_that_says_what_to_do(declare: Callable[[], object], words: str) -> None:
+def test_a_wrong_declaration_is_a_type_error_with_the_fix(declare: Callable[[], object], words: str) -> None:
     with pytest.raises(TypeError, match=words):
         declare()
 
@@ -230,7 +230,7 @@ def test_events_and_dedupe_work_in_a_block_model_too() -> None:
     assert Contract.of(Painter).events["point"].dedupe
 
 
-def test_the_decorator_keeps_what_it_is_told_for_the_class_and_those_below() -> None:
+def test_the_decorator_s_arguments_apply_to_the_class_and_its_subclasses() -> None:
     @model("painter", config="paint.yml", author="me")
     class Painter(Blocks):
         pass

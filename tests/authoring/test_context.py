@@ -61,17 +61,17 @@ def test_any_thread_finds_the_only_session() -> None:
     assert "no session runs" in str(in_thread(get_ctx))
 
 
-def test_of_two_each_finds_its_own_and_others_are_told_why_not() -> None:
+def test_with_two_sessions_each_finds_its_own_and_other_code_gets_the_reason() -> None:
     first, second = Session("A"), Session("B")
     with running(first), running(second):
         for session in (first, second):
             with belonging_to(session):
                 assert get_ctx() is session
-        assert "those of A, B run in this process" in str(in_thread(get_ctx))
+        assert "sessions of A, B run in this process" in str(in_thread(get_ctx))
     assert "no session runs" in str(outcome(get_ctx))
 
 
-def test_what_belongs_to_a_session_that_is_over_never_gets_the_next() -> None:
+def test_code_of_a_finished_session_never_gets_the_next_session() -> None:
     first, second = Session("A"), Session("B")
     with running(first), belonging_to(first):
         kept = contextvars.copy_context()

@@ -34,7 +34,7 @@ class MyModel(ReactorPipeline):
     def reset(self) -> None: ...
 
 
-def test_contract_in_json_is_what_the_wire_says() -> None:
+def test_the_contract_in_json_has_the_form_of_the_protocol() -> None:
     brightness = {
         "type": "number",
         "minimum": 0.0,
@@ -157,7 +157,7 @@ def test_contract_in_json_is_json() -> None:
     assert json.loads(json.dumps(contract, allow_nan=False)) == contract
 
 
-def test_contract_knows_the_classes() -> None:
+def test_the_contract_has_the_classes() -> None:
     contract = Contract.of(MyModel)
     assert (contract.model, contract.outputs, contract.messages) == (
         MyModel,
@@ -185,13 +185,13 @@ def test_setter_needs_its_value() -> None:
     ],
     ids=["our own class", "a state", "int", "a number", "a module"],
 )
-def test_what_is_no_model_has_no_contract(thing: Any, message: str) -> None:
+def test_a_class_that_is_no_model_has_no_contract(thing: Any, message: str) -> None:
     with pytest.raises(ClassError, match=message) as caught:
         Contract.of(thing)
     assert "ReactorPipeline" in caught.value.hint
 
 
-def test_abstract_model_names_what_is_missing() -> None:
+def test_the_error_for_an_abstract_model_names_the_missing_method() -> None:
     class Half(ReactorPipeline, ABC):
         state: MyState
 

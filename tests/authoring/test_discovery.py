@@ -81,7 +81,7 @@ def test_model_in_a_function_without_any_has_those_of_the_module() -> None:
     assert ModuleOutput in find(Local, Output)
 
 
-def test_child_elsewhere_keeps_what_belongs_to_its_parent() -> None:
+def test_a_subclass_in_another_module_keeps_its_parent_s_outputs() -> None:
     class LocalOutput(Output):
         local: Video
 

@@ -63,7 +63,7 @@ def test_names_are_matched_as_written() -> None:
     assert list(CONTRACT.events) == ["setPrompt", "set_2d_mode", "who"]
 
 
-def test_spec_says_what_was_declared() -> None:
+def test_the_spec_has_the_declared_values() -> None:
     prompt, two, who = CONTRACT.events.values()
     assert (prompt.description, prompt.dedupe, prompt.method, prompt.is_async) == (
         "What to draw",

@@ -104,7 +104,7 @@ RIGHT: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "declared", "expected"), RIGHT)
-def test_default_is_what_a_fresh_state_has(hint: Any, declared: Any, expected: object) -> None:
+def test_the_default_is_the_value_of_a_fresh_state(hint: Any, declared: Any, expected: object) -> None:
     state = vars(StateSpec.of(declare(hint, declared)).fresh())
     assert state == {"x": expected}
     assert type(state["x"]) is type(expected)
@@ -147,7 +147,7 @@ def test_defaults_and_limits_may_be_numpy_scalars(hint: Any, declared: Any, defa
     ],
     ids=["float", "int", "str", "optional"],
 )  # fmt: skip
-def test_a_pydantic_field_says_what_an_input_field_says(hint: Any, pydantic_field: Any, own_field: Any) -> None:
+def test_a_pydantic_field_is_equivalent_to_an_input_field(hint: Any, pydantic_field: Any, own_field: Any) -> None:
     (theirs,) = StateSpec.of(declare(hint, pydantic_field)).fields
     (own,) = StateSpec.of(declare(hint, own_field)).fields
     assert (theirs.to_json(), theirs.default) == (own.to_json(), own.default)
@@ -171,6 +171,6 @@ def test_a_state_starts_with_the_default_of_a_pydantic_field() -> None:
     ],
     ids=["alias", "digits", "no default", "factory"],
 )
-def test_what_a_pydantic_field_can_say_and_we_do_not_do_is_refused(field: Any, message: str) -> None:
+def test_unsupported_options_of_a_pydantic_field_are_refused(field: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         declare(float, field)

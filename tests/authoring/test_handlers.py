@@ -53,7 +53,7 @@ def test_undecorated_override_keeps_the_event_and_its_contract() -> None:
     assert spec.validate("{}") == {"speed": 1.0}
 
 
-def test_undecorated_override_that_collects_keywords_takes_what_the_parent_took() -> None:
+def test_an_undecorated_override_with_kwargs_takes_the_parent_s_arguments() -> None:
     class Child(Parent):
         def go(self, **arguments: Any) -> None: ...  # type: ignore[override]
 

@@ -74,7 +74,7 @@ def test_a_class_of_ours_is_no_model_and_no_code_of_ours_is_shown(project: Path,
     assert error.where is None
 
 
-def test_a_missing_package_is_told_from_a_missing_module(project: Path) -> None:
+def test_a_missing_package_and_a_missing_module_give_different_errors(project: Path) -> None:
     write(project, "import os\nimport not_installed_at_all\n")
     error = refused(project)
     assert "importing pipeline failed" in error.message
@@ -144,7 +144,7 @@ def test_a_file_with_the_name_of_another_module_is_to_be_renamed(project: Path) 
     assert refused(project, "random").hint == "rename random.py: the name is taken"
 
 
-def test_an_error_whose_message_fails_is_named_all_the_same(project: Path) -> None:
+def test_an_error_whose_str_fails_is_still_named(project: Path) -> None:
     write(project, "class Odd(Exception):\n    def __str__(self):\n        return self.x\n\nraise Odd\n")
     assert "Odd: its message can't be shown" in refused(project).message
 
@@ -162,7 +162,7 @@ def test_a_missing_class_lists_those_that_would_do(project: Path) -> None:
         ("class MyModel:\n    pass\n", "pipeline:MyModel is a class, not a model"),
     ],
 )
-def test_what_is_no_model_is_said(project: Path, text: str, words: str) -> None:
+def test_a_class_that_is_no_model_is_an_error_with_the_reason(project: Path, text: str, words: str) -> None:
     write(project, text)
     error = refused(project)
     assert error.message == words

@@ -393,7 +393,7 @@ async def test_waiting_time_of_concurrent_readers_is_counted_once() -> None:
     assert bench.waits.waited_s == pytest.approx(1.5)
 
 
-def test_push_ignores_a_reader_whose_loop_is_closed() -> None:
+def test_push_ignores_a_reader_with_a_closed_loop() -> None:
     bench = Bench()
     loop = asyncio.new_event_loop()
     reading = bench.buffer.read()
@@ -417,7 +417,7 @@ def test_polled_buffer_releases_an_item_when_it_is_decoded() -> None:
     assert (bench.buffer.available, bench.announced, bench.buffer.try_read(), bench.decoded) == (1, 1, [1], [1])
 
 
-def test_polled_buffer_decodes_only_the_newest_of_the_items_that_arrived_meanwhile() -> None:
+def test_a_polled_buffer_decodes_only_the_newest_item_that_arrived_during_decoding() -> None:
     bench = Bench()
     bench.buffer.try_read()
     bench.push_encoded(1, 2, 3)
@@ -453,7 +453,7 @@ async def test_waiting_reads_do_not_start_decoding_ahead() -> None:
 
 
 @pytest.mark.parametrize("ended", ["clear", "reset"])
-def test_item_decoded_ahead_and_cleared_meanwhile_is_not_released(ended: str) -> None:
+def test_an_item_cleared_while_it_is_decoded_ahead_is_not_released(ended: str) -> None:
     bench = Bench()
     bench.buffer.try_read()
     bench.push_encoded(1)

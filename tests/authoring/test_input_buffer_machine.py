@@ -54,7 +54,7 @@ class Model:
 
 
 @given(STEPS)
-def test_any_sequence_of_calls_does_what_a_list_does(steps: list[Step]) -> None:
+def test_any_sequence_of_calls_behaves_like_a_list(steps: list[Step]) -> None:
     async def play() -> None:
         bench, model = Bench(capacity=5), Model()
         for action, n, mode in steps:

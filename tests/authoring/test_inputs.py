@@ -149,7 +149,7 @@ def test_input_that_is_never_defined_is_a_class_error_that_names_it() -> None:
         Contract.of(Typo)
 
 
-def test_other_annotations_may_name_what_is_there_for_type_checkers_alone() -> None:
+def test_other_annotations_may_use_names_imported_only_for_type_checkers() -> None:
     class Typed(Model):
         pipe: DiffusionPipeline  # type: ignore[name-defined]  # noqa: F821
         broken: list[int](3)  # type: ignore[valid-type]
@@ -242,7 +242,7 @@ def test_field_that_is_no_track_needs_a_default() -> None:
             camera: int
 
 
-def test_model_that_is_not_run_says_so() -> None:
+def test_a_model_that_is_not_run_raises_an_error_with_the_reason() -> None:
     class Early(Model):
         input: Room
 

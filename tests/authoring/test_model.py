@@ -60,7 +60,7 @@ async def test_model_reaches_its_runtime() -> None:
 
 
 @pytest.mark.parametrize("name", ["connected", "output_buffer"])
-def test_model_that_is_not_run_says_so(name: str) -> None:
+def test_a_model_that_is_not_run_raises_an_error_with_the_reason(name: str) -> None:
     with pytest.raises(RuntimeError, match="Model isn't being run"):
         getattr(Model(), name)
 
@@ -106,7 +106,7 @@ def test_names_of_the_model_cannot_be_taken(name: str) -> None:
         type("Bad", (Model,), {name: print})
 
 
-def test_fps_is_adaptive_unless_somebody_declares_it() -> None:
+def test_fps_is_adaptive_unless_a_class_declares_it() -> None:
     class Fixed(Model):
         fps = 24
 

@@ -45,7 +45,7 @@ def test_nearest_state_wins() -> None:
     assert (state_of(Parent), state_of(Child), state_of(Grandchild)) == (State, Finer, Finer)
 
 
-def test_pipeline_without_state_says_what_to_add() -> None:
+def test_the_error_for_a_pipeline_without_state_has_the_fix() -> None:
     with pytest.raises(
         TypeError, match=r"Bad needs a state: define `class MyState\(InputState\)` and add `state: MyState`"
     ):

@@ -242,7 +242,7 @@ def test_the_name_of_a_parameter_and_its_annotation_are_marked() -> None:
     assert marked(place) == "brightness: float"
 
 
-def test_what_has_no_source_has_no_place() -> None:
+def test_a_class_without_source_has_no_place() -> None:
     made: dict[str, type] = {}
     exec("class Made: x = 3\ndef call(x): ...", made)
     assert locate(made["Made"], "x") is None

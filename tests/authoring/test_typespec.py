@@ -124,7 +124,7 @@ def test_good_value_arrives_converted(hint: Any, text: str, expected: object) ->
     assert type(value) is type(expected)
 
 
-def test_one_and_true_are_told_apart_in_an_enum() -> None:
+def test_one_and_true_are_different_values_of_an_enum() -> None:
     class Truth(enum.Enum):
         YES = True
 

@@ -59,7 +59,7 @@ def test_several_threads_read_it_at_a_time(make: Make, tmp_path: Path) -> None:
         assert set(threads.map(lambda _: file.read(), range(40))) == {CONTENT}
 
 
-def test_what_is_open_can_be_read_when_nothing_else_holds_the_file(tmp_path: Path) -> None:
+def test_an_open_file_can_be_read_after_the_upload_object_is_gone(tmp_path: Path) -> None:
     opened = on_disk(tmp_path).open()
     gc.collect()
     assert opened.read() == CONTENT
@@ -80,7 +80,7 @@ def test_there_is_no_position_before_the_beginning(tmp_path: Path) -> None:
         opened.seek(-1)
 
 
-def test_it_says_what_it_is(tmp_path: Path) -> None:
+def test_the_repr_has_name_type_and_size(tmp_path: Path) -> None:
     text = "UploadedFile(name='cat.png', content_type='image/png', size_bytes=10240)"
     assert repr(in_memory(tmp_path)) == repr(on_disk(tmp_path)) == text
     assert to_json(on_disk(tmp_path), "x") == {"upload": "u-1"}
@@ -117,7 +117,7 @@ def test_a_value_names_a_file_that_is_there(hint: object, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['"u-1"', "{}", "null", '{"upload": 3}', '{"upload": "u-1", "name": "x"}'])
-def test_what_names_no_file_is_an_invalid_value(text: str) -> None:
+def test_a_value_that_names_no_file_is_invalid(text: str) -> None:
     payload = Payload("take", [field(UploadedFile, InputField())])
     with pytest.raises(InvalidEvent) as caught:
         payload.validate(f'{{"x": {text}}}', {"u-1": UploadedFile(b"x")})
@@ -134,7 +134,7 @@ def test_a_file_has_no_limits() -> None:
         field(UploadedFile | None, InputField(default=None, max_length=3))
 
 
-def test_the_schema_says_that_it_is_a_file() -> None:
+def test_the_schema_has_the_upload_format() -> None:
     assert field(UploadedFile, InputField()).to_json() == {
         "type": "object",
         "format": "upload",

@@ -49,7 +49,7 @@ def model(project: Path, load: str) -> Model:
     return author.make_model(Contract.of(found), {}, project)
 
 
-def test_what_load_raises_points_at_the_author_s_line(project: Path) -> None:
+def test_an_exception_of_load_has_the_author_s_line(project: Path) -> None:
     with pytest.raises(LoadError) as raised:
         author.call_load(model(project, "open(config['weights'])"), {}, project)
     error = raised.value
@@ -64,14 +64,14 @@ def test_load_that_exits_is_an_error_too(project: Path) -> None:
         author.call_load(model(project, "raise SystemExit(3)"), {}, project)
 
 
-def test_what_init_raises_is_an_error_too(project: Path) -> None:
+def test_an_exception_of_init_is_a_load_error(project: Path) -> None:
     write(project, GOOD + "\n    def __init__(self):\n        raise OSError('no device')\n")
     found = import_class(project, "pipeline", "MyModel")
     with pytest.raises(LoadError, match="making MyModel failed: OSError: no device"):
         author.make_model(Contract.of(found), {}, project)
 
 
-def test_what_ends_a_session_points_at_the_author_s_line(project: Path) -> None:
+def test_an_exception_that_ends_a_session_has_the_author_s_line(project: Path) -> None:
     made = model(project, "self.weights")
     with pytest.raises(AttributeError) as raised:
         made.load({})

@@ -163,7 +163,7 @@ async def test_the_black_of_a_flush_in_a_handler_is_made_with_its_event() -> Non
         assert told(rig) == [(10, 0), (0, 1)]
 
 
-async def test_what_a_handler_emits_is_made_with_its_event_and_what_others_emit_meanwhile_is_not() -> None:
+async def test_output_of_a_handler_is_made_with_its_event_and_other_output_is_not() -> None:
     rig = Rig(Painting)
     async with rig.running():
         rig.event("draw", 1, red=10)
@@ -232,7 +232,7 @@ async def test_a_handler_that_returns_a_dict_is_shown_the_message_to_return(capl
     assert "`return SetStyle(ok=…, count=…)`" in caplog.text
 
 
-async def test_what_a_failing_handler_changed_is_told_all_the_same() -> None:
+async def test_a_change_of_a_failing_handler_is_sent() -> None:
     rig = Rig(Handlers)
     async with rig.running():
         rig.event("fail")
@@ -240,7 +240,7 @@ async def test_what_a_failing_handler_changed_is_told_all_the_same() -> None:
     assert rig.sink.of(StateChanged) == [StateChanged("s-1", {"brightness": 0.5})]
 
 
-async def test_the_change_is_told_before_the_answer() -> None:
+async def test_a_change_is_sent_before_the_answer() -> None:
     rig = Rig(Handlers)
     async with rig.running():
         rig.event("set_brightness", 1, brightness=2)

@@ -121,7 +121,9 @@ class NoGeneratorAsync(Plain):
         (NoGeneratorAsync, TypeError, "inference() returned coroutine, not a generator"),
     ],
 )
-async def test_what_inference_raises_ends_the_session(model: type[Plain], kind: type[Exception], words: str) -> None:
+async def test_an_exception_of_inference_ends_the_session(
+    model: type[Plain], kind: type[Exception], words: str
+) -> None:
     rig = started(model)
     await rig.play(0.5)
     error = await rig.failure()
@@ -196,7 +198,7 @@ async def test_a_model_that_catches_for_ever_still_ends_with_its_session() -> No
     assert len(log(rig)) < 10_000
 
 
-async def test_a_state_that_cannot_be_told_ends_the_session_by_name() -> None:
+async def test_a_state_that_cannot_be_sent_ends_the_session_with_the_field_s_name() -> None:
     class Odd(Plain):
         def inference(self) -> Iterator[Any]:
             self.state.prompt = object()  # type: ignore[assignment]

@@ -48,7 +48,7 @@ SILENCE = np.zeros((1, 10), np.int16)
         pytest.param([], 0.1, [], id="nothing"),
     ],
 )
-def test_what_is_probably_not_meant_is_found(
+def test_suspicious_output_is_found(
     bundles: list[dict[TrackSpec, NDArray[np.uint8]]], step_s: float | None, messages: list[str]
 ) -> None:
     found = suspicions(bundles, step_s)

@@ -59,7 +59,7 @@ async def test_nothing_is_made_while_the_session_is_held(model: type[Model]) -> 
     await rig.driver.aclose()
 
 
-async def test_a_step_that_runs_is_finished_and_waits_with_what_it_made() -> None:
+async def test_a_held_step_is_finished_and_its_output_waits() -> None:
     rig = Rig(Stepped)
     async with rig.running():
         rig.session.hold(True)

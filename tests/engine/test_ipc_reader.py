@@ -94,7 +94,7 @@ def test_whatever_validation_raises_is_an_error_reply(channel: Channel, engine: 
     assert engine.wait(TIMEOUT_S) == 0
 
 
-def test_what_ends_reading_is_printed_and_ends_the_process_with_status_1(
+def test_an_exception_while_reading_is_printed_and_ends_the_process_with_status_1(
     channel: Channel, engine: EngineProcess, output: Path
 ) -> None:
     engine.socket.sendall(LENGTHS.pack(4, 0) + b"nope")
@@ -103,7 +103,7 @@ def test_what_ends_reading_is_printed_and_ends_the_process_with_status_1(
     del channel
 
 
-def test_a_server_that_is_gone_is_no_failure(channel: Channel, engine: EngineProcess, output: Path) -> None:
+def test_the_end_of_the_server_is_no_failure(channel: Channel, engine: EngineProcess, output: Path) -> None:
     engine.socket.shutdown(2)
     assert engine.wait(TIMEOUT_S) == 0
     assert output.read_text() == ""

@@ -74,7 +74,7 @@ def in_a_thread(work: Callable[[], Any], look: Callable[[int | None], Any], begu
     return look(thread.ident)
 
 
-def test_the_stack_leaves_out_what_starts_threads() -> None:
+def test_the_stack_has_no_frames_of_the_threading_module() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def compute() -> None:

@@ -17,7 +17,7 @@ def streams(tmp_path: Path) -> Iterator[Streams]:
         yield streams
 
 
-def test_the_last_line_printed_or_logged_is_told_and_still_printed(streams: Streams) -> None:
+def test_the_last_printed_or_logged_line_is_reported_and_still_written(streams: Streams) -> None:
     told: list[str] = []
     with watch_output(told.append, (streams.stdout, streams.stderr)):
         streams.stdout.write("one\ntwo")
@@ -29,14 +29,14 @@ def test_the_last_line_printed_or_logged_is_told_and_still_printed(streams: Stre
     assert streams.err == "three\n"
 
 
-def test_a_progress_bar_s_newest_state_is_told_without_colours(streams: Streams) -> None:
+def test_a_progress_bar_s_newest_state_is_reported_without_colours(streams: Streams) -> None:
     told: list[str] = []
     with watch_output(told.append, (streams.stderr,)):
         streams.stderr.write("\r 10%|\x1b[32m#\x1b[0m   |\r 20%|##  |")
     assert told == ["20%|##  |"]
 
 
-def test_the_same_line_is_told_once_and_a_long_one_is_cut(streams: Streams) -> None:
+def test_equal_lines_are_reported_once_and_a_long_one_is_cut(streams: Streams) -> None:
     told: list[str] = []
     with watch_output(told.append, (streams.stdout,)):
         for _ in range(3):
@@ -44,7 +44,7 @@ def test_the_same_line_is_told_once_and_a_long_one_is_cut(streams: Streams) -> N
     assert told == ["x" * LONGEST]
 
 
-def test_nothing_is_told_after_load_whatever_it_did(streams: Streams) -> None:
+def test_nothing_is_reported_after_load(streams: Streams) -> None:
     told: list[str] = []
     with contextlib.suppress(KeyError), watch_output(told.append, (streams.stderr,)):
         late = streams.stderr.observer

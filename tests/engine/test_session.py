@@ -20,11 +20,11 @@ async def work(result: int) -> int:
     return result
 
 
-async def test_what_the_author_s_coroutine_returns_comes_back(session: ModelSession) -> None:
+async def test_guard_returns_the_result_of_the_author_s_coroutine(session: ModelSession) -> None:
     assert await session.guard(work(7)) == 7
 
 
-async def test_stopping_ends_what_waits_and_stopping_again_is_harmless(session: ModelSession) -> None:
+async def test_stop_ends_waits_and_may_be_called_twice(session: ModelSession) -> None:
     waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
     await settle()
     session.stop()
@@ -72,7 +72,7 @@ def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
     assert session.wall_us(clock.now()) == 1_000_000_000_500_000
 
 
-def test_a_frame_is_the_first_to_show_what_was_applied_since_the_one_before(session: ModelSession) -> None:
+def test_a_frame_is_the_first_to_show_the_events_applied_since_the_one_before(session: ModelSession) -> None:
     for n, arrived_at in ((1, 10.0), (2, 0.0), (3, 11.0), (4, 12.0)):
         with session.handling(n, arrived_at):
             assert (session.applied, session.handled_here) == (n - 1, n)

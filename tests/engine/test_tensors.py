@@ -103,7 +103,7 @@ async def test_floats_are_refused_at_the_yield_with_the_call_to_make() -> None:
     )
 
 
-async def test_what_a_device_still_computes_belongs_to_the_step() -> None:
+async def test_work_still_running_on_a_device_belongs_to_the_step() -> None:
     class Late(Output):
         """Its picture is there some time after it was asked for, as a GPU's is."""
 

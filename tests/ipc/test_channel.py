@@ -46,14 +46,14 @@ def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None
     assert all(received.count(message) == 50 for message in each)
 
 
-def test_sending_to_nobody_raises(ends: tuple[Channel, Channel]) -> None:
+def test_send_raises_when_the_other_end_is_closed(ends: tuple[Channel, Channel]) -> None:
     ours, theirs = ends
     theirs.close()
     with pytest.raises(OSError, match="pipe"):
         ours.send(Loading("hello"))
 
 
-def test_a_forked_child_says_nothing_and_does_not_keep_the_other_side_from_seeing_the_end() -> None:
+def test_a_forked_child_sends_nothing_and_does_not_hold_the_connection_open() -> None:
     ours, theirs = socket.socketpair()
     parent, child, other = Channel(ours), Channel(ours.dup()), Channel(theirs)
     child.close_in_child()

@@ -133,7 +133,7 @@ def test_openmp_threads_sleep_while_they_wait_unless_the_author_chose(
     assert json.loads(found.read_text()) == expected
 
 
-def test_killing_what_has_ended_is_fine(engine: EngineProcess) -> None:
+def test_kill_after_the_end_does_nothing(engine: EngineProcess) -> None:
     engine.kill()
     assert engine.wait(TIMEOUT_S) is not None
     engine.kill()

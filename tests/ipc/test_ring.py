@@ -28,7 +28,7 @@ def picture(value: int, height: int = 8, width: int = 10) -> np.ndarray[tuple[in
     return np.full((height, width, 3), value, np.uint8)
 
 
-def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reader(memory: int) -> None:
+def test_a_closed_reader_holds_no_memory(memory: int) -> None:
     (offset,) = written(RingWriter(memory), 1, [picture(5)])
     before = descriptors(os.getpid())
     reader = RingReader(memory)
@@ -42,7 +42,7 @@ def test_a_reader_that_is_closed_holds_no_memory_though_somebody_holds_the_reade
         reader.picture(offset, 8, 10)
 
 
-def test_what_is_written_is_read_on_the_other_side(memory: int) -> None:
+def test_written_arrays_are_read_on_the_other_side(memory: int) -> None:
     frame = np.random.default_rng(1).integers(0, 256, (48, 64, 3), np.uint8)
     samples = np.arange(-480, 480, dtype=np.int16).reshape(2, 480)
     at_frame, at_samples = written(RingWriter(memory), 1, [frame, samples])
@@ -66,7 +66,7 @@ def test_released_room_is_used_again(memory: int) -> None:
     assert os.fstat(memory).st_size <= 2 * 4096
 
 
-def test_a_reader_sees_what_lies_beyond_the_memory_it_began_with(memory: int) -> None:
+def test_a_reader_maps_memory_that_has_grown(memory: int) -> None:
     writer, reader = RingWriter(memory), RingReader(memory)
     (small,) = written(writer, 1, [picture(1)])
     seen = reader.picture(small, 8, 10)
@@ -97,7 +97,7 @@ def test_a_reader_that_is_closed_while_a_thread_maps_the_memory_keeps_none_of_it
     assert descriptors(os.getpid()) == before
 
 
-def test_releasing_what_is_unknown_changes_nothing(memory: int) -> None:
+def test_release_of_an_unknown_key_changes_nothing(memory: int) -> None:
     writer = RingWriter(memory)
     (first,) = written(writer, 1, [picture(1)])
     writer.release(7)

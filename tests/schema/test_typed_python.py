@@ -131,7 +131,7 @@ def test_the_same_model_gives_the_same_text() -> None:
     assert typed_python.module("my-model", CONTRACT) == typed_python.module("my-model", CONTRACT)
 
 
-def test_a_type_checker_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
+def test_a_type_checker_accepts_it_and_finds_wrong_uses(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "model.py").write_text(typed_python.module("my-model", CONTRACT))
     (tmp_path / "empty.py").write_text(typed_python.module("session", EMPTY))

@@ -24,7 +24,7 @@ def red(step: StepResult) -> int:
     return int(step.output.video.flat[0])
 
 
-def test_a_step_has_what_was_yielded_how_long_it_took_and_what_was_said() -> None:
+def test_a_step_result_has_output_compute_time_and_messages() -> None:
     with PipelineExecutor(Counter, config={"frames": 3}) as executor:
         executor.connect()
         step = next(executor)
@@ -73,7 +73,7 @@ def test_a_wrong_event_is_a_value_error_and_changes_nothing(event: str, data: di
         assert executor.state == Level()
 
 
-def test_what_a_handler_raises_is_raised_and_the_session_continues() -> None:
+def test_an_exception_of_a_handler_is_raised_and_the_session_continues() -> None:
     with PipelineExecutor(Counter) as executor:
         executor.connect()
         with pytest.raises(CommandError, match="full: no more"):
@@ -84,7 +84,7 @@ def test_what_a_handler_raises_is_raised_and_the_session_continues() -> None:
     assert traceback.extract_tb(raised.value.__traceback__)[-1].line == 'raise KeyError("broken")'
 
 
-def test_what_inference_raises_is_raised_with_the_author_s_line_and_ends_the_session() -> None:
+def test_an_exception_of_inference_is_raised_with_the_author_s_line_and_ends_the_session() -> None:
     class Failing(Counter):
         def inference(self) -> Iterator[Any]:
             yield frame(1)
@@ -179,7 +179,7 @@ def test_the_same_events_at_the_same_steps_give_the_same_outputs() -> None:
     assert played() == played()
 
 
-def test_outputs_stay_what_they_were_when_the_author_uses_the_array_again() -> None:
+def test_outputs_do_not_change_when_the_author_reuses_the_array() -> None:
     class Reusing(Counter):
         def inference(self) -> Iterator[Any]:
             array = frame(0)
@@ -212,7 +212,7 @@ def test_a_pipeline_steps_as_often_as_its_frames_need() -> None:
         assert 20 <= executor.state._steps <= 24
 
 
-def test_what_is_flushed_before_it_is_due_is_no_frame() -> None:
+def test_frames_flushed_before_they_are_due_are_not_listed() -> None:
     class Cutting(Counter):
         @event(name="cut")
         def cut(self) -> None:
@@ -256,7 +256,7 @@ def test_a_model_that_never_yields_is_given_up_on() -> None:
         executor.disconnect()
 
 
-def test_hooks_come_in_pairs_and_what_they_raise_is_raised() -> None:
+def test_hooks_come_in_pairs_and_their_exceptions_are_raised() -> None:
     class Hooked(Counter):
         @connected
         async def greet(self) -> None:
@@ -370,7 +370,7 @@ def test_dropped_while_another_loop_runs_it_is_closed_without_a_word_of_its_own(
     assert caplog.records == []
 
 
-async def test_inside_a_running_loop_it_says_why_not() -> None:
+async def test_inside_a_running_loop_it_raises_with_the_reason() -> None:
     with pytest.raises(RuntimeError, match="make the test a plain def"):
         PipelineExecutor(Counter)
 
@@ -380,7 +380,7 @@ def test_a_model_without_steps_is_refused() -> None:
         PipelineExecutor(Blinker)  # type: ignore[type-var]
 
 
-def test_what_load_raises_is_raised() -> None:
+def test_an_exception_of_load_is_raised() -> None:
     class Unloaded(Counter):
         def load(self, config: dict[str, Any]) -> None:
             raise FileNotFoundError(f"no weights at {config['weights']}")

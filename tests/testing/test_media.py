@@ -89,7 +89,7 @@ def reds(studio: Studio[Any]) -> list[int]:
     return [int(shown.array.flat[0]) for shown in studio.frames]
 
 
-def test_a_step_reads_what_was_pushed() -> None:
+def test_a_step_reads_pushed_media() -> None:
     with PipelineExecutor(Mirror) as executor:
         executor.connect()
         for red in (3, 7):
@@ -113,7 +113,7 @@ def test_a_model_that_polls_sees_the_newest() -> None:
         assert int(next(executor).output.video.flat[0]) == 2
 
 
-def test_a_loop_reads_pictures_and_sound() -> None:
+def test_a_loop_reads_frames_and_sound() -> None:
     sound = np.arange(480, dtype=np.int16)
     with Studio(Ear) as studio:
         studio.connect()
@@ -124,7 +124,7 @@ def test_a_loop_reads_pictures_and_sound() -> None:
         assert np.array_equal(studio.model.heard, [sound[np.newaxis]])
 
 
-def test_what_was_pushed_is_a_copy() -> None:
+def test_pushed_media_is_copied() -> None:
     picture = frame(1)
     with PipelineExecutor(Mirror) as executor:
         executor.connect()
@@ -145,7 +145,7 @@ def test_nothing_pushed_is_left_for_the_next_client() -> None:
         assert studio.frames == []
 
 
-def test_nobody_pushes_without_a_session() -> None:
+def test_push_media_needs_a_session() -> None:
     with Studio(Mirror) as studio, pytest.raises(RuntimeError, match="no client is connected"):
         studio.push_media("camera", frame(1))
 
@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_client_could_send_is_refused_and_changes_nothing(name: str) -> None:
+def test_media_that_no_client_could_send_is_refused(name: str) -> None:
     track, array, message = REFUSED[name]
     with PipelineExecutor(Mirror) as executor:
         executor.connect()
@@ -180,14 +180,14 @@ def test_what_no_client_could_send_is_refused_and_changes_nothing(name: str) -> 
         assert int(next(executor).output.video.flat[0]) == 4
 
 
-def test_a_model_without_inputs_says_so() -> None:
+def test_the_error_for_a_model_without_inputs_has_the_reason() -> None:
     with PipelineExecutor(Counter) as executor:
         executor.connect()
         with pytest.raises(ValueError, match="no input 'camera'; its inputs: none"):
             executor.push_media("camera", frame(1))
 
 
-def test_a_step_that_waited_in_vain_goes_on_with_what_is_pushed() -> None:
+def test_a_step_that_timed_out_continues_with_media_pushed_later() -> None:
     with PipelineExecutor(Mirror) as executor:
         executor.connect()
         with pytest.raises(RuntimeError, match="waits for an event or an input, send that first"):

@@ -43,7 +43,7 @@ def test_frames_leave_at_the_declared_rate_and_events_are_seen(loop: Studio[Any]
     assert len(loop.frames) == pytest.approx(45 + 8, abs=1)  # the queue holds eight ahead
 
 
-def test_an_emitted_frame_shows_what_its_loop_knew(loop: Studio[Any]) -> None:
+def test_an_emitted_frame_shows_the_values_its_loop_had_read(loop: Studio[Any]) -> None:
     loop.send_event("set_level", level=200)
     loop.run(1)
     assert all(frame.applied == 1 for frame in loop.frames if int(frame.array.flat[0]) == 200)
@@ -89,7 +89,7 @@ def test_the_rate_may_be_set_at_any_time(loop: Studio[Any]) -> None:
     assert gaps(loop) == pytest.approx([1 / 30] * (len(loop.frames) - 1))
 
 
-def test_a_flush_shows_black_and_then_what_comes_after(loop: Studio[Any]) -> None:
+def test_a_flush_shows_black_and_then_later_frames(loop: Studio[Any]) -> None:
     loop.send_event("go", how="batch")
     loop.run(0.5)
     loop.send_event("cut")
@@ -109,7 +109,7 @@ def test_a_payload_that_cannot_be_shown_is_raised_at_the_emit_and_may_be_caught(
     assert levels(loop)
 
 
-def test_messages_come_from_run_and_nobody_connected_costs_nothing(loop: Studio[Any]) -> None:
+def test_run_sends_messages_and_does_not_compute_without_a_client(loop: Studio[Any]) -> None:
     loop.run(0.2)
     assert [message.type for message in loop.messages] == ["progress"] * len(loop.messages)
     loop.disconnect()
@@ -139,7 +139,7 @@ def test_a_model_without_run_lives_in_its_handlers() -> None:
     ],
     ids=["try_read", "read", "read the newest", "too few", "four", "the newest four"],
 )
-def test_pictures_are_read_as_the_page_says(program: str, sent: list[int], shown: list[int]) -> None:
+def test_inputs_are_read_as_the_page_describes(program: str, sent: list[int], shown: list[int]) -> None:
     with pages.defined(program) as model, Studio(model) as studio:
         for _ in range(3):
             studio.connect()

@@ -140,7 +140,7 @@ def test_a_good_model_is_not_suspicious(model: type[Model]) -> None:
         (Unloadable, LoadError, "load() failed: ValueError: none", "# load"),
     ],
 )
-def test_what_cannot_be_shown_is_an_error_at_its_line(
+def test_output_that_cannot_be_shown_is_an_error_at_its_line(
     model: type[Model], kind: type[ReactorError], words: str, line: str
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -159,7 +159,7 @@ def test_what_cannot_be_shown_is_an_error_at_its_line(
         (BlackBlocks, "main_video is black in the first step: every value is 0 or 1 of 255", "# blocks"),
     ],
 )
-def test_what_is_probably_not_meant_is_reported_with_its_line(model: type[Model], words: str, line: str) -> None:
+def test_suspicious_output_is_reported_with_its_line(model: type[Model], words: str, line: str) -> None:
     (finding,) = rehearsed(model)
     assert finding.message.startswith(words)
     assert finding.where is not None
@@ -192,7 +192,7 @@ def test_a_model_that_waits_for_an_event_gets_a_warning() -> None:
     assert finding.message == "the model made no frame in 10 s of its time"
 
 
-def test_the_offline_drivers_list_what_is_suspicious() -> None:
+def test_the_offline_drivers_list_suspicious_output() -> None:
     with PipelineExecutor(Black) as executor:
         executor.connect()
         next(executor)

@@ -37,7 +37,7 @@ def test_a_loop_lives_over_sessions_and_ends_with_the_studio() -> None:
     assert studio.model.log == ["connected", "disconnected"] * 2 + ["over"]
 
 
-def test_what_run_raises_is_raised_and_the_next_session_starts_it_again() -> None:
+def test_an_exception_of_run_is_raised_and_the_next_session_starts_it_again() -> None:
     class Failing(Blinker):
         async def run(self) -> None:
             await self.connected.wait()

@@ -61,7 +61,7 @@ MADE: dict[str, tuple[Callable[[], Three], list[int], list[int]]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_each_moment_has_a_frame_of_each_track_and_its_sound(name: str) -> None:
+def test_each_bundle_has_a_frame_of_each_track_and_its_sound(name: str) -> None:
     made, left, right = MADE[name]
 
     class Model(Stereo):

@@ -69,7 +69,7 @@ def play(nap_s: float) -> list[Any]:
     return told
 
 
-def test_what_a_block_model_does_depends_on_no_real_time() -> None:
+def test_a_block_model_does_not_depend_on_real_time() -> None:
     first = play(0.0)
     assert len(first) > 100
     assert [play(nap_s) for nap_s in (0.001, 0.004, 0.0)] == [first] * 3
@@ -137,7 +137,7 @@ def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happe
     assert seen == [False, True, False, False, False]
 
 
-def test_a_thread_runs_from_the_moment_its_gate_is_opened() -> None:
+def test_a_thread_counts_as_running_as_soon_as_its_gate_is_opened() -> None:
     turns = FakeTurns(FakeClock(), lambda callback: callback())
     made, done = threading.Event(), threading.Event()
     gates: list[Any] = []

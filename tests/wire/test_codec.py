@@ -123,7 +123,7 @@ def test_not_json(name: str) -> None:
     ],
     ids=["NaN", "infinity", "too big", "twice", "surrogate", "deep"],
 )
-def test_the_answer_to_what_json_does_not_have_carries_the_id(data: str) -> None:
+def test_the_error_for_values_that_json_lacks_has_the_id(data: str) -> None:
     assert refused(f'{{"type": "reset", "data": {data}, "id": 7}}').id == 7
 
 
@@ -200,7 +200,7 @@ def test_nesting_up_to_the_limit_is_accepted() -> None:
     assert isinstance(decode_text(event('{"a": ' + "[" * depth + "]" * depth + "}")), Event)
 
 
-def test_what_is_sent_back_may_be_as_long_as_its_limit() -> None:
+def test_values_that_are_sent_back_may_be_as_long_as_their_limit() -> None:
     longest = json.dumps({"type": "a" * 128, "id": "é" * 128}, ensure_ascii=False)
     assert decode_text(longest) == Event("a" * 128, "{}", "é" * 128)
     assert decode_text(json.dumps({"type": "a", "id": 10**128 - 1})) == Event("a", "{}", 10**128 - 1)
@@ -250,14 +250,14 @@ def test_an_acknowledgement_is_read_quickly(text: str) -> None:
 
 
 @given(st.text(alphabet='"{}:, \\-0123456789.aedkst_ü', max_size=12), st.integers(0, len(ACK)), st.integers(0, 12))
-def test_what_is_read_quickly_is_read_as_ever(piece: str, at: int, instead_of: int) -> None:
+def test_the_fast_decoder_gives_the_same_acknowledgement(piece: str, at: int, instead_of: int) -> None:
     text = ACK[:at] + piece + ACK[at + instead_of :]
     quickly = decode_ack(text.encode())
     assert quickly is None or quickly == decode_text(text)
 
 
 @pytest.mark.parametrize("seq", ["4294967296", "012", "-1", "1.0", "1e3", "true", "99999999999"])
-def test_what_is_no_plain_number_is_left_to_the_long_way(seq: str) -> None:
+def test_the_fast_decoder_refuses_numbers_in_other_forms(seq: str) -> None:
     assert decode_ack(ACK.replace("12", seq).encode()) is None
 
 

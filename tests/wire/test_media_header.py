@@ -51,7 +51,7 @@ def file(request: pytest.FixtureRequest) -> bytes:
     return FILES[str(request.param)]
 
 
-def test_bytes_lie_where_the_specification_says() -> None:
+def test_fields_have_the_offsets_of_the_specification() -> None:
     metadata = b'{"a":1}'
     data = attach(replace(HEADER, metadata=metadata), FILES["jpeg"])
     assert data[0:4] == b"\xff\xd8\xff\xef"
@@ -135,7 +135,7 @@ def test_wav_chunk_is_found_behind_another() -> None:
     ],
     ids=["long name", "long encoded name", "metadata", "seq < 0", "seq", "pts", "flags", "surrogate"],
 )
-def test_what_does_not_fit_is_refused(header: MediaHeader, reason: str, file: bytes) -> None:
+def test_fields_that_do_not_fit_are_refused(header: MediaHeader, reason: str, file: bytes) -> None:
     with pytest.raises(ValueError, match=reason):
         attach(header, file)
 

@@ -63,7 +63,7 @@ def _taken(message: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kind", [*from_client(), *from_server(replies=[])])
-def test_every_message_says_what_it_is_for(kind: str) -> None:
+def test_every_message_has_a_description(kind: str) -> None:
     schema = {**from_client(), **from_server(replies=[])}[kind]
     assert schema["properties"]["type"]["const"] == kind
     assert schema["description"].endswith(".")

@@ -206,7 +206,7 @@ def test_a_session_that_returns_ends_when_all_of_it_has_been_shown() -> None:
         studio.connect()
 
 
-def test_what_a_session_raises_ends_it_and_the_next_begins_anew() -> None:
+def test_an_exception_of_a_session_ends_it_and_the_next_session_starts() -> None:
     def script(model: Scripted) -> None:
         get_ctx().emit_block(batch(1, 2))
         raise ZeroDivisionError(f"session {len(model.log)}")
@@ -267,7 +267,7 @@ async def test_a_command_that_is_still_at_work_holds_up_the_end_of_its_session()
     assert [answer.ticket for answer in rig.sink.of(EventApplied)] == [1]
 
 
-async def test_a_client_that_has_gone_before_the_start_starts_nothing() -> None:
+async def test_a_client_that_leaves_before_the_start_starts_no_session() -> None:
     rig = Rig(Scripted, config={"script": paint})
     rig.start()
     rig.session.stop()
@@ -321,7 +321,7 @@ def test_two_models_in_one_process_are_not_mixed_up() -> None:
         assert (set(reds(one)), set(reds(other))) == ({1}, {2})
 
 
-def test_a_block_longer_than_what_may_be_queued_is_played_whole_at_its_rate() -> None:
+def test_a_block_longer_than_the_queue_is_played_as_a_whole_at_its_rate() -> None:
     def script(model: Scripted) -> None:
         for _ in range(4):
             model.level += 1

@@ -59,7 +59,7 @@ def test_none_shows_black_of_the_size_frames_have() -> None:
     ],
     ids=["rank 2", "rank 5", "floats", "alpha", "no array"],
 )
-def test_what_can_t_be_shown_raises_where_it_is_handed_over(frames: Any, error: type[Exception], words: str) -> None:
+def test_an_invalid_payload_raises_at_the_call_that_emits_it(frames: Any, error: type[Exception], words: str) -> None:
     def script(model: Scripted) -> None:
         with pytest.raises(error, match=words):
             get_ctx().emit_block(frames)
@@ -180,7 +180,7 @@ def test_tracks_are_emitted_to_by_name_or_as_an_output() -> None:
         assert shown == [("right", 3), ("sound", 5), ("left", 1), ("sound", 0), ("left", 2), ("sound", 0)]
 
 
-def test_the_newest_picture_of_the_client_stays_until_a_newer_one_comes() -> None:
+def test_latest_returns_the_newest_frame_until_a_newer_one_comes() -> None:
     class Camera(Input):
         camera: Video
 

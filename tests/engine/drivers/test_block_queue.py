@@ -50,7 +50,7 @@ def ends(thread: threading.Thread) -> bool:
     return not thread.is_alive()
 
 
-def test_who_brings_a_block_waits_until_it_was_taken() -> None:
+def test_put_of_a_block_waits_until_it_was_taken() -> None:
     bench = Bench()
     first, second = block(), block()
     threads = [bench.putting(first), bench.putting(second)]
@@ -63,7 +63,7 @@ def test_who_brings_a_block_waits_until_it_was_taken() -> None:
     assert bench.arrived == 2
 
 
-def test_messages_wait_for_nobody_and_keep_their_place() -> None:
+def test_put_of_a_message_does_not_wait_and_keeps_the_order() -> None:
     bench = Bench()
     bench.queue.put(SAID)
     thread = bench.putting(block())
@@ -76,7 +76,7 @@ def test_messages_wait_for_nobody_and_keep_their_place() -> None:
     assert ends(thread)
 
 
-def test_a_thousand_messages_may_wait_and_who_brings_another_waits_with_it() -> None:
+def test_put_of_a_message_waits_when_a_thousand_are_queued() -> None:
     bench = Bench()
     for _ in range(MOST_MESSAGES):
         bench.queue.put(SAID)

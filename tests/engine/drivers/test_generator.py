@@ -97,7 +97,7 @@ async def test_an_event_wakes_an_idle_model_at_once() -> None:
         assert rig.sink.shown[0].bundle.applied == 1
 
 
-async def test_events_reach_the_state_between_steps_and_the_frame_says_so() -> None:
+async def test_events_change_the_state_between_steps_and_the_frame_has_their_number() -> None:
     class Showing(Plain):
         def inference(self) -> Iterator[Any]:
             while True:
@@ -112,7 +112,7 @@ async def test_events_reach_the_state_between_steps_and_the_frame_says_so() -> N
     assert applied == {0: 10, 1: 20}
 
 
-async def test_the_first_frame_that_shows_an_event_says_when_that_came() -> None:
+async def test_the_first_frame_that_shows_an_event_has_its_arrival_time() -> None:
     class Still(Plain):
         def inference(self) -> Iterator[Any]:
             yield from iter_frames(1)

@@ -93,7 +93,7 @@ async def test_connected_finishes_before_the_wait_for_it_does() -> None:
     await rig.driver.aclose()
 
 
-async def test_emitting_to_nobody_raises_nothing_and_leaves_the_loop_free() -> None:
+async def test_emit_without_a_client_raises_nothing_and_leaves_the_loop_free() -> None:
     class Model(Counting):
         async def run(self) -> None:
             while True:
@@ -109,7 +109,7 @@ async def test_emitting_to_nobody_raises_nothing_and_leaves_the_loop_free() -> N
 
 
 @pytest.mark.parametrize("frames", [1, 4])
-async def test_emitting_to_nobody_takes_as_long_as_it_would_be_shown(frames: int) -> None:
+async def test_emit_without_a_client_takes_as_long_as_with_one(frames: int) -> None:
     class Model(Counting):
         async def run(self) -> None:
             while True:
@@ -122,7 +122,7 @@ async def test_emitting_to_nobody_takes_as_long_as_it_would_be_shown(frames: int
     await rig.driver.aclose()
 
 
-async def test_an_emit_to_nobody_ends_when_a_client_comes() -> None:
+async def test_an_emit_without_a_client_ends_when_one_connects() -> None:
     class Model(Counting):
         async def run(self) -> None:
             await self.emit(Picture(video=batch(*range(100))))
@@ -138,7 +138,7 @@ async def test_an_emit_to_nobody_ends_when_a_client_comes() -> None:
     await rig.driver.aclose()
 
 
-async def test_dropping_for_nobody_does_not_wait() -> None:
+async def test_emit_with_drop_does_not_wait_without_a_client() -> None:
     class Model(Counting):
         async def run(self) -> None:
             await self.emit(Picture(video=batch(1, 2, 3, 4)), drop=True)
@@ -220,7 +220,7 @@ async def test_model_without_a_run_serves_events() -> None:
     await rig.driver.aclose()
 
 
-async def test_run_that_ends_ends_a_session_whose_handler_waits_for_it() -> None:
+async def test_the_end_of_run_ends_a_session_whose_handler_waits() -> None:
     class Model(Counting):
         @event(name="wait")
         async def wait(self) -> None:
@@ -263,7 +263,7 @@ async def test_run_that_ends_while_connected_waits_ends_the_session() -> None:
     await rig.driver.aclose()
 
 
-async def test_run_that_fails_with_nobody_connected_is_logged_and_started_again(
+async def test_run_that_fails_without_a_client_is_logged_and_started_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Model(Counting):

@@ -79,7 +79,7 @@ async def test_a_timeout_round_a_yield_is_raised_there_with_the_next_step(sessio
         assert [await steps.next(), await steps.next()] == ["late", "on"]
 
 
-async def test_a_task_group_round_a_yield_ends_with_what_its_task_raised(session: ModelSession) -> None:
+async def test_a_task_group_around_a_yield_ends_with_the_exception_of_its_task(session: ModelSession) -> None:
     async def fail() -> None:
         raise ValueError("no weights")
 

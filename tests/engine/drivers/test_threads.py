@@ -44,7 +44,7 @@ async def test_no_thread_is_begun_without_work() -> None:
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, BaseException) else "",
 )
-async def test_what_it_raises_is_raised_as_something_that_ends_no_loop(
+async def test_exceptions_that_would_end_a_loop_are_converted(
     error: BaseException, kind: type[Exception], words: str
 ) -> None:
     def work() -> None:
@@ -87,7 +87,7 @@ async def test_a_thread_that_is_closed_at_work_ends_after_it() -> None:
     assert not ended.is_alive()
 
 
-def test_a_loop_that_is_gone_is_no_error_of_the_thread(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_loop_is_no_error_of_the_thread(capfd: pytest.CaptureFixture[str]) -> None:
     go_on, threads = threading.Event(), []
 
     def work() -> None:

@@ -71,7 +71,7 @@ def eye() -> Iterator[Eye]:
     eye.inputs.shutdown()
 
 
-def test_it_stands_to_be_told_four_times_a_second_as_pictures_come() -> None:
+def test_counts_are_due_four_times_a_second_while_frames_come() -> None:
     clock = FakeClock()
     count = Count("camera", Reads(), clock)
     said = []
@@ -81,7 +81,7 @@ def test_it_stands_to_be_told_four_times_a_second_as_pictures_come() -> None:
     assert [at for at, it in enumerate(said) if it] == [0, 4, 8]
 
 
-def test_what_came_and_what_the_model_took_and_missed_is_told(eye: Eye) -> None:
+def test_counts_have_frames_that_came_were_taken_and_were_missed(eye: Eye) -> None:
     eye.push(3)
     assert eye.camera.try_read(2) is not None
     assert eye.camera.try_read() is None
@@ -89,7 +89,7 @@ def test_what_came_and_what_the_model_took_and_missed_is_told(eye: Eye) -> None:
     assert eye.told == [("s-1", 1, 0, 0), ("s-1", 5, 2, 1)]
 
 
-def test_each_session_counts_from_zero_and_pictures_of_another_do_not_count(eye: Eye) -> None:
+def test_each_session_counts_from_zero_without_frames_of_others(eye: Eye) -> None:
     eye.push(3)
     assert eye.camera.try_read() is not None
     eye.inputs.close()
@@ -100,7 +100,7 @@ def test_each_session_counts_from_zero_and_pictures_of_another_do_not_count(eye:
     assert eye.told == [("s-1", 1, 0, 0), ("s-2", 1, 0, 0)]
 
 
-def test_pictures_for_an_input_the_author_has_closed_came_and_were_not_taken(eye: Eye) -> None:
+def test_frames_for_a_closed_input_are_counted_as_not_taken(eye: Eye) -> None:
     eye.camera.close()
     eye.push(5)
     assert eye.told[-1] == ("s-1", 5, 0, 0)

@@ -93,7 +93,7 @@ async def test_reset_in_connected_is_no_reason_to_warn(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("sessions_before", [0, 1])
-async def test_picture_sent_while_connected_runs_outlives_the_reset_in_it(sessions_before: int) -> None:
+async def test_a_frame_sent_while_connected_runs_survives_the_reset_in_it(sessions_before: int) -> None:
     came = asyncio.Event()
 
     class Greeting(Filter):

@@ -63,7 +63,7 @@ def test_of_large_files_the_newest_are_kept_and_one_however_large(uploads: Sessi
     assert list(uploads) == [half.id]
 
 
-def test_a_file_that_is_not_there_is_said_in_the_log(uploads: SessionUploads, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_file_is_logged(uploads: SessionUploads, caplog: pytest.LogCaptureFixture) -> None:
     uploads.receive(upload("u-1", path="/nowhere/at/all"))
     assert list(uploads) == []
     assert "can't be opened" in caplog.text

@@ -28,7 +28,7 @@ def reds(studio: Studio[Any]) -> list[int]:
     return [int(shown.array.flat[0]) for shown in studio.frames if shown.array.any()]
 
 
-def test_what_was_made_for_one_client_is_not_shown_to_the_next() -> None:
+def test_output_made_for_one_client_is_not_shown_to_the_next() -> None:
     with Studio(Slow) as studio:
         studio.connect()
         studio.send_event("set_red", red=7)
@@ -60,7 +60,7 @@ def test_loop_that_looks_for_its_client_once_loses_no_frame_of_the_next() -> Non
             studio.disconnect()
 
 
-def test_handlers_of_the_next_client_show_what_they_want() -> None:
+def test_output_of_the_next_client_s_handlers_is_shown() -> None:
     class Eager(Blinker):
         async def run(self) -> None:
             await asyncio.Event().wait()
@@ -102,7 +102,7 @@ class TellingInTwoLoops(Telling):
 
 
 @pytest.mark.parametrize("model", [Telling, TellingInTwoLoops])
-def test_loop_begins_anew_for_a_client_that_came_before_it_looked(model: type[Telling]) -> None:
+def test_a_loop_starts_again_for_a_client_that_came_before_it_saw_the_change(model: type[Telling]) -> None:
     with Studio(model) as studio:
         for _ in range(3):
             studio.connect()
