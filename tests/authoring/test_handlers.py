@@ -145,7 +145,7 @@ def test_handlers_can_be_mixed_in() -> None:
     assert events_of(Child)["pause"].validate("{}") == {"seconds": 1.0}
 
 
-def test_event_twice_in_one_class_names_both_methods() -> None:
+def test_the_error_for_an_event_twice_in_one_class_names_both_methods() -> None:
     with pytest.raises(TypeError, match=r"Bad: event 'go' is handled by both one and two; keep one"):
 
         class Bad(ReactorPipeline):
@@ -159,7 +159,7 @@ def test_event_twice_in_one_class_names_both_methods() -> None:
 
 
 @pytest.mark.parametrize("hook", [connected, disconnected], ids=["connected", "disconnected"])
-def test_hook_twice_in_one_class_names_both_methods(hook: Any) -> None:
+def test_the_error_for_a_hook_twice_in_one_class_names_both_methods(hook: Any) -> None:
     with pytest.raises(TypeError, match=rf"Bad: @{hook.__name__} is handled by both one and two"):
 
         class Bad(ReactorPipeline):

@@ -204,7 +204,7 @@ def test_a_command_error_of_the_author_s_has_code_and_message_whatever_its_init_
     assert (TooLate().code, TooLate().message) == ("command_error", "the show is over")
 
 
-async def test_client_info_sends_and_keeps_its_way_to_itself() -> None:
+async def test_client_info_sends_and_hides_its_send_function() -> None:
     sent: list[ModelMessage] = []
     client = ClientInfo("c1", "controller", 1.5, sent.append)
     await client.send(Progress(step=1))

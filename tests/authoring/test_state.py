@@ -82,7 +82,7 @@ def test_change_inside_of_a_container_is_noticed() -> None:
     assert SPEC.changes(state, last) == {}
 
 
-def test_true_after_one_is_a_change() -> None:
+def test_a_change_from_1_to_true_is_a_change() -> None:
     class Loose(InputState):
         value: int = 1
 
@@ -100,7 +100,7 @@ def test_numpy_values_of_an_author_are_sent_as_numbers() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), b"x"], ids=["object", "nan", "bytes"])
-def test_value_json_cannot_say_names_the_field_and_keeps_the_last_look(value: Any) -> None:
+def test_a_value_that_json_lacks_names_the_field_and_leaves_the_last_values(value: Any) -> None:
     state = Picture()
     last = SPEC.to_json(state)
     state.brightness, state.name = 0.5, value

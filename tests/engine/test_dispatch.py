@@ -200,7 +200,9 @@ async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("name", ["fail", "leave", "cancelled", "answer"])
-async def test_a_failing_handler_is_logged_and_the_session_goes_on(name: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_handler_is_logged_and_the_session_continues(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     rig = Rig(Handlers)
     async with rig.running():
         rig.event(name, 7)
@@ -358,7 +360,7 @@ async def test_slow_handlers_leave_the_model_its_turn_after_50_ms() -> None:
         assert [answer.ticket for answer in rig.sink.of(EventApplied)] == list(range(6))
 
 
-async def test_a_loop_goes_on_while_more_events_come_than_their_handlers_handle() -> None:
+async def test_a_loop_continues_while_events_come_faster_than_they_are_handled() -> None:
     class Looped(ReactorModel):
         output: Picture
 

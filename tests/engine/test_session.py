@@ -33,13 +33,13 @@ async def test_stop_ends_waits_and_may_be_called_twice(session: ModelSession) ->
         await asyncio.wait_for(waiting, TIMEOUT_S)
 
 
-async def test_nothing_is_begun_in_a_stopped_session(session: ModelSession) -> None:
+async def test_no_work_is_started_in_a_stopped_session(session: ModelSession) -> None:
     session.stop()
     with pytest.raises(SessionStopped):
         await session.guard(work(7))
 
 
-async def test_being_cancelled_oneself_is_no_stop(session: ModelSession) -> None:
+async def test_cancelling_the_own_task_is_not_a_stop(session: ModelSession) -> None:
     waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
     await settle()
     waiting.cancel()

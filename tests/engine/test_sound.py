@@ -257,7 +257,7 @@ class Speaker(ReactorPipeline):
             yield np.full(960, self.steps, np.int16)
 
 
-def test_a_model_of_sound_alone_speaks_in_real_time_and_is_not_far_ahead() -> None:
+def test_a_model_with_sound_alone_runs_in_real_time_and_is_not_far_ahead() -> None:
     with Studio(Speaker) as studio:
         studio.connect()
         studio.run(10)

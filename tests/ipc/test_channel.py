@@ -64,7 +64,7 @@ def test_a_forked_child_sends_nothing_and_does_not_hold_the_connection_open() ->
     other.close()
 
 
-def test_a_fork_while_a_thread_sends_leaves_the_child_no_lock_to_wait_for() -> None:
+def test_a_fork_while_a_thread_sends_does_not_lock_the_child() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         channel = Channel(ours)

@@ -275,7 +275,7 @@ def test_hooks_come_in_pairs_and_their_exceptions_are_raised() -> None:
         executor.connect()
 
 
-def test_two_models_in_one_process_do_not_meet() -> None:
+def test_two_models_in_one_process_share_nothing() -> None:
     class Other(Counter):
         def inference(self) -> Iterator[Any]:
             while True:
@@ -332,7 +332,7 @@ def test_closing_ends_the_session_and_every_task() -> None:
         executor.connect()
 
 
-def test_dropped_without_closing_it_ends_all_the_same() -> None:
+def test_a_studio_that_is_not_closed_ends_when_it_is_collected() -> None:
     closed: list[int] = []
 
     class Closing(Counter):
@@ -351,7 +351,7 @@ def test_dropped_without_closing_it_ends_all_the_same() -> None:
     assert closed == [1]
 
 
-def test_dropped_while_another_loop_runs_it_is_closed_without_a_word_of_its_own(
+def test_a_studio_collected_while_another_loop_runs_is_closed_without_a_warning(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def drop() -> None:

@@ -1,4 +1,4 @@
-"""What was made for one client is not shown to the next, however long it took."""
+"""Output made for one client is not shown to the next, even if it took long to make."""
 
 from __future__ import annotations
 

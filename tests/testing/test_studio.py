@@ -28,7 +28,7 @@ def test_an_event_of_a_loop_is_answered_and_shows() -> None:
         assert (last.track, int(last.array.flat[0]), last.applied) == ("video", 9, 1)
 
 
-def test_a_loop_lives_over_sessions_and_ends_with_the_studio() -> None:
+def test_a_loop_runs_over_sessions_and_ends_with_the_studio() -> None:
     with Studio(Blinker) as studio:
         for _ in range(2):
             studio.connect()

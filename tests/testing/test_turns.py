@@ -85,7 +85,7 @@ def test_the_seconds_of_a_model_are_not_waited_for() -> None:
     assert time.monotonic() - began < 20
 
 
-def test_a_session_that_waits_for_a_prompt_polls_ten_times_a_second_and_goes_on_with_it() -> None:
+def test_a_session_that_waits_for_a_prompt_polls_ten_times_a_second_and_continues_with_it() -> None:
     with studio_of() as studio:
         studio.connect()
         studio.run(2)

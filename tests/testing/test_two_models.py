@@ -128,7 +128,7 @@ def models() -> Iterator[dict[str, Any]]:
         yield {name: stack.enter_context(pages.defined(program, name)) for name, program in programs.items()}
 
 
-def test_contracts_hold_their_own_alone(models: dict[str, Any]) -> None:
+def test_a_contract_has_only_its_own_declarations(models: dict[str, Any]) -> None:
     contracts = {name: Contract.of(model) for name, model in models.items()}
     tracks = {name: {track.name for track in contract.tracks} for name, contract in contracts.items()}
     plain = {"main_video", "webcam"}

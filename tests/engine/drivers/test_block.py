@@ -116,7 +116,7 @@ def test_the_next_client_gets_nothing_of_the_one_before() -> None:
         assert (studio.frames[0].seq, studio.frames[0].applied) == (0, 0)
 
 
-def test_a_command_shows_in_the_blocks_begun_after_it_and_they_say_so() -> None:
+def test_blocks_begun_after_a_command_show_it_and_have_its_number() -> None:
     with studio_of(paint) as studio:
         studio.connect()
         studio.run(0.5)
@@ -242,7 +242,7 @@ async def test_a_session_that_ignores_the_stop_is_reported_with_where_it_is(capl
     assert rig.clock.pending == 0
 
 
-async def test_a_command_that_is_still_at_work_holds_up_the_end_of_its_session() -> None:
+async def test_a_running_command_delays_the_end_of_its_session() -> None:
     here, go_on = threading.Event(), threading.Event()
 
     class Busy(Scripted):

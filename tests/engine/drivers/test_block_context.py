@@ -84,7 +84,7 @@ def test_an_array_may_be_used_again_at_once() -> None:
         assert reds(studio)[:-1] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_context_of_a_session_that_is_over_hands_nothing_over() -> None:
+def test_a_context_of_a_finished_session_emits_nothing() -> None:
     kept: list[Any] = []
 
     def script(model: Scripted) -> None:

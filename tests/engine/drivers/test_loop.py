@@ -43,7 +43,7 @@ class Counting(ReactorModel):
                 await self.emit(Picture(video=frame(self.level)))
 
 
-async def test_run_begins_before_any_client_and_goes_on_over_sessions() -> None:
+async def test_run_begins_before_any_client_and_continues_over_sessions() -> None:
     rig = rig_of(Counting)
     await settle()
     assert rig.model.log == ["run"]

@@ -52,7 +52,7 @@ class Polling(Filter):
 
 
 @pytest.mark.parametrize("base", [Filter, Polling], ids=["read", "try_read"])
-async def test_forgotten_reset_is_warned_of_and_holds_nothing_up(
+async def test_a_forgotten_reset_gives_a_warning_and_blocks_nothing(
     base: type[Filter], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Closing(base):  # type: ignore[valid-type, misc]  # a class all the same
