@@ -107,7 +107,7 @@ class Client:
             self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
             self.given_up.set()
 
-    def error(
+    def send_error(
         self,
         code: str,
         message: str,

@@ -305,7 +305,7 @@ class MessageReceiver:
             return
         if len(text) > TEXT_BYTES_A_MESSAGE and _values(text) > MOST_VALUES:
             client.metrics.traffic.received_messages.add("invalid")
-            client.error(ErrorCode.INVALID_JSON, f"a message may hold {MOST_VALUES} values, 64 deep")
+            client.send_error(ErrorCode.INVALID_JSON, f"a message may hold {MOST_VALUES} values, 64 deep")
             return
         try:
             decoded = text.decode()
@@ -315,7 +315,7 @@ class MessageReceiver:
             message = decode_text(decoded)
         except WireError as error:
             client.metrics.traffic.received_messages.add("invalid")
-            client.error(error.code, error.message, message_id=error.id)
+            client.send_error(error.code, error.message, message_id=error.id)
             return
         client.metrics.traffic.received_messages.add(type(message).__name__.lower())
         self._pass_on(message)
@@ -342,7 +342,7 @@ class MessageReceiver:
                 message = decode_text(text.decode())
                 message_id = message.id if isinstance(message, Event) else None
         why = f"more than {MESSAGES_PER_S:.0f} messages a second"
-        self._client.error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
+        self._client.send_error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
         if self._rate.over_s >= OVER_S:
             self._client.close(CloseCode.RATE_LIMITED, f"{why} for {OVER_S:.0f} s")
 

@@ -35,7 +35,7 @@ class Inbound:
             if not engine.busy and session.send_event(event):
                 return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
-        client.error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
+        client.send_error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
 
     def route_media(self, client: Client, data: bytes) -> None:
         """Send a controller's image or sound to the engine, or answer with an error.
@@ -44,14 +44,14 @@ class Inbound:
         """
         served = self._served(client)
         if served is None:
-            client.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the binary message was dropped")
+            client.send_error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the binary message was dropped")
             return
         session, engine = served
         session.turn.record_activity()
         try:
             track, file = _address(data, engine)
         except WireError as error:
-            client.error(error.code, f"{error.message}: the binary message was dropped")
+            client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
         # an engine with a backlog would read it too late: media is dropped without an answer
         if not engine.busy:
@@ -59,7 +59,7 @@ class Inbound:
 
     def refuse_dropped(self, client: Client) -> None:
         """Answer a message that was too large to be kept for a client without a session."""
-        client.error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the message was dropped")
+        client.send_error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the message was dropped")
 
     def controls(self, client: Client) -> bool:
         """Return whether a client controls a session that is not ending."""

@@ -172,7 +172,7 @@ class ServedSession:
             case ipc.EventApplied():
                 self._answer(message)
             case ipc.EventRefused():
-                self.controller.error(
+                self.controller.send_error(
                     message.code,
                     message.message,
                     message_id=message.ticket,
