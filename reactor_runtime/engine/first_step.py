@@ -57,7 +57,7 @@ class FirstStep:
         self._began: float | None = None
         self.judged = False
 
-    def begin(self) -> None:
+    def start_timer(self) -> None:
         """Start to measure: the model computes from now on."""
         if self._seconds is not None and not self.judged:
             self._began = self._seconds()

@@ -41,9 +41,9 @@ logger = logging.getLogger(__name__)
 class Host:
     """Serve one session after the other with a model; belongs to the thread and loop of `serve`.
 
-    `receive` takes the server's messages; the model's output goes to `sink`. `failed` is called with each exception of
-    the author's code, `turns` at the start and end of work in the author's threads. `ids` receives the log fields of
-    the current session. `seconds` measures the first step where `clock` stands still meanwhile.
+    `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
+    exception of the author's code, `turns` at the start and end of work in the author's threads. `ids` receives the log
+    fields of the current session. `seconds` measures the first step where `clock` stands still meanwhile.
     """
 
     def __init__(
@@ -156,14 +156,14 @@ class Host:
         dispatcher = self._driver.dispatcher(session)
         self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
-        self.uploads.begin(session.id)
+        self.uploads.begin_session(session.id)
         if start.session in self._stopped:
             session.stop()
         error = None
-        self._end_watch.begin(session.id)
-        self._emitter.first_step.begin()
+        self._end_watch.on_start(session.id)
+        self._emitter.first_step.start_timer()
         try:
-            await self._driver.serve(session, dispatcher, self.connected)
+            await self._driver.serve_session(session, dispatcher, self.connected)
         # Author's code, and native extensions, raise more than Exception.
         except BaseException as raised:
             if must_pass(raised) or self._is_dropped(raised):
@@ -172,7 +172,7 @@ class Host:
             failure = author.session_failure(raised, self._project)
             self._log_failure(session.id, failure, raised)
             error = errors.to_json(failure)
-        self._end_watch.end()
+        self._end_watch.on_end()
         self._current = None
         self._ids.clear()
         if self._trace is not None:
@@ -202,7 +202,7 @@ class Host:
         if not self._driver.reports_end:
             self._end_watch.on_stop(session)
 
-    def receive(self, message: ipc.Message | CheckedEvent) -> None:
+    def receive_message(self, message: ipc.Message | CheckedEvent) -> None:
         """Handle a message of the server, or a checked event; return at once."""
         current = self._current
         match message:
@@ -216,7 +216,7 @@ class Host:
             case ipc.StopSession():
                 self._stopped.add(message.session)
                 if current is not None and current[0].id == message.session:
-                    self._driver.stop(current[0])
+                    self._driver.stop_session(current[0])
             case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
@@ -225,4 +225,4 @@ class Host:
             case ipc.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:
-                    self._driver.stop(current[0])
+                    self._driver.stop_session(current[0])

@@ -83,12 +83,12 @@ class IpcReader:
         elif isinstance(message, ipc.ClientMedia):
             host.inputs.push(message.session, message.track, message.file)
         elif isinstance(message, ipc.UploadedBytes):
-            host.uploads.receive(message)
+            host.uploads.receive_file(message)
             self._channel.send(ipc.UploadTaken(message.session, message.id))
         elif isinstance(message, ipc.HeartbeatRequest):
             self._channel.send(attached.heartbeat.beat())
         else:
-            attached.post(functools.partial(host.receive, message))
+            attached.post(functools.partial(host.receive_message, message))
             if isinstance(message, ipc.StopSession):
                 host.watch_end(message.session)
 
@@ -107,7 +107,7 @@ class IpcReader:
 
     def _deliver(self, checked: CheckedEvent, size: int, host: Host) -> None:
         self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
-        host.receive(checked)
+        host.receive_message(checked)
 
 
 def _check(event: ipc.ClientEvent, host: Host) -> CheckedEvent | ipc.EventRefused:

@@ -70,8 +70,8 @@ def _beat_of_held_loop() -> Heartbeat:
 class EndWatch:
     """Log a session that does not end after its client has left, with the author's line.
 
-    A thread does this, because the author's code may hold the loop. `begin` and `end` belong to the loop that serves
-    the session; `on_stop` may be called from any thread, at any time.
+    A thread does this, because the author's code may hold the loop. `on_start` and `on_end` belong to the loop that
+    serves the session; `on_stop` may be called from any thread, at any time.
     """
 
     def __init__(self, model: str, *, report_s: float = REPORT_S) -> None:
@@ -83,14 +83,14 @@ class EndWatch:
         self._ended = threading.Event()
         self._serving: tuple[int, asyncio.Task[Any] | None] = (0, None)
 
-    def begin(self, session: str) -> None:
+    def on_start(self, session: str) -> None:
         """Start to watch a session that the calling task serves."""
         with self._lock:
             self._session = session
             self._ended = threading.Event()
             self._serving = threading.get_ident(), asyncio.current_task()
 
-    def end(self) -> None:
+    def on_end(self) -> None:
         with self._lock:
             self._session = None
             self._ended.set()

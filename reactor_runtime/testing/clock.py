@@ -146,12 +146,12 @@ class FakeTurns:
     def gate(self) -> _FakeGate:
         return _FakeGate(self)
 
-    def begin(self, thread: threading.Thread) -> None:
+    def begin_work(self, thread: threading.Thread) -> None:
         with self._lock:
             self._known.add(thread)
             self._running.add(thread)
 
-    def end(self, thread: threading.Thread) -> None:
+    def end_work(self, thread: threading.Thread) -> None:
         self.rest(thread)
 
     def poll(self, *, paused: bool) -> None:

@@ -53,7 +53,7 @@ class Studio(Generic[M]):
         self.clock = FakeClock(spend_in_thread=lambda seconds: turns.spend(seconds))
         turns = FakeTurns(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
         self._contract = Contract.of(model)
-        self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive(credit))
+        self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
         config = config_of(model, copy.deepcopy(config or {}), project)
         self.model = cast("M", self._contract.style.make(model, config))
         self._host = host = Host(
@@ -124,7 +124,7 @@ class Studio(Generic[M]):
             raise RuntimeError("a client is connected already; disconnect() it first")
         self._session = f"s-{next(self._numbers)}"
         self._recorder.ended = False
-        self._host.receive(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
+        self._host.receive_message(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
         ready = self._loop.create_task(self._host.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
@@ -135,7 +135,7 @@ class Studio(Generic[M]):
         """Disconnect the client; return when `@disconnected` has finished, and raise what it raised. Idempotent."""
         if self._recorder.ended:
             return
-        self._host.receive(StopSession(self._session))
+        self._host.receive_message(StopSession(self._session))
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
@@ -152,7 +152,7 @@ class Studio(Generic[M]):
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers
-        self._host.receive(checked)
+        self._host.receive_message(checked)
         self._wait.until(lambda: ticket in answers or self._recorder.ended, f"the handler of {event} to finish")
         answer = answers.pop(ticket, None)
         if isinstance(answer, EventRefused):
@@ -280,7 +280,7 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        host.receive(Shutdown())
+        host.receive_message(Shutdown())
         until = loop.time() + PATIENCE_S
         loop.run_until(serving.done, until=until)
         loop.end(until=until)

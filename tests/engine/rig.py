@@ -92,11 +92,11 @@ class Rig:
         client = ClientInfo("c-1", "controller", 0.0, lambda message: self.send(message, "c-1"))
         self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
         self.dispatcher = self.driver.dispatcher(self.session)
-        self.serving = asyncio.create_task(self.driver.serve(self.session, self.dispatcher, self.connected))
+        self.serving = asyncio.create_task(self.driver.serve_session(self.session, self.dispatcher, self.connected))
 
     async def stop(self) -> None:
         """End the session as the controller's leaving does; raises what ended it before."""
-        self.driver.stop(self.session)
+        self.driver.stop_session(self.session)
         await asyncio.wait_for(self.serving, TIMEOUT_S)
 
     async def failure(self) -> BaseException:

@@ -77,7 +77,7 @@ def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> 
     found: list[ReactorError] = []
     times = iter([5.0, 7.0])
     step = FirstStep(Contract.of(Plain), found.append, lambda: next(times))
-    step.begin()
+    step.start_timer()
     step.judge([{PICTURE: full(9)}], 0.0)
-    step.begin()
+    step.start_timer()
     assert [finding.message.partition(",")[0] for finding in found] == ["the first step took 2.0 s"]

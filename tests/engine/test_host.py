@@ -43,7 +43,7 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     host = Host(model, Contract.of(Raising), clock=clock, sink=sink, project=tmp_path)
     serving = asyncio.create_task(host.serve())
     model.kind = kind
-    host.receive(StartSession("s-1", "c-1", 0.0))
+    host.receive_message(StartSession("s-1", "c-1", 0.0))
     await settle()
     await clock.advance(1.0)
     await settle()
@@ -51,12 +51,12 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     assert ended.error is not None
     assert kind.__name__ in ended.error["message"]
     model.kind = None
-    host.receive(StartSession("s-2", "c-2", 0.0))
+    host.receive_message(StartSession("s-2", "c-2", 0.0))
     await settle()
-    host.receive(StopSession("s-2"))
+    host.receive_message(StopSession("s-2"))
     await settle()
     assert sink.of(Ended)[-1] == Ended("s-2", None)
-    host.receive(Shutdown())
+    host.receive_message(Shutdown())
     await serving
 
 
@@ -69,11 +69,11 @@ async def test_sessions_that_fail_in_the_same_way_log_one_traceback(
     kinds: list[type[BaseException] | BaseException] = [ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]
     for number, kind in enumerate(kinds):
         model.kind = kind
-        host.receive(StartSession(f"s-{number}", "c-1", 0.0))
+        host.receive_message(StartSession(f"s-{number}", "c-1", 0.0))
         await settle()
         await clock.advance(1.0)
         await settle()
-    host.receive(Shutdown())
+    host.receive_message(Shutdown())
     await serving
     failures = [record for record in caplog.records if record.getMessage().startswith("the session failed")]
     assert [record.exc_info is not None for record in failures] == [True, False, True, True]

@@ -152,10 +152,10 @@ def compute(reports: Reports) -> None:
 async def test_a_session_that_waits_is_reported_with_its_line(reports: Reports) -> None:
     reports.wanted = "asyncio.to_thread(reports.some.wait, TIMEOUT_S)"
     watched = EndWatch("MyModel", report_s=REPORT_S)
-    watched.begin("s-1")
+    watched.on_start("s-1")
     watched.on_stop("s-1")
     await wait_for_report(reports)
-    watched.end()
+    watched.on_end()
     assert "the session of MyModel has not ended" in reports.found
     assert str(Path(asyncio.__file__).parent) not in reports.found
     assert "pytest" not in reports.found
@@ -164,23 +164,23 @@ async def test_a_session_that_waits_is_reported_with_its_line(reports: Reports) 
 async def test_a_session_that_computes_is_reported_with_its_line(reports: Reports) -> None:
     reports.wanted = "in compute"
     watched = EndWatch("MyModel", report_s=REPORT_S)
-    watched.begin("s-1")
+    watched.on_start("s-1")
     watched.on_stop("s-1")
     compute(reports)
-    watched.end()
+    watched.on_end()
     assert "the session of MyModel has not ended" in reports.found
 
 
 async def test_a_session_that_has_ended_is_not_watched() -> None:
     watched = EndWatch("MyModel", report_s=REPORT_S)
-    watched.begin("s-1")
+    watched.on_start("s-1")
     watched.on_stop("s-1")
-    watched.end()
+    watched.on_end()
     watched.on_stop("s-1")
-    watched.begin("s-2")
+    watched.on_start("s-2")
     watched.on_stop("s-1")
     for thread in threading.enumerate():
         if thread.name == "reactor-end-watch":
             thread.join(TIMEOUT_S)
             assert not thread.is_alive()
-    watched.end()
+    watched.on_end()

@@ -130,8 +130,8 @@ def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happe
     turns = FakeTurns(FakeClock(), lambda callback: callback())
     thread = threading.Thread()
     seen: list[bool] = []
-    turns.begin(thread)
-    for step in (turns.give_up, turns.notify_input, turns.give_up, lambda: turns.end(thread), turns.notify_input):
+    turns.begin_work(thread)
+    for step in (turns.give_up, turns.notify_input, turns.give_up, lambda: turns.end_work(thread), turns.notify_input):
         step()
         seen.append(turns.running)
     assert seen == [False, True, False, False, False]
@@ -147,10 +147,10 @@ def test_a_thread_counts_as_running_as_soon_as_its_gate_is_opened() -> None:
         made.set()
         gates[0].wait()
         done.wait(TIMEOUT_S)
-        turns.end(thread)
+        turns.end_work(thread)
 
     thread = threading.Thread(target=wait)
-    turns.begin(thread)
+    turns.begin_work(thread)
     thread.start()
     assert made.wait(TIMEOUT_S)
     gates[0].open()

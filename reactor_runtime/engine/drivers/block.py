@@ -63,7 +63,7 @@ class BlockDriver:
         """Return a dispatcher for the commands of `session`."""
         return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None, self._call_command)
 
-    def stop(self, session: ModelSession) -> None:
+    def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
         session.stop()
         self._inputs.close()
@@ -80,13 +80,13 @@ class BlockDriver:
         """Return the stack of a session or command that made no progress since the last call, else ""."""
         return "" if self._serving is None else self._serving.stalled()
 
-    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
         """Serve one session until `start_session()` and a running command have returned; raise what one of them raised.
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
         self._emitter.open(session)
-        self._inputs.begin(session.id, reopen=True)
+        self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, {}))
         serving = self._serving = self._begin(session)
         try:
@@ -128,7 +128,7 @@ class BlockDriver:
         except SessionStopped:
             logger.debug("session stopped while commands were waiting id=%s", session.id)
         finally:
-            self.stop(session)
+            self.stop_session(session)
             await asyncio.wait([over, player])
         player.result()
         over.result()

@@ -38,7 +38,7 @@ class Driver(Protocol):
         """Return a dispatcher for the events of `session`."""
         ...
 
-    def stop(self, session: ModelSession) -> None:
+    def stop_session(self, session: ModelSession) -> None:
         """Stop a session that is being served."""
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Driver(Protocol):
     async def aclose(self) -> None:
         """Stop the tasks that live as long as the model."""
 
-    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
         """Serve one session until it is stopped or over; raise the exception of the author's code that ended it."""
 
     def stalled(self) -> str:

@@ -53,7 +53,7 @@ class GeneratorDriver:
         """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._send_changes(session))
 
-    def stop(self, session: ModelSession) -> None:
+    def stop_session(self, session: ModelSession) -> None:
         """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
         self._inputs.close()
         session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
@@ -68,14 +68,14 @@ class GeneratorDriver:
         """Return "": all of its code runs on the loop."""
         return ""
 
-    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
         """Serve one session from a fresh state until it is stopped; raise the author's exception that ended it.
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         self._model.state = self._state.fresh()
         self._emitter.open(session)
-        self._inputs.begin(session.id, reopen=True)
+        self._inputs.begin_session(session.id, reopen=True)
         self._sent_state = self._state.to_json(self._model.state)
         self._sink.send(Started(session.id, session.started_at, dict(self._sent_state)))
         presence.arrive()
@@ -146,7 +146,7 @@ class GeneratorDriver:
     async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps) -> None:
         began, waited_s = self._clock.now(), self._inputs.waited_s
         between_s = self._worked_since_made(began)
-        self._emitter.first_step.begin()
+        self._emitter.first_step.start_timer()
         item = await steps.next()
         while True:
             try:

@@ -47,7 +47,7 @@ class LoopDriver:
         """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None)
 
-    def stop(self, session: ModelSession) -> None:
+    def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
         session.stop()
 
@@ -69,7 +69,7 @@ class LoopDriver:
         """Return "": all of its code runs on the loop."""
         return ""
 
-    async def serve(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
         """Serve one session until it is stopped; raise the exception of `run()` or `@connected` that ended it.
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
@@ -77,7 +77,7 @@ class LoopDriver:
         self.start()
         self._session = session
         self._emitter.open(session)
-        self._inputs.begin(session.id, reopen=False)
+        self._inputs.begin_session(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, {}))
         presence.arrive()
         try:
@@ -95,7 +95,7 @@ class LoopDriver:
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
-                self._inputs.end()
+                self._inputs.end_session()
                 self._emitter.close()
 
     def _warn_of_closed_inputs(self) -> None:

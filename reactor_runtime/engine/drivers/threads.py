@@ -28,14 +28,14 @@ class Gate(Protocol):
 
 
 class Turns(Protocol):
-    """Track which of the author's threads run; the thread itself calls all methods but `begin` and `notify_input`."""
+    """Track which of the author's threads run; a thread calls all methods itself but those marked as the loop's."""
 
     def gate(self) -> Gate: ...
 
-    def begin(self, thread: threading.Thread) -> None:
+    def begin_work(self, thread: threading.Thread) -> None:
         """Count a thread that is about to get work; called on the loop."""
 
-    def end(self, thread: threading.Thread) -> None:
+    def end_work(self, thread: threading.Thread) -> None:
         """Count the work as done; its result was posted to the loop."""
 
     def poll(self, *, paused: bool) -> None:
@@ -51,9 +51,9 @@ class FreeTurns:
     def gate(self) -> Gate:
         return _EventGate()
 
-    def begin(self, thread: threading.Thread) -> None: ...
+    def begin_work(self, thread: threading.Thread) -> None: ...
 
-    def end(self, thread: threading.Thread) -> None: ...
+    def end_work(self, thread: threading.Thread) -> None: ...
 
     def poll(self, *, paused: bool) -> None: ...
 
@@ -98,7 +98,7 @@ class AuthorThread:
             self._thread = threading.Thread(target=self._body, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
         self.begun += 1
-        self._turns.begin(self._thread)
+        self._turns.begin_work(self._thread)
         self._jobs.put((work, done))
         return done
 
@@ -125,7 +125,7 @@ class AuthorThread:
             _do(loop, *job)
             # It would keep the author's result or exception alive.
             del job
-            self._turns.end(thread)
+            self._turns.end_work(thread)
 
 
 def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: asyncio.Future[Any]) -> None:

@@ -84,7 +84,7 @@ class Inputs:
         """Return how long the model has waited for input so far, in seconds."""
         return self._waits.waited_s
 
-    def begin(self, session: str, *, reopen: bool) -> None:
+    def begin_session(self, session: str, *, reopen: bool) -> None:
         """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""
         with self._lock:
             self._session = session
@@ -98,7 +98,7 @@ class Inputs:
                     buffer.start_retaining()
 
     def opened(self) -> None:
-        """End the time in which a `reset()` of the author keeps the items that came since `begin`."""
+        """End the time in which a `reset()` of the author keeps the items that came since `begin_session`."""
         with self._lock:
             for buffer in self._buffers.values():
                 buffer.stop_retaining()
@@ -110,7 +110,7 @@ class Inputs:
             for buffer in self._buffers.values():
                 buffer.close()
 
-    def end(self) -> None:
+    def end_session(self) -> None:
         """Accept nothing, empty the buffers and wake waiting readers; open buffers stay open."""
         with self._lock:
             self._session = None

@@ -29,12 +29,12 @@ class SessionUploads(Mapping[str, UploadedFile]):
         self._size_bytes = 0
         self._lock = threading.Lock()
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         """Accept files of this session from now on."""
         with self._lock:
             self._session = session
 
-    def receive(self, upload: UploadedBytes) -> None:
+    def receive_file(self, upload: UploadedBytes) -> None:
         """Add a file of the server; a file on disk is opened and its name removed."""
         content = Path(upload.path) if upload.path else upload.file
         try:

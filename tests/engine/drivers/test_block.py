@@ -227,7 +227,7 @@ async def test_a_session_that_ignores_the_stop_is_reported_with_where_it_is(capl
     rig = Rig(Scripted, config={"script": ignore_everything})
     rig.start()
     await asyncio.to_thread(here.wait, TIMEOUT_S)
-    rig.driver.stop(rig.session)
+    rig.driver.stop_session(rig.session)
     for seconds in (10, 20):
         await rig.clock.advance(9.9)
         assert len(caplog.records) == seconds / 10 - 1
@@ -257,7 +257,7 @@ async def test_a_running_command_delays_the_end_of_its_session() -> None:
     rig.event("work", 1)
     rig.event("set_level", 2, level=5)
     await until(here.is_set)
-    rig.driver.stop(rig.session)
+    rig.driver.stop_session(rig.session)
     await settle()
     assert not rig.serving.done()
     go_on.set()

@@ -50,7 +50,7 @@ class Eye:
             on_counts=self.said.append,
         )
         self.camera = model.input.camera
-        self.inputs.begin("s-1", reopen=True)
+        self.inputs.begin_session("s-1", reopen=True)
 
     @property
     def told(self) -> list[tuple[str, int, int, int]]:
@@ -94,7 +94,7 @@ def test_each_session_counts_from_zero_without_frames_of_others(eye: Eye) -> Non
     assert eye.camera.try_read() is not None
     eye.inputs.close()
     eye.push(3)
-    eye.inputs.begin("s-2", reopen=True)
+    eye.inputs.begin_session("s-2", reopen=True)
     eye.push(3)
     eye.push(1, "s-2")
     assert eye.told == [("s-1", 1, 0, 0), ("s-2", 1, 0, 0)]

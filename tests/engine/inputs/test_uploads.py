@@ -19,14 +19,14 @@ def upload(id: str, *, session: str = "s-1", path: str = "", file: bytes = b"x")
 @pytest.fixture
 def uploads() -> SessionUploads:
     uploads = SessionUploads()
-    uploads.begin("s-1")
+    uploads.begin_session("s-1")
     return uploads
 
 
 def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: SessionUploads, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"large")
-    uploads.receive(upload("u-1"))
-    uploads.receive(upload("u-2", path=str(tmp_path / "large"), file=b""))
+    uploads.receive_file(upload("u-1"))
+    uploads.receive_file(upload("u-2", path=str(tmp_path / "large"), file=b""))
     assert [file.read() for file in uploads.values()] == [b"x", b"large"]
     held = uploads["u-2"]
     uploads.clear()
@@ -37,16 +37,16 @@ def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: SessionUpl
 def test_a_file_for_a_session_that_is_over_is_not_kept(uploads: SessionUploads, tmp_path: Path) -> None:
     (tmp_path / "late").write_bytes(b"late")
     uploads.clear()
-    uploads.receive(upload("u-1", path=str(tmp_path / "late")))
-    uploads.begin("s-2")
-    uploads.receive(upload("u-2"))
+    uploads.receive_file(upload("u-1", path=str(tmp_path / "late")))
+    uploads.begin_session("s-2")
+    uploads.receive_file(upload("u-2"))
     assert list(uploads) == []
     assert not (tmp_path / "late").exists()
 
 
 def test_of_many_files_the_newest_are_kept(uploads: SessionUploads) -> None:
     for number in range(MOST_FILES + 2):
-        uploads.receive(upload(f"u-{number}"))
+        uploads.receive_file(upload(f"u-{number}"))
     assert list(uploads) == [f"u-{number}" for number in range(2, MOST_FILES + 2)]
 
 
@@ -64,7 +64,7 @@ def test_of_large_files_the_newest_are_kept_and_one_however_large(uploads: Sessi
 
 
 def test_a_missing_file_is_logged(uploads: SessionUploads, caplog: pytest.LogCaptureFixture) -> None:
-    uploads.receive(upload("u-1", path="/nowhere/at/all"))
+    uploads.receive_file(upload("u-1", path="/nowhere/at/all"))
     assert list(uploads) == []
     assert "can't be opened" in caplog.text
 
@@ -78,7 +78,7 @@ def test_a_session_that_ends_while_files_come_leaves_nothing_behind(uploads: Ses
         try:
             while not over.is_set():
                 for number in range(MOST_FILES + 8):
-                    uploads.receive(upload(f"u-{number}"))
+                    uploads.receive_file(upload(f"u-{number}"))
         except Exception as error:  # noqa: BLE001
             failed.append(error)
 
@@ -89,11 +89,11 @@ def test_a_session_that_ends_while_files_come_leaves_nothing_behind(uploads: Ses
         reader.start()
         for _ in range(2000):
             uploads.clear()
-            uploads.begin("s-1")
+            uploads.begin_session("s-1")
         over.set()
         reader.join()
     finally:
         sys.setswitchinterval(interval)
     uploads.clear()
-    uploads.receive(upload("u-0"))
+    uploads.receive_file(upload("u-0"))
     assert (failed, list(uploads)) == ([], [])
