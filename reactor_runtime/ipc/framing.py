@@ -70,15 +70,15 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _bundle_fields(bundle: Bundle) -> tuple[Any, ...]:
-    *plain, pictures, sounds, first, inputs, hints = _bundle_plain(bundle)
-    shown, played = [_picture_fields(item) for item in pictures], [_sound_fields(item) for item in sounds]
+    *plain, frames, sounds, first, inputs, hints = _bundle_plain(bundle)
+    shown, played = [_frame_fields(item) for item in frames], [_sound_fields(item) for item in sounds]
     return (*plain, shown, played, first, inputs, hints)
 
 
 def _make_bundle(*values: Any) -> Bundle:
-    *plain, pictures, sounds, first, inputs, hints = values
+    *plain, frames, sounds, first, inputs, hints = values
     make: Callable[..., Bundle] = Bundle
-    shown, played = tuple(BundleFrame(*item) for item in pictures), tuple(BundleSound(*item) for item in sounds)
+    shown, played = tuple(BundleFrame(*item) for item in frames), tuple(BundleSound(*item) for item in sounds)
     return make(*plain, shown, played, first, tuple(inputs), hints)
 
 
@@ -92,7 +92,7 @@ def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
 
 
 _bundle_plain = _plain_fields(Bundle)
-_picture_fields = _plain_fields(BundleFrame)
+_frame_fields = _plain_fields(BundleFrame)
 _sound_fields = _plain_fields(BundleSound)
 _KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
 _FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}

@@ -216,7 +216,7 @@ class Bundle:
     wall_us: int
     applied: int
     step_s: float
-    pictures: tuple[BundleFrame, ...]
+    frames: tuple[BundleFrame, ...]
     sounds: tuple[BundleSound, ...] = ()
     first: bool = True
     inputs: tuple[float, ...] = ()

@@ -94,7 +94,7 @@ class RingReader:
         self._lock = threading.Lock()
         self._memory = np.empty(0, np.uint8)
 
-    def picture(self, offset: int, height: int, width: int) -> NDArray[np.uint8]:
+    def frame(self, offset: int, height: int, width: int) -> NDArray[np.uint8]:
         """Return the pixels `(height, width, 3)` of a frame; black for an `offset` below 0."""
         if offset < 0:
             return np.zeros((height, width, 3), np.uint8)

@@ -32,14 +32,14 @@ def test_a_closed_reader_holds_no_memory(memory: int) -> None:
     (offset,) = written(RingWriter(memory), 1, [picture(5)])
     before = descriptors(os.getpid())
     reader = RingReader(memory)
-    looked_at = reader.picture(offset, 8, 10)
+    looked_at = reader.frame(offset, 8, 10)
     assert descriptors(os.getpid()) == before + 1
     reader.close()
     assert (looked_at == 5).all()
     del looked_at
     assert descriptors(os.getpid()) == before
     with pytest.raises(OSError, match="Bad file descriptor"):
-        reader.picture(offset, 8, 10)
+        reader.frame(offset, 8, 10)
 
 
 def test_written_arrays_are_read_on_the_other_side(memory: int) -> None:
@@ -47,7 +47,7 @@ def test_written_arrays_are_read_on_the_other_side(memory: int) -> None:
     samples = np.arange(-480, 480, dtype=np.int16).reshape(2, 480)
     at_frame, at_samples = written(RingWriter(memory), 1, [frame, samples])
     reader = RingReader(memory)
-    assert (reader.picture(at_frame, 48, 64) == frame).all()
+    assert (reader.frame(at_frame, 48, 64) == frame).all()
     assert (reader.samples(at_samples, 2, 480) == samples).all()
 
 
@@ -55,7 +55,7 @@ def test_any_strides_are_taken(memory: int) -> None:
     frame = np.random.default_rng(1).integers(0, 256, (64, 48, 3), np.uint8)
     turned = frame.transpose(1, 0, 2)[::-1, ::2]
     (offset,) = written(RingWriter(memory), 1, [turned])
-    assert (RingReader(memory).picture(offset, *turned.shape[:2]) == turned).all()
+    assert (RingReader(memory).frame(offset, *turned.shape[:2]) == turned).all()
 
 
 def test_released_room_is_used_again(memory: int) -> None:
@@ -69,9 +69,9 @@ def test_released_room_is_used_again(memory: int) -> None:
 def test_a_reader_maps_memory_that_has_grown(memory: int) -> None:
     writer, reader = RingWriter(memory), RingReader(memory)
     (small,) = written(writer, 1, [picture(1)])
-    seen = reader.picture(small, 8, 10)
+    seen = reader.frame(small, 8, 10)
     (large,) = written(writer, 2, [picture(2, 720, 1280)])
-    assert (reader.picture(large, 720, 1280) == 2).all()
+    assert (reader.frame(large, 720, 1280) == 2).all()
     assert (seen == 1).all()
 
 
@@ -88,7 +88,7 @@ def test_a_reader_that_is_closed_while_a_thread_maps_the_memory_keeps_none_of_it
 
     def look() -> None:
         sys.setprofile(close_in_the_middle)
-        reader.picture(offset, 8, 10)
+        reader.frame(offset, 8, 10)
 
     looking = threading.Thread(target=look)
     looking.start()
@@ -114,8 +114,8 @@ def test_an_empty_piece_does_no_harm(memory: int) -> None:
     written(writer, 2, [np.empty((1, 0), np.int16)])
     (after,) = written(writer, 3, [picture(3)])
     reader = RingReader(memory)
-    assert (reader.picture(before, 8, 10) == 1).all()
-    assert (reader.picture(after, 8, 10) == 3).all()
+    assert (reader.frame(before, 8, 10) == 1).all()
+    assert (reader.frame(after, 8, 10) == 3).all()
 
 
 class Ring(RuleBasedStateMachine):
@@ -144,7 +144,7 @@ class Ring(RuleBasedStateMachine):
     @invariant()
     def kept_pieces_are_intact(self) -> None:
         for key, (offset, height, width) in getattr(self, "kept", {}).items():
-            assert (self.reader.picture(offset, height, width) == key % 256).all()
+            assert (self.reader.frame(offset, height, width) == key % 256).all()
 
     def teardown(self) -> None:
         if hasattr(self, "fd"):

@@ -89,7 +89,7 @@ class Playout:
         queued = _Queued(bundle, self._clock.now())
         best, *others = plan_jobs(bundle, self._target.rungs_in_use)
         queued.unfinished_jobs = 1 + len(others)
-        if bundle.pictures:
+        if bundle.frames:
             self._encoder.set_ahead(ring.engine_run, best.is_top)
         hinted = _hinted(bundle, ring)
         for job in (best, *others):
@@ -109,7 +109,7 @@ class Playout:
         """Return the tracks of which this is the first bundle after a flush."""
         if not self._flushed:
             return set()
-        tracks = [picture.track for picture in bundle.pictures] + [sound.track for sound in bundle.sounds]
+        tracks = [picture.track for picture in bundle.frames] + [sound.track for sound in bundle.sounds]
         first = set(tracks) - self._tracks_since_flush
         self._tracks_since_flush |= first
         return first
@@ -170,7 +170,7 @@ class Playout:
                 if not item.ready_at:
                     return None
                 at = item.bundle.due
-                if item.bundle.pictures:
+                if item.bundle.frames:
                     # only frames would be seen to come in a burst: sound is played by its presentation times
                     at = max(at, self._not_before)
                 if self._clock.now() < at - EARLY_S:
@@ -213,7 +213,7 @@ class Playout:
     def _show_bundle(self, item: _Queued) -> None:
         bundle = item.bundle
         now = self._clock.now()
-        if bundle.pictures:
+        if bundle.frames:
             self._not_before = now + bundle.interval_s * SHORTEST_GAP
         if item.error is not None:
             ids = {"session": bundle.session}

@@ -210,7 +210,7 @@ class Encoder:
             return None
         began = time.monotonic()
         try:
-            file = jpeg.encode(ring.picture(*hint.place), quality=RUNGS[TOP].quality)
+            file = jpeg.encode(ring.frame(*hint.place), quality=RUNGS[TOP].quality)
         # the job encodes this part again and reports the error
         except Exception:  # noqa: BLE001
             return None

@@ -47,7 +47,7 @@ def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], Sequence[int]]) -> list[
     """Split a bundle into jobs: the best rung of all tracks, each other full-size rung, and all scaled rungs."""
     best: list[tuple[BundleFrame, Sequence[int]]] = []
     others: dict[int, list[tuple[BundleFrame, Sequence[int]]]] = {}
-    for picture in bundle.pictures:
+    for picture in bundle.frames:
         first, *rest = rungs_of(picture.track)
         best.append((picture, (first,)))
         for rung in rest:
@@ -73,7 +73,7 @@ def run_job(
     they are encoded already.
     """
     began = time.monotonic()
-    joined = _join_bands(bundle.pictures, ahead) if ahead is not None and job.is_top else {}
+    joined = _join_bands(bundle.frames, ahead) if ahead is not None and job.is_top else {}
 
     def header(part: BundleFrame | BundleSound, at: float) -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
@@ -81,7 +81,7 @@ def run_job(
         return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag)
 
     def frame(picture: BundleFrame, rungs: Sequence[int]) -> EncodedFrame:
-        pixels = ring.picture(picture.offset, picture.height, picture.width)
+        pixels = ring.frame(picture.offset, picture.height, picture.width)
         known = joined.get(picture.track)
         frame = _encode_frame(pixels, rungs, header(picture, bundle.due), bundle.interval_s, known)
         if frame.is_full_size or not job.best:

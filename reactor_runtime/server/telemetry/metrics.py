@@ -131,7 +131,7 @@ class Metrics:
     def arrived(self, bundle: Bundle) -> None:
         """Count what the model handed over; a gap in the numbers is what it discarded before."""
         next_seqs = self._seen.setdefault(bundle.session, _Seen()).next_seqs
-        for picture in bundle.pictures:
+        for picture in bundle.frames:
             self.frames.emitted[picture.track] += 1
             gap = picture.seq - next_seqs[picture.track]
             next_seqs[picture.track] = picture.seq + 1
@@ -150,15 +150,15 @@ class Metrics:
         """Count frames that nobody is shown."""
         if bundle.session in self._seen:
             self._seen[bundle.session].unseen.extend(bundle.inputs)
-        if bundle.pictures:
-            self.dropped.add(reason, len(bundle.pictures))
+        if bundle.frames:
+            self.dropped.add(reason, len(bundle.frames))
 
     def shown(self, bundle: Bundle, now: float) -> None:
         """Take the time of the step, and of every input that is seen for the first time."""
         if bundle.first and bundle.step_s:
             self.step_s.observe(bundle.step_s)
         unseen = self._seen[bundle.session].unseen if bundle.session in self._seen else ()
-        if bundle.inputs or (unseen and bundle.pictures):
+        if bundle.inputs or (unseen and bundle.frames):
             for arrived_at in (*unseen, *bundle.inputs):
                 self.input_s.observe(now - arrived_at)
             if unseen:

@@ -132,7 +132,7 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
             yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
                    "ts": us(work.began)}  # fmt: skip
     for number, arrived_at in enumerate(bundle.inputs):
-        each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to picture", "pid": names.server}
+        each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to frame", "pid": names.server}
         yield {"ph": "b", "tid": names.server, "ts": us(arrived_at), **each}
         yield {"ph": "e", "tid": names.server, "ts": us(stages.shown_at), **each}
 
@@ -196,5 +196,5 @@ def _complete(name: str, process: int, lane: int, began: float, ended: float, ar
 
 
 def _seqs(bundle: Bundle) -> dict[str, int]:
-    parts: Iterable[Any] = (*bundle.pictures, *bundle.sounds)
+    parts: Iterable[Any] = (*bundle.frames, *bundle.sounds)
     return {part.track: part.seq for part in parts}

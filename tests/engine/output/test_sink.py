@@ -61,7 +61,7 @@ def test_a_moment_that_cannot_be_sent_keeps_no_memory(ends: Ends) -> None:
     with pytest.raises(TypeError, match="float32"):
         ends.sink.send_bundle(unsendable)
     ends.sink.send_bundle(outgoing(2, frame))
-    assert moment_of(ends).pictures[0].offset == 0
+    assert moment_of(ends).frames[0].offset == 0
 
 
 def test_a_bundle_has_the_number_of_encode_hints_sent(ends: Ends) -> None:
@@ -69,7 +69,7 @@ def test_a_bundle_has_the_number_of_encode_hints_sent(ends: Ends) -> None:
     ends.sink.send_bundle(outgoing(1, frame, Black(4, 6)))
     picture, black = hints(ends, 2)
     assert picture[:3] == (5, 1, 0)
-    assert (ends.ring.picture(*picture.place) == frame).all()
+    assert (ends.ring.frame(*picture.place) == frame).all()
     assert black == EncodeHint(5, 1, 1, HintedBand(-1, 4, 6))
     assert moment_of(ends).hints == 2
 
@@ -80,11 +80,11 @@ def test_a_large_picture_is_given_to_several_threads(ends: Ends, turned: bool) -
     frame = frame[::-1] if turned else frame
     ends.sink.send_bundle(outgoing(1, frame))
     bundle = moment_of(ends)
-    found = [ends.ring.picture(*notify_input.place) for notify_input in hints(ends, bundle.hints)]
+    found = [ends.ring.frame(*notify_input.place) for notify_input in hints(ends, bundle.hints)]
     assert len(found) == len(bands(720, 1280)) > 1
     assert np.array_equal(np.concatenate(found), frame)
-    (picture,) = bundle.pictures
-    assert np.array_equal(ends.ring.picture(picture.offset, 720, 1280), frame)
+    (picture,) = bundle.frames
+    assert np.array_equal(ends.ring.frame(picture.offset, 720, 1280), frame)
 
 
 def test_a_bundle_is_sent_when_no_encode_hint_could_be(ends: Ends) -> None:
@@ -93,4 +93,4 @@ def test_a_bundle_is_sent_when_no_encode_hint_could_be(ends: Ends) -> None:
     ends.sink.send_bundle(outgoing(1, frame))
     bundle = moment_of(ends)
     assert not bundle.hints
-    assert (ends.ring.picture(bundle.pictures[0].offset, 720, 1280) == 7).all()
+    assert (ends.ring.frame(bundle.frames[0].offset, 720, 1280) == 7).all()

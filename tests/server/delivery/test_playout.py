@@ -65,7 +65,7 @@ class PlayoutFixture:
             wall_us=5,
             applied=3,
             step_s=0.0,
-            pictures=(picture,),
+            frames=(picture,),
             sounds=sounds,
         )
         self.playout.put_bundle(bundle, self.reader, 1000.0)

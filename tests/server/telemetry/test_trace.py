@@ -98,7 +98,7 @@ async def test_every_stage_of_a_frame_and_of_an_event_is_there(tmp_path: Path) -
     events = closed(tmp_path / "trace.json")
     found = list(spans(events))
     wanted = {"step", "hand over", "frame", "arrive", "queue", "encode", "back", "hold", "send", "send message"}
-    wanted |= {"set_level waits", "handler set_level", "input to picture"}
+    wanted |= {"set_level waits", "handler set_level", "input to frame"}
     assert wanted <= {name for name, _, _ in found} <= wanted | {"late", "frame, dropped"}
     assert all(0 <= duration < 60e6 for _, _, duration in found)
     names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
@@ -140,7 +140,7 @@ async def test_a_killed_server_leaves_a_file_that_lacks_its_end_and_nothing_else
     with started(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
         server.wait_for("ready in")
         await play(server)
-        server.until(lambda: b"input to picture" in path.read_bytes(), "events of the server's in the file")
+        server.until(lambda: b"input to frame" in path.read_bytes(), "events of the server's in the file")
         server.until(lambda: b"set_level waits" in path.read_bytes(), "events of the engine's in the file")
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
