@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reactor_runtime import __version__
-from reactor_runtime.authoring.backlog import BufferClosed, ReadMode
-from reactor_runtime.authoring.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
-from reactor_runtime.authoring.block import VideoModel, command, model
-from reactor_runtime.authoring.context import get_ctx
-from reactor_runtime.authoring.events import connected, disconnected, event
-from reactor_runtime.authoring.fields import InputField, MessageField
-from reactor_runtime.authoring.inputs import Input
-from reactor_runtime.authoring.messages import ClientInfo, CommandError, ModelMessage
-from reactor_runtime.authoring.pipeline import Idle, ReactorPipeline
-from reactor_runtime.authoring.reactor_model import ReactorModel
-from reactor_runtime.authoring.state import InputState
-from reactor_runtime.authoring.tracks import Audio, Output, Video
-from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.authoring.events.events import connected, disconnected, event
+from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
+from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.block import VideoModel, command, model
+from reactor_runtime.authoring.styles.context import get_ctx
+from reactor_runtime.authoring.styles.pipeline import Idle, ReactorPipeline
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
+from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
+from reactor_runtime.authoring.tracks.inputs import Input
+from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
+from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
+from reactor_runtime.authoring.values.fields import InputField, MessageField
+from reactor_runtime.authoring.values.upload import UploadedFile
 
 __all__ = [
     "Audio",

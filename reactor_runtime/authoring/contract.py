@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reactor_runtime.authoring.bindings import check_together
-from reactor_runtime.authoring.block import mark_of_model
-from reactor_runtime.authoring.discovery import assigned, find, is_ours
-from reactor_runtime.authoring.events import EventSpec, Hook, HookSpec
-from reactor_runtime.authoring.fields import FieldSpec
-from reactor_runtime.authoring.handlers import Handler, handlers_of
-from reactor_runtime.authoring.inputs import Input, inputs_of, join_all
-from reactor_runtime.authoring.messages import ModelMessage, message_schema, message_type
-from reactor_runtime.authoring.model import Model, outputs_of
-from reactor_runtime.authoring.payload import Payload
-from reactor_runtime.authoring.records import settle
-from reactor_runtime.authoring.source import declared_at, place_of
-from reactor_runtime.authoring.state import StateSpec
-from reactor_runtime.authoring.styles import Style, location, style_of
-from reactor_runtime.authoring.tracks import Output, TrackSpec
+from reactor_runtime.authoring.code.records import settle
+from reactor_runtime.authoring.code.source import declared_at, place_of
+from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec
+from reactor_runtime.authoring.events.handlers import Handler, handlers_of
+from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
+from reactor_runtime.authoring.events.state import StateSpec
+from reactor_runtime.authoring.styles.block import mark_of_model
+from reactor_runtime.authoring.styles.model import Model, outputs_of
+from reactor_runtime.authoring.styles.styles import Style, location, style_of
+from reactor_runtime.authoring.tracks.discovery import assigned, find, is_ours
+from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
+from reactor_runtime.authoring.values.bindings import check_together
+from reactor_runtime.authoring.values.fields import FieldSpec
+from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.errors import ClassError
 
 

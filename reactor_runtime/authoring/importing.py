@@ -9,10 +9,10 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from reactor_runtime.authoring.discovery import is_ours_module
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.records import Record, refuse_order
-from reactor_runtime.authoring.source import locate, place_of
+from reactor_runtime.authoring.code.records import Record, refuse_order
+from reactor_runtime.authoring.code.source import locate, place_of
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.tracks.discovery import is_ours_module
 from reactor_runtime.errors import ClassError, Location, author_error, author_trail
 
 

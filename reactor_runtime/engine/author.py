@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.authoring.block import starting_config
+from reactor_runtime.authoring.code.source import place_of
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.source import place_of
+from reactor_runtime.authoring.styles.block import starting_config
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.config import laid_over
 from reactor_runtime.errors import LoadError, ModelFailed, author_error
 

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reactor_runtime.authoring.events import EventSpec
-from reactor_runtime.authoring.messages import CommandError, ModelMessage, message_to_json
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.upload import NO_UPLOADS, UploadedFile
+from reactor_runtime.authoring.events.events import EventSpec
+from reactor_runtime.authoring.events.messages import CommandError, ModelMessage, message_to_json
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.error_codes import ErrorCode

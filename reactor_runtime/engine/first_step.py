@@ -12,9 +12,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from reactor_runtime.authoring.code.source import line_of, locate
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.source import line_of, locate
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.errors import Location, ReactorError, is_ours
 
 SLOW_S = 1.0

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events import EventSpec, HookSpec
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.events.events import EventSpec, HookSpec
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.errors import from_author
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.loop_model import LoopModel
-from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.events.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.styles.loop_model import LoopModel
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.trace import TraceRecorder
 

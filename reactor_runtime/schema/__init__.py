@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.authoring.block import starting_config
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.styles.block import starting_config
 from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.version import version
 from reactor_runtime.wire import openapi

@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
-from reactor_runtime.authoring.tracks import Output, payloads
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.tracks.tracks import Output, payloads
 from reactor_runtime.engine.host import Host
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.author import session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, author_error, author_trail

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.jsonable import to_json
-from reactor_runtime.authoring.messages import CommandError
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.authoring.events.messages import CommandError
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.author import config_of
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host

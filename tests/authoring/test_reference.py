@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.pipeline import is_idle
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from tests.reference import GENERATOR, WALK_THROUGH
 
 

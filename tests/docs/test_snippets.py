@@ -19,8 +19,8 @@ import typer
 
 from reactor_cli.app import app
 from reactor_runtime import config, manifest
-from reactor_runtime.authoring.block import VideoModel, starting_config
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.styles.block import VideoModel, starting_config
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.loop_model import LoopModel
-from reactor_runtime.authoring.messages import ClientInfo, ModelMessage, message_to_json
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.pipeline import ReactorPipeline
+from reactor_runtime.authoring.events.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.styles.loop_model import LoopModel
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts

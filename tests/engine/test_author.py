@@ -9,7 +9,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine import author
 from reactor_runtime.errors import ConfigError, LoadError
 

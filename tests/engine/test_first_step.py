@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.first_step import FirstStep, suspicions
 from reactor_runtime.errors import ReactorError
 from tests.engine.rig import Plain

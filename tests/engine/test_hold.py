@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.interface import event
 from reactor_runtime.ipc.messages import EventApplied
 from tests.engine.blocks import Scripted, paint, until

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Black, Piece
 from reactor_runtime.engine.session import ModelSession

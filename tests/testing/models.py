@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.interface import (
     CommandError,
     InputField,

@@ -13,7 +13,7 @@ import pytest
 
 from reactor_runtime import Audio, Input, InputState, Output, ReactorModel, ReactorPipeline, Video, VideoModel, get_ctx
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.testing import PipelineExecutor
 from reactor_runtime.testing.rehearsal import rehearse

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from reactor_runtime.authoring.block import VideoModel
-from reactor_runtime.authoring.context import belonging_to, running
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events import EventSpec
-from reactor_runtime.authoring.model import Model
+from reactor_runtime.authoring.events.events import EventSpec
+from reactor_runtime.authoring.styles.block import VideoModel
+from reactor_runtime.authoring.styles.context import belonging_to, running
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.engine.dispatch import Dispatcher, no_field
 from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes

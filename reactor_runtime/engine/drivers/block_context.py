@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.context import ContextTrack
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.jsonable import to_json
-from reactor_runtime.authoring.messages import ModelMessage, message_to_json
-from reactor_runtime.authoring.tracks import Output, TrackSpec
+from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
+from reactor_runtime.authoring.styles.context import ContextTrack
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
+from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.stopwatch import Stopwatch

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import Any, ClassVar
 
-from reactor_runtime.authoring.backlog import BufferClosed
+from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.pipeline import ReactorPipeline, is_idle
-from reactor_runtime.authoring.source import declared_at
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.tracks.backlog import BufferClosed
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts

@@ -8,7 +8,7 @@ import logging
 from typing import ClassVar
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.engine.dispatch import Dispatcher, no_field
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts

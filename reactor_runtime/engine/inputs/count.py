@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reactor_runtime.authoring.input_buffer import Reads
+from reactor_runtime.authoring.tracks.input_buffer import Reads
 from reactor_runtime.clock import Clock
 from reactor_runtime.ipc.messages import InputsTaken
 

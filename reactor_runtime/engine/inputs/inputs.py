@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.backlog import BufferClosed, Item
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.input_buffer import InputBuffer, Waits
-from reactor_runtime.authoring.inputs import make_input
-from reactor_runtime.authoring.model import Model
-from reactor_runtime.authoring.tracks import tracks_of
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, Waits
+from reactor_runtime.authoring.tracks.inputs import make_input
+from reactor_runtime.authoring.tracks.tracks import tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.count import Count
 from reactor_runtime.ipc.messages import InputsTaken

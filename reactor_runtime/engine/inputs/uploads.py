@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import UploadedBytes
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Handed, Outstanding

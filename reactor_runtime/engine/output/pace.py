@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.media.pacer import Schedule
 from reactor_runtime.media.rate import Lead, RateEstimate
 from reactor_runtime.media.sound import FORGIVEN_S, ROUNDING, SoundLine, length_s

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.encode_hint import EncodeHinter, HintedBand
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, ToServer

@@ -9,9 +9,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.source import declared_at
-from reactor_runtime.authoring.tracks import Output, TrackSpec, payloads, tracks_of
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.sound import pieces_of
 from reactor_runtime.media.split import split

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime.authoring.reactor_model import ReactorModel
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.interface import connected, disconnected, event
 from reactor_runtime.ipc.messages import Ended, EventApplied, Started
 from tests.engine.rig import Picture, Rig, batch, frame

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from tests.fakes import FakeClock, settle

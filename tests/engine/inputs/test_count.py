@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.input_buffer import Reads
+from reactor_runtime.authoring.tracks.input_buffer import Reads
 from reactor_runtime.engine.inputs.count import Count
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.interface import Audio, Input, Video

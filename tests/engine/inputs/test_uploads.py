@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.authoring.upload import UploadedFile
+from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.inputs import uploads as module
 from reactor_runtime.engine.inputs.uploads import MOST_FILES, SessionUploads
 from reactor_runtime.ipc.messages import UploadedBytes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.messages import ClientInfo
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.engine.session import ModelSession

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from reactor_runtime.authoring.tracks import TrackSpec
+from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.output.sink import Black, IpcSink, OutgoingBundle, Piece
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.encode_hint import SIZE, EncodeHint, EncodeHinter, HintedBand

@@ -1,0 +1,148 @@
+"""`InputState`: the values that clients change while the model runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import MISSING, dataclass
+from typing import Any, dataclass_transform
+
+from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.code.records import Record, is_clone, merged, settle
+from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.values.fields import (
+    FieldSpec,
+    InputDeclaration,
+    MessageDeclaration,
+    compile_field,
+    plain_declaration,
+)
+from reactor_runtime.authoring.values.jsonable import to_json
+
+_SPECS = "__reactor_fields__"
+# Their JSON value is the same object.
+_PLAIN = (float, int, bool, str, type(None))
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+class InputState(Record):
+    """Declare a session's state: clients change each public field with an event `set_<field>`.
+
+    Subclasses become dataclasses. Every field needs a default; fields that start with `_` are private.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not is_clone(cls):
+            setattr(cls, _SPECS, _own_fields(cls))
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """Describe a state class; `fields` are the public ones."""
+
+    cls: type[InputState]
+    fields: tuple[FieldSpec, ...]
+
+    @classmethod
+    def of(cls, state: type[InputState]) -> StateSpec:
+        """Describe a state class; raise TypeError if its fields can't be set."""
+        settle(state)
+        # InputState itself has none; it may be used as a state without fields.
+        parameters = vars(state).get("__dataclass_params__")
+        if parameters is not None and parameters.frozen:
+            with declared_at(state):
+                raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
+        return cls(state, tuple(merged(state, _SPECS).values()))
+
+    def fresh(self) -> InputState:
+        """Return a new state for a session."""
+        return self.cls()
+
+    def to_json(self, state: InputState) -> dict[str, Any]:
+        """Return the public fields; raise TypeError that names a field whose value JSON can't express."""
+        return {field.name: self._field_json(field, getattr(state, field.name)) for field in self.fields}
+
+    def changes(self, state: InputState, last: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields whose JSON value differs from `last`, and update `last`.
+
+        A plain value costs one comparison; containers are converted each time because they may change in place.
+        Raises what `to_json` raises and leaves `last` unchanged.
+        """
+        changed: dict[str, Any] = {}
+        for field in self.fields:
+            value, old = getattr(state, field.name), last.get(field.name, MISSING)
+            if value is old and type(value) in _PLAIN:
+                continue
+            new = self._field_json(field, value)
+            if type(new) is not type(old) or new != old:
+                changed[field.name] = new
+        last.update(changed)
+        return changed
+
+    def _field_json(self, field: FieldSpec, value: object) -> Any:
+        return to_json(value, f"{self.cls.__name__}.{field.name}")
+
+
+def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:
+    annotations = own_annotations(cls)
+    _refuse_unannotated(cls, annotations)
+    scope = Scope.of_definition(cls)
+    specs: dict[str, FieldSpec] = {}
+    for name, annotation in annotations.items():
+        with declared_at(cls, name):
+            spec = _own_field(cls, name, annotation, scope)
+        if spec is not None:
+            specs[name] = spec
+    return specs
+
+
+def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) -> FieldSpec | None:
+    """Compile one field and set its default for dataclasses; return None for a field that clients can't set."""
+    where = f"{cls.__name__}.{name}"
+    declared = plain_declaration(vars(cls).get(name, MISSING), where)
+    if name.startswith("_"):
+        _prepare_private(cls, name, declared, annotation)
+        return None
+    hint = scope.resolve(annotation, where)
+    if is_class_variable(hint):
+        return None
+    spec = compile_field(name, hint, declared, scope, where)
+    if spec.required:
+        raise TypeError(f"{where} needs a default, the value a session starts with: InputField(default=…)")
+    if isinstance(declared, dataclasses.Field):
+        declared.default = spec.default
+    else:
+        setattr(cls, name, spec.default)
+    return spec
+
+
+def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
+    inherited = merged(cls, _SPECS)
+    for name, value in vars(cls).items():
+        where = f"{cls.__name__}.{name}"
+        declared = isinstance(plain_declaration(value, where), InputDeclaration | MessageDeclaration)
+        if name not in annotations and (declared or name in inherited):
+            with declared_at(cls, name):
+                raise TypeError(f"{where} needs an annotation to be a field, as in {name}: float = …")
+
+
+def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation: Any) -> None:
+    """Check the default of a private field and set it for dataclasses."""
+    where = f"{cls.__name__}.{name}"
+    if "ClassVar" in str(annotation):
+        return
+    default = declared.default if isinstance(declared, InputDeclaration | dataclasses.Field) else declared
+    factory = declared.default_factory if isinstance(declared, dataclasses.Field) else MISSING
+    if default is MISSING and factory is MISSING:
+        raise TypeError(f"{where} needs a default, the value a session starts with")
+    if default is not MISSING and type(default).__hash__ is None:
+        raise TypeError(
+            f"{where}: the default {default!r} is mutable and would be shared by all sessions; "
+            "use dataclasses.field(default_factory=…)"
+        )
+    if isinstance(declared, InputDeclaration):
+        if declared.bind is not None:
+            raise TypeError(f"{where} is private, so nothing a client has can set it; drop bind, or the underscore")
+        setattr(cls, name, default)

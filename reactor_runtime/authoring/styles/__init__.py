@@ -1,0 +1,1 @@
+"""The base classes of models, and the authoring styles."""

@@ -1,0 +1,84 @@
+"""The base class of models that run on an event loop: generators and loops."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.events.messages import ModelMessage
+from reactor_runtime.authoring.styles.model import Model
+
+_RESERVED = ("connected", "output_buffer", "send", "send_nowait")
+
+
+class OutputQueue(Protocol):
+    """Control the queue of frames that wait to be shown."""
+
+    @property
+    def fps(self) -> float:
+        """Return the rate at which frames are shown."""
+        ...
+
+    def set_fps(self, fps: float) -> None:
+        """Change the rate from the next frame on; raise ValueError unless it is above 0."""
+        ...
+
+    def flush(self) -> None:
+        """Drop all queued frames and show one black frame."""
+        ...
+
+
+class Runtime(Protocol):
+    """Connect a model to the engine that runs it."""
+
+    @property
+    def connected(self) -> asyncio.Event: ...
+
+    @property
+    def output_buffer(self) -> OutputQueue: ...
+
+    def send(self, message: ModelMessage) -> None: ...
+
+    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
+
+
+class LoopModel(Model):
+    """Provide the client's presence, messages and output to a model on an event loop."""
+
+    # The engine sets it before load(), because an author's __init__ need not call ours.
+    _runtime: Runtime | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        _check_names(cls)
+        super().__init_subclass__(**options)
+
+    @property
+    def connected(self) -> asyncio.Event:
+        """Return the event that is set while a client is connected."""
+        return self._served().connected
+
+    @property
+    def output_buffer(self) -> OutputQueue:
+        """Return the queue of frames that wait to be shown."""
+        return self._served().output_buffer
+
+    async def send(self, message: ModelMessage) -> None:
+        """Send a message to the session's clients, after the frames before it; without a client nothing happens."""
+        self._served().send(message)
+
+    def send_nowait(self, message: ModelMessage) -> None:
+        """Send a message as `send` does, from sync code and from any thread."""
+        self._served().send(message)
+
+    def _served(self) -> Runtime:
+        if self._runtime is None:
+            raise RuntimeError(f"{type(self).__name__} isn't being run; this works from load() on, not in __init__")
+        return self._runtime
+
+
+def _check_names(cls: type) -> None:
+    for name in _RESERVED:
+        if name in vars(cls):
+            with declared_at(cls, name):
+                raise TypeError(f"{cls.__name__}.{name} would hide the model's own self.{name}; give it another name")

@@ -1,0 +1,79 @@
+"""The base class of all models, whatever their style."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
+from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.events.handlers import compile_handlers
+from reactor_runtime.authoring.tracks.discovery import declaring, find, remember_neighbours
+from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
+from reactor_runtime.authoring.tracks.tracks import Output
+
+_OUTPUTS = "__reactor_outputs__"
+
+
+class Model:
+    """Compile the declarations of a model of any style; the runtime creates one instance, before any client."""
+
+    fps: float
+    buffer_size: int = 4
+    max_fps: float = 60
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _check_rates(cls)
+        scope = Scope.of_definition(cls)
+        remember_neighbours(cls, scope)
+        compile_handlers(cls, scope)
+        _narrow_outputs(cls, scope)
+        join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
+
+    def load(self, config: dict[str, Any]) -> None:
+        """Prepare the model: read weights, allocate memory. Runs once, before any client; override it."""
+
+
+def outputs_of(model: type) -> tuple[type[Output], ...]:
+    """Return the Output classes of a model: those it annotates as `output: …`, else those of its modules."""
+    for owner in model.__mro__:
+        narrowed: tuple[type[Output], ...] | None = vars(owner).get(_OUTPUTS)
+        if narrowed is not None:
+            return narrowed
+    return find(model, Output)
+
+
+def _narrow_outputs(cls: type, scope: Scope) -> None:
+    if declaring(cls, "output") is not cls:
+        return
+    with declared_at(cls, "output"):
+        hint = scope.resolve(own_annotations(cls)["output"], f"{cls.__name__}.output")
+    options = union_options(hint)
+    if all(isinstance(option, type) and issubclass(option, Output) and option is not Output for option in options):
+        setattr(cls, _OUTPUTS, options)
+
+
+def _check_rates(cls: type) -> None:
+    for name, check in (("fps", _check_rate), ("max_fps", _check_rate), ("buffer_size", _check_size)):
+        if name in vars(cls):
+            with declared_at(cls, name):
+                check(vars(cls)[name], f"{cls.__name__}.{name}")
+    if vars(cls).get("max_fps", 1.0) < 1:
+        with declared_at(cls, "max_fps"):
+            raise ValueError(f"{cls.__name__}.max_fps must be at least 1, not {vars(cls)['max_fps']!r}")
+
+
+def _check_rate(value: object, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{where} must be a number of frames a second, not {value!r}")
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{where} must be above 0, not {value!r}")
+
+
+def _check_size(value: object, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{where} must be a whole number of frames, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{where} must be at least 1, not {value!r}")

@@ -1,0 +1,173 @@
+"""The authoring styles: what differs between generator, loop and block models before they are served.
+
+The engine has a driver for each style (`engine.drivers.styles`). A further style is one more `Style` in `STYLES` and
+its driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Literal
+
+from reactor_runtime.authoring.code.source import locate
+from reactor_runtime.authoring.events.events import runs_async
+from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.block import BlockOutput, VideoModel
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, state_of
+from reactor_runtime.authoring.styles.reactor_model import ReactorModel
+from reactor_runtime.authoring.tracks.tracks import Output
+from reactor_runtime.errors import ClassError, LoadError, Location
+
+
+def _accept(_: object) -> None:
+    """Check nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """Describe one way to write a model; the checks raise an error at the author's line.
+
+    `check_class` checks that the runtime can call what it calls, `check_finished` that something makes the frames or
+    may be assigned to, and `check_loaded` that something does after load(). `frames_method` makes the frames;
+    `prepared_in` gets the config. `buffer_grows`: without a `buffer_size` of the author's the queue has room for two
+    batches.
+    """
+
+    base: type[Model]
+    frames_method: str
+    check_class: Callable[[Any], None]
+    check_finished: Callable[[type[Model]], None] = _accept
+    check_loaded: Callable[[Model], None] = _accept
+    prepared_in: Literal["load", "__init__"] = "load"
+    state_of: Callable[[Any], type[InputState]] | None = None
+    default_outputs: tuple[type[Output], ...] = ()
+    buffer_grows: bool = False
+
+    def make(self, model: type[Model], config: dict[str, Any]) -> Model:
+        """Call the class, with the config where `__init__` prepares the model."""
+        make: Callable[..., Model] = model
+        return make(config) if self.prepared_in == "__init__" else make()
+
+
+def style_of(model: type) -> Style | None:
+    """Return the style of a class, None for a class of no style."""
+    return next((style for style in STYLES if issubclass(model, style.base)), None)
+
+
+def location(declared: object) -> Location | None:
+    """Return where a class or function is defined, None for all else."""
+    return locate(declared) if isinstance(declared, type | FunctionType) else None
+
+
+NO_INFERENCE_HINT = "define `def inference(self)` that yields frames, or assign self.inference in load()"
+
+
+def _check_pipeline(model: type[ReactorPipeline]) -> None:
+    _check_init_and_load(model)
+    _check_frames_method(model, "inference")
+
+
+def _check_inference_or_load(model: type[Model]) -> None:
+    """Check that a pipeline has an `inference`, or code of the author's that may assign one."""
+    if _has_inference(model) or model.load is not Model.load or model.__init__ is not object.__init__:
+        return
+    raise ClassError(f"{model.__name__} has no inference()", hint=NO_INFERENCE_HINT, where=location(model))
+
+
+def _check_inference_after_load(model: Model) -> None:
+    if "inference" not in vars(model) and not _has_inference(type(model)):
+        message = f"{type(model).__name__} has no inference() after load()"
+        raise LoadError(message, hint=NO_INFERENCE_HINT, where=locate(type(model)))
+
+
+def _has_inference(model: type[Model]) -> bool:
+    return issubclass(model, ReactorPipeline) and model.inference is not ReactorPipeline.inference
+
+
+def _check_loop(model: type[ReactorModel]) -> None:
+    _check_init_and_load(model)
+    run = inspect.getattr_static(model, "run", None)
+    if isinstance(run, FunctionType) and not runs_async(run):
+        hint = "write `async def run(self)`, and await something in it"
+        raise ClassError(f"{model.__name__}.run is not async", hint=hint, where=location(run))
+    _check_frames_method(model, "run")
+
+
+def _check_blocks(model: type[VideoModel]) -> None:
+    name = model.__name__
+    try:
+        inspect.signature(model).bind({})
+    except TypeError as error:
+        message, hint = f"{name}.__init__ must take the config: {error}", "write `def __init__(self, config)`"
+        raise ClassError(message, hint=hint, where=location(model.__init__)) from error
+    if model.load is not Model.load:
+        hint = "prepare the model in `__init__(self, config)`"
+        raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=location(model.load))
+    if model.start_session is VideoModel.start_session:
+        hint = "define `def start_session(self)` that emits blocks until get_ctx().should_stop()"
+        raise ClassError(f"{name} has no start_session()", hint=hint, where=location(model))
+    try:
+        inspect.signature(model.start_session).bind(None)
+    except TypeError as error:
+        message = f"{name}.start_session is called without arguments: {error}"
+        hint = "write `def start_session(self)`; the session is get_ctx()"
+        raise ClassError(message, hint=hint, where=location(model.start_session)) from error
+
+
+def _check_init_and_load(model: type[Model]) -> None:
+    """Check that the class can be called without arguments, and load() with the config."""
+    name = model.__name__
+    try:
+        inspect.signature(model).bind()
+    except TypeError as error:
+        hint = "it is made without arguments: take what you need from the config in load()"
+        where = location(model.__init__) or location(model)
+        raise ClassError(f"{name}.__init__: {error}", hint=hint, where=where) from error
+    if inspect.iscoroutinefunction(model.load):
+        message, hint = f"{name}.load is async; load() is called before there is a loop", "leave out `async`; "
+        raise ClassError(message, hint=hint + "asyncio.run(…) works inside it", where=location(model.load))
+    if inspect.isgeneratorfunction(model.load):
+        hint = "frames are made in inference() or run(); load() returns when the model is ready"
+        raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=location(model.load))
+    try:
+        inspect.signature(model.load).bind(None, {})
+    except TypeError as error:
+        message, hint = f"{name}.load must take the config: {error}", "write `def load(self, config)`"
+        raise ClassError(message, hint=hint, where=location(model.load)) from error
+
+
+def _check_frames_method(model: type[Model], name: str) -> None:
+    """Check that the method that makes the frames can be called; load() may assign another later."""
+    method = inspect.getattr_static(model, name, None)
+    if not isinstance(method, FunctionType):
+        return
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError as error:
+        hint = "it is called without arguments: take values from self.state or from what load() kept"
+        raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=location(method)) from error
+
+
+STYLES = (
+    Style(
+        base=ReactorPipeline,
+        frames_method="inference",
+        check_class=_check_pipeline,
+        check_finished=_check_inference_or_load,
+        check_loaded=_check_inference_after_load,
+        state_of=state_of,
+        buffer_grows=True,
+    ),
+    Style(base=ReactorModel, frames_method="run", check_class=_check_loop),
+    Style(
+        base=VideoModel,
+        frames_method="start_session",
+        check_class=_check_blocks,
+        prepared_in="__init__",
+        default_outputs=(BlockOutput,),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Tracks: outputs, inputs and the buffers of inputs."""

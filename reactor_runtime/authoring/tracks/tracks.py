@@ -1,0 +1,201 @@
+"""Tracks: the named streams of frames and sound that an author declares as fields of an `Output` or `Input`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
+
+from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.code.records import Record, is_clone, merged
+from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
+
+_TRACKS = "__reactor_tracks__"
+# The wire stores the length in one byte.
+_LONGEST_NAME_BYTES = 255
+
+Kind = Literal["video", "audio"]
+Direction = Literal["out", "in"]
+
+
+if TYPE_CHECKING:
+    # For type checkers a track is a buffer in an input and accepts any library's array in an output. They ignore
+    # descriptors in a class with an explicit @dataclass; there any value fits because Video is a protocol without
+    # members.
+    from typing import Generic, Protocol, Self, TypeVar, overload
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+
+    Array = TypeVar("Array")
+
+    class _Track(InputBuffer[Array], Generic[Array]):
+        sample_rate: int
+
+        def __init__(self) -> None: ...
+        @overload
+        def __get__(self, holder: None, kind: type, /) -> Self: ...
+        @overload
+        def __get__(self, holder: Output, kind: type, /) -> Any: ...
+        @overload
+        def __get__(self, holder: Record, kind: type, /) -> InputBuffer[Array]: ...
+        def __get__(self, holder: Record | None, kind: type, /) -> Any: ...
+        def __set__(self, holder: Record, value: Any, /) -> None: ...
+
+    _Frames = _Track[NDArray[np.uint8]]
+    _Sound = _Track[NDArray[np.int16]]
+else:
+
+    class _Track:
+        pass
+
+    _Frames = _Sound = _Track
+    Protocol = object
+
+
+# For type checkers the base is not a protocol.
+class Video(_Frames, Protocol):  # type: ignore[misc]
+    """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
+
+
+class Audio(_Sound, Protocol):  # type: ignore[misc]
+    """Annotate an audio track: int16, `(channels, samples)`, or `(samples,)` for mono.
+
+    Derive a class with another `sample_rate` unless it is 48 kHz.
+    """
+
+    if not TYPE_CHECKING:
+        sample_rate = 48_000
+
+        def __init_subclass__(cls, **options: Any) -> None:
+            super().__init_subclass__(**options)
+            rate = cls.sample_rate
+            if isinstance(rate, bool) or not isinstance(rate, Integral) or rate <= 0:
+                with declared_at(cls, "sample_rate"):
+                    raise TypeError(f"{cls.__name__}.sample_rate must be a whole number of Hz, not {rate!r}")
+
+
+_VIDEO: type = Video
+_AUDIO: type = Audio
+
+
+@dataclass(frozen=True, slots=True)
+class TrackSpec:
+    """Describe one track as the welcome message does."""
+
+    name: str
+    kind: Kind
+    direction: Direction
+    sample_rate: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the track for `reactor.welcome`."""
+        described: dict[str, Any] = {"name": self.name, "kind": self.kind, "direction": self.direction}
+        return described if self.sample_rate is None else {**described, "sample_rate": self.sample_rate}
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class Output(Record):
+    """Declare the model's output tracks: each field annotated `Video` or `Audio` is a track of that name.
+
+    Subclasses become dataclasses. Two outputs are equal only if they are the same object.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if is_clone(cls):
+            return
+        # Set in the class itself, where @dataclass leaves them alone; arrays can't be compared.
+        for name in ("__eq__", "__hash__"):
+            if name not in vars(cls):
+                setattr(cls, name, vars(object)[name])
+        declare_tracks(cls, "out")
+
+
+def declare_tracks(cls: type[Record], direction: Direction) -> None:
+    """Find the tracks that a class body annotates and store them on the class; call it in `__init_subclass__`."""
+    setattr(cls, _TRACKS, _own_tracks(cls, direction))
+
+
+def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
+    """Return the tracks of an Output or Input class, those of its parents first."""
+    tracks: dict[str, TrackSpec] = merged(cls, _TRACKS)
+    return tuple(tracks.values())
+
+
+def payloads(output: Output) -> dict[str, Any]:
+    """Return the values of an output by track."""
+    return {name: getattr(output, name) for name in merged(type(output), _TRACKS)}
+
+
+def join_tracks(model: str, outputs: Iterable[type[Output]]) -> tuple[TrackSpec, ...]:
+    """Return the tracks of several Output classes once each; raise TypeError if two declare one differently."""
+    joined: dict[str, tuple[TrackSpec, type[Output]]] = {}
+    for cls in outputs:
+        for track in tracks_of(cls):
+            other, owner = joined.setdefault(track.name, (track, cls))
+            if other != track:
+                with declared_at(cls, track.name):
+                    raise TypeError(
+                        f"{model}: track {track.name!r} is {_described(other)} in {owner.__name__} "
+                        f"and {_described(track)} in {cls.__name__}; rename one of them, "
+                        f"or annotate {model} with the one it uses: output: {owner.__name__}"
+                    )
+    return tuple(track for track, _ in joined.values())
+
+
+def _described(track: TrackSpec) -> str:
+    return track.kind if track.sample_rate is None else f"{track.kind} at {track.sample_rate} Hz"
+
+
+def _own_tracks(cls: type, direction: Direction) -> dict[str, TrackSpec]:
+    scope = Scope.of_definition(cls)
+    tracks: dict[str, TrackSpec] = {}
+    annotations = own_annotations(cls)
+    for name, value in vars(cls).items():
+        with declared_at(cls, name):
+            _refuse_value(value, f"{cls.__name__}.{name}", annotated=name in annotations)
+    for name, annotation in annotations.items():
+        where = f"{cls.__name__}.{name}"
+        with declared_at(cls, name):
+            hint = scope.resolve(annotation, where)
+            if not is_class_variable(hint) and _is_track(hint, where, direction):
+                tracks[name] = _track(name, hint, direction, where)
+    return tracks
+
+
+def _refuse_value(value: object, where: str, *, annotated: bool) -> None:
+    """Raise TypeError for a value that looks like a track or a control and would be neither."""
+    if isinstance(value, InputDeclaration | MessageDeclaration):
+        raise TypeError(f"{where}: InputField and MessageField have no effect here; give a plain default or none")
+    if not annotated and (_is_kind(value) or isinstance(value, _VIDEO | _AUDIO)):
+        kind = value if isinstance(value, type) else type(value)
+        name = where.rpartition(".")[2]
+        raise TypeError(f"{where} needs an annotation to be a track: write `{name}: {kind.__name__}`")
+
+
+def _is_track(hint: Any, where: str, direction: Direction) -> bool:
+    if any(_is_kind(part) for part in get_args(hint)):
+        always = "carries something in every output" if direction == "out" else "is always there"
+        raise TypeError(f"{where}: a track {always}; annotate it Video or Audio, nothing else")
+    if isinstance(hint, _VIDEO | _AUDIO):
+        raise TypeError(f"{where}: annotate it {type(hint).__name__}, the class, without parentheses")
+    return _is_kind(hint)
+
+
+def _is_kind(hint: Any) -> bool:
+    return isinstance(hint, type) and get_origin(hint) is None and issubclass(hint, _VIDEO | _AUDIO)
+
+
+def _track(name: str, hint: Any, direction: Direction, where: str) -> TrackSpec:
+    if len(name.encode()) > _LONGEST_NAME_BYTES:
+        raise TypeError(f"{where[:80]}…: a track's name has at most {_LONGEST_NAME_BYTES} bytes")
+    if issubclass(hint, _AUDIO):
+        return TrackSpec(name, "audio", direction, int(hint.sample_rate))
+    return TrackSpec(name, "video", direction, None)

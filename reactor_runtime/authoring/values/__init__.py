@@ -1,0 +1,1 @@
+"""The values that clients set and models send: types, limits, bindings, validation and JSON."""

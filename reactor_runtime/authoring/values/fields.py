@@ -1,0 +1,206 @@
+"""`InputField`, `MessageField`, and the compiled values that clients set: state fields and event arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from difflib import get_close_matches
+from types import NoneType
+from typing import Any, Literal, Never, get_origin
+
+import numpy as np
+
+from reactor_runtime.authoring.code.annotations import Scope, type_name, union_options
+from reactor_runtime.authoring.values import bindings
+from reactor_runtime.authoring.values.bindings import Source
+from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.values.typespec import TypeSpec, ValuePath, compile_type
+
+_INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
+_LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
+# Values are always checked strictly, whatever the options of a pydantic.Field.
+_ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})
+_OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InputDeclaration:
+    """Hold the arguments of `InputField` until the name and the type are known."""
+
+    default: Any
+    description: str
+    limits: Limits
+    default_factory: Any
+    bind: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageDeclaration:
+    """Hold the arguments of `MessageField`."""
+
+    default: Any
+    description: str
+
+
+def InputField(
+    default: Any = MISSING,
+    *,
+    description: str = "",
+    ge: float | None = None,
+    le: float | None = None,
+    gt: float | None = None,
+    lt: float | None = None,
+    multiple_of: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str | None = None,
+    choices: Iterable[object] | None = None,
+    bind: Source | Sequence[Source] | None = None,
+    default_factory: Any = MISSING,
+    **unknown: Never,
+) -> Any:
+    """Describe and limit a value that clients set: a field of an `InputState`, or a parameter of an event.
+
+    A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
+    and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. `default_factory` is
+    refused, with the field's name, because the schema publishes the default.
+    """
+    _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
+    allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
+    limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
+    return InputDeclaration(default, description, limits, default_factory, bind)
+
+
+def plain_declaration(value: object, where: str) -> object:
+    """Convert a `pydantic.Field` to an `InputField`; return anything else unchanged.
+
+    Raises TypeError that names `where` for an option that would have no effect.
+    """
+    # Not imported here: a pydantic.Field exists only if the author has imported pydantic.
+    pydantic = sys.modules.get("pydantic.fields")
+    if pydantic is None or not isinstance(value, pydantic.FieldInfo):
+        return value
+    options: dict[str, Any] = {}
+    for item in value.metadata:
+        slotted = dataclasses.is_dataclass(item) and not isinstance(item, type)
+        options.update(dataclasses.asdict(item) if slotted else vars(item))
+    options.update({name: True for name in ("alias", "validation_alias") if getattr(value, name) is not None})
+    for name in options.keys() - _LIMITS - _ALWAYS_SO:
+        raise TypeError(
+            f"{where}: pydantic.Field(…, {name}=…) is not supported; use InputField, which takes "
+            f"{', '.join(_INPUT_OPTIONS)}"
+        )
+    return InputDeclaration(
+        MISSING if value.is_required() or value.default_factory is not None else value.default,
+        value.description or "",
+        Limits(**{name: limit for name, limit in options.items() if name in _LIMITS}),
+        MISSING if value.default_factory is None else value.default_factory,
+        None,
+    )
+
+
+def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:
+    """Describe a field of a `ModelMessage`; without a default it is required."""
+    if "default_factory" in unknown:
+        raise TypeError("MessageField takes no default_factory; use dataclasses.field(default_factory=…) instead of it")
+    _refuse_unknown(unknown, "MessageField", ("default", "description"))
+    return MessageDeclaration(default, description)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """Describe one value that clients set; `default` is MISSING if there is none."""
+
+    name: str
+    type: TypeSpec
+    default: Any
+    description: str
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON Schema of the value."""
+        schema = dict(self.type.json)
+        if not self.required:
+            schema["default"] = to_json(self.default, self.name)
+        if self.description:
+            schema["description"] = self.description
+        return {**schema, **bindings.to_json(self.sources)}
+
+
+def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
+    """Compile a resolved annotation and its default; raise TypeError that names `where` if they don't fit."""
+    default, description, limits = _parts(declared, where)
+    spec = compile_type(hint, limits, ValuePath(where, scope))
+    if default is not MISSING:
+        _refuse_mutable(default, where)
+        if default is None and NoneType not in union_options(hint) and get_origin(hint) is not Literal:
+            raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
+        default = _converted(spec, default, where)
+    sources = _sources(declared, hint, limits, where)
+    return FieldSpec(name, spec, default, description, sources)
+
+
+def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:
+    for option in unknown:
+        near = get_close_matches(_OTHER_WORDS.get(option, option), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise TypeError(f"{name} takes no {option}; {hint}")
+
+
+def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
+    match declared:
+        case InputDeclaration():
+            _refuse_factory(declared.default_factory, where)
+            return declared.default, declared.description, declared.limits
+        case MessageDeclaration():
+            raise TypeError(f"{where}: MessageField is for messages; use InputField here")
+        case dataclasses.Field():
+            _refuse_factory(declared.default_factory, where)
+            return declared.default, "", NO_LIMITS
+    return declared, "", NO_LIMITS
+
+
+def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Source, ...]:
+    if not isinstance(declared, InputDeclaration) or declared.bind is None:
+        return ()
+    sources = bindings.sources_of(declared.bind, where)
+    if not sources:
+        return ()
+    if declared.default is MISSING:
+        raise TypeError(f"{where}: a bound value needs a default, which is sent when the key is released")
+    bindings.check_value(sources, hint, declared.default, limits, where)
+    return sources
+
+
+def _refuse_factory(factory: Any, where: str) -> None:
+    if factory is not MISSING:
+        raise TypeError(
+            f"{where}: default_factory can't be used for a value that clients set, because they receive the default; "
+            "give a plain one, such as () or None"
+        )
+
+
+def _refuse_mutable(default: Any, where: str) -> None:
+    if type(default).__hash__ is None:
+        raise TypeError(
+            f"{where}: the default {default!r} is mutable and would be shared; "
+            "use a tuple, a frozen dataclass or None, and a type to match, as in tuple[float, ...] = ()"
+        )
+
+
+def _converted(spec: TypeSpec, default: Any, where: str) -> Any:
+    """Convert the default as a client's value is converted: 3 for a float becomes 3.0."""
+    if isinstance(default, np.generic):
+        default = default.item()
+    value = spec.convert(default, f"{where}: default")
+    numbers = isinstance(default, int | float) and isinstance(value, int | float)
+    if not numbers and not isinstance(default, type(value)):
+        raise TypeError(f"{where}: default: {default!r} is not {type(value).__name__}, write {value!r}")
+    return value

@@ -1,0 +1,86 @@
+"""Converts an author's values to JSON values; errors name the path of a value that can't be converted.
+
+The result shares no lists or dicts with the author's value, so later changes do not affect it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from reactor_runtime.authoring.values.upload import UploadedFile
+
+_MOST_NESTED = 100
+# Python does not print integers with more digits, and clients can't send them.
+_TOO_LARGE = 10**4300
+
+
+def to_json(value: object, path: str) -> Any:
+    """Convert `value`; raise TypeError that names `path`, such as `Progress.step`, if JSON can't express it."""
+    return _convert(value, path, 0)
+
+
+def _convert(value: object, path: str, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if depth > _MOST_NESTED:
+        raise TypeError(f"{path[:200]}…: nested more than {_MOST_NESTED} deep")
+    match value:
+        case Enum():
+            return _convert(value.value, path, depth + 1)
+        case str():
+            return _text(value, path)
+        case int():
+            return _whole(value, path)
+        case float() | np.floating():
+            return _number(value, path)
+        case np.generic():
+            return _convert(value.item(), path, depth + 1)
+        case np.ndarray():
+            return _convert(value.tolist(), path, depth + 1)
+        case UploadedFile():
+            return {"upload": value.id}
+        case list() | tuple():
+            return [_convert(item, f"{path}.{index}", depth + 1) for index, item in enumerate(value)]
+        case Mapping():
+            return {_key(key, path): _convert(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value)]
+            return {name: _convert(getattr(value, name), f"{path}.{name}", depth + 1) for name in names}
+    raise TypeError(
+        f"{path}: {type(value).__name__} can't be sent as JSON; "
+        "use numbers, str, bool, None, lists, dicts, Enum, dataclasses or NumPy arrays"
+    )
+
+
+def _text(value: str, path: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise TypeError(f"{path}: half a surrogate pair at position {error.start} can't be sent") from error
+    return str.__str__(value)
+
+
+def _whole(value: int, path: str) -> int:
+    if abs(value) >= _TOO_LARGE:
+        raise TypeError(f"{path}: an integer of {value.bit_length()} bits is too large to be sent")
+    return int(value)
+
+
+def _number(value: float | np.floating[Any], path: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise TypeError(f"{path}: {number} can't be sent as JSON; use None for a value that isn't there")
+    return number
+
+
+def _key(key: object, path: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"{path}: the key {key!r} is {type(key).__name__}; JSON objects have str keys")
+    return _text(key, path)
