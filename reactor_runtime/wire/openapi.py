@@ -1,7 +1,7 @@
 """A model's interface as an OpenAPI 3.1 document: the HTTP routes, and every text message as a component.
 
-OpenAPI has no WebSockets: `GET /ws` is described as a request with the response 101, followed by messages.
-The extension `x-reactor` holds the rest.
+OpenAPI has no WebSockets: `GET /ws` is described as a request with the response 101, followed by messages. The
+extension `x-reactor` lists the tracks and the messages.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def document(
     """
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     event_names, message_names = _components("Event", events), _components("Message", messages)
-    said = schemas.from_client()
-    told = schemas.from_server(replies=list(message_names.values()))
+    from_client = schemas.from_client()
+    from_server = schemas.from_server(replies=list(message_names.values()))
     components = {
-        "ClientMessage": _one_of({**event_names, **{kind: kind for kind in said}}),
-        "ServerMessage": _one_of({**message_names, **{kind: kind for kind in told}}),
+        "ClientMessage": _one_of({**event_names, **{kind: kind for kind in from_client}}),
+        "ServerMessage": _one_of({**message_names, **{kind: kind for kind in from_server}}),
         **{event_names[event]: _event(event, spec, message_names) for event, spec in events.items()},
         **{message_names[kind]: _message(kind, spec) for kind, spec in messages.items()},
         "State": _state(events.values()),
-        **said,
-        **told,
+        **from_client,
+        **from_server,
         "Track": schemas.track(),
         "Health": schemas.health(),
     }
@@ -111,7 +111,7 @@ def _one_of(components: Mapping[str, str]) -> Schema:
 
 
 def _event(name: str, spec: Mapping[str, Any], message_names: Mapping[str, str]) -> Schema:
-    schema = schemas.said_by_client(name, spec["parameters"], spec["description"])
+    schema = schemas.client_message(name, spec["parameters"], spec["description"])
     field = {} if spec["field"] is None else {"x-reactor-field": spec["field"]}
     return {**schema, **field, **_replies(spec.get("replies"), message_names)}
 
@@ -139,8 +139,8 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     described = {
         "/": _get("page", "The page that shows the model", {"200": _answer("The page", _content("text/html", STRING))}),
         "/health": _health(),
-        "/live": _get("live", "Does the process answer", {"200": _answer("It does", TEXT)}),
-        "/metrics": _get("metrics", "Metrics for Prometheus", {"200": _answer("Its text format", TEXT)}),
+        "/live": _get("live", "Liveness", {"200": _answer("The process answers", TEXT)}),
+        "/metrics": _get("metrics", "Metrics for Prometheus", {"200": _answer("The text format of Prometheus", TEXT)}),
         "/ready": _ready(),
         "/schema": _schema(),
         "/snapshot/{track}.jpg": _snapshot(tracks),
@@ -154,8 +154,8 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _refusals(path: str) -> dict[str, Any]:
     """Return the error responses that a route gives before it reads the request."""
-    wrong_host = {"421": _answer("The host is not a name of this server", TEXT)}
-    no_token = {"401": _answer("No token, or a wrong one, where the server requires one", TEXT)}
+    wrong_host = {"421": _answer("The request is for a host name that is not this server's", TEXT)}
+    no_token = {"401": _answer("The server requires a token, and the request has none or a wrong one", TEXT)}
     too_many = {"429": _answer("Too many connections from this address", TEXT)}
     return {
         **(no_token if path not in WITHOUT_TOKEN else {}),
@@ -166,16 +166,16 @@ def _refusals(path: str) -> dict[str, Any]:
 
 def _health() -> dict[str, Any]:
     health = _content("application/json", ref("Health"))
-    answers = {"200": _answer("It is ready, or busy", health), "503": _answer("It is not", health)}
-    return {**_get("health", "Would a client that comes now be served", answers), "security": OPTIONAL_TOKEN}
+    answers = {"200": _answer("Ready or busy", health), "503": _answer("Loading, stopping or failed", health)}
+    return {**_get("health", "The status of the server", answers), "security": OPTIONAL_TOKEN}
 
 
 def _ready() -> dict[str, Any]:
     answers = {
-        "200": _answer("It would, at once or in its turn", TEXT),
-        "503": _answer("It would not: the reason, in one word", TEXT),
+        "200": _answer("A new controller gets a slot or waits in the queue", TEXT),
+        "503": _answer("A new controller is refused; the body is the reason in one word", TEXT),
     }
-    return {**_get("ready", "Would a controller that comes now be served", answers), "security": []}
+    return {**_get("ready", "Whether the server accepts a new controller", answers), "security": []}
 
 
 def _schema() -> dict[str, Any]:
@@ -190,13 +190,13 @@ def _upload() -> dict[str, Any]:
     """Describe the upload of a file; events refer to it by the id in the response."""
     upload_id = record({"upload": {"type": "string"}})
     answers = {
-        "201": _answer("What an event carries in place of the file", _content("application/json", upload_id)),
-        "400": _answer("The name is none, or the connection ended too soon", TEXT),
-        "403": _answer("No session has this key, or a page of another site sent the file", TEXT),
+        "201": _answer("The value to send in an event", _content("application/json", upload_id)),
+        "400": _answer("The name is invalid, or the connection ended too soon", TEXT),
+        "403": _answer("No session has this key, or the request comes from a page of another site", TEXT),
         "408": _answer("The upload stalled", TEXT),
         "410": _answer("The session is over", TEXT),
         "413": _answer("The file is too large", TEXT),
-        "415": _answer("A form, and not the file itself", TEXT),
+        "415": _answer("The body is a form, not the file itself", TEXT),
         **_refusals("/uploads"),
         "429": _answer("Too many files at once, or too many connections from this address", TEXT),
         "507": _answer("There is no room for the file", TEXT),
@@ -211,7 +211,7 @@ def _upload() -> dict[str, Any]:
     name = {
         "name": "name",
         "in": "query",
-        "description": "The file's name, printable",
+        "description": "The file's name, without control characters",
         "schema": {"type": "string", "maxLength": LONGEST_NAME, "pattern": NO_CONTROL_CHARACTERS},
     }
     body = {
@@ -219,7 +219,7 @@ def _upload() -> dict[str, Any]:
         "description": f"The file itself, of any media type but a form, {MAX_UPLOAD_BYTES >> 20} MiB at most",
         "content": _content("application/octet-stream", FILE),
     }
-    upload = _get("upload", "Send a file for an event of this session to name", answers)
+    upload = _get("upload", "Upload a file that an event of this session may refer to", answers)
     return {**upload, "parameters": [key, name], "requestBody": body}
 
 
@@ -230,21 +230,21 @@ def _snapshot(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "503": _answer("The model isn't known yet", TEXT),
     }
     parameters = [_video_track(tracks), dict(SESSION)]
-    return {**_get("snapshot", "The frame on screen", answers), "parameters": parameters}
+    return {**_get("snapshot", "The latest frame of a track", answers), "parameters": parameters}
 
 
 def _stream(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     files = _content("multipart/x-mixed-replace", FILE)
     answers = {
         "200": _answer("JPEG files, each in a part of its own, until the server stops", files),
-        "400": _answer("`fps` is no rate", TEXT),
+        "400": _answer("`fps` is not a valid rate", TEXT),
         "404": _answer("There is no such track or session", TEXT),
         "503": _answer("The limit of viewers is reached, or the model isn't known yet", TEXT),
     }
     fps = {
         "name": "fps",
         "in": "query",
-        "description": "The most frames a second",
+        "description": "The maximum of frames a second",
         "schema": {"type": "number", "minimum": LOWEST_FPS},
     }
     return {**_get("stream", "Watch one track", answers), "parameters": [_video_track(tracks), fps, dict(SESSION)]}
@@ -271,31 +271,31 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     watch = {
         "name": "watch",
         "in": "query",
-        "description": "1: see other sessions while waiting in the queue",
+        "description": "1: watch the sessions of others while waiting in the queue",
         "schema": {"type": "string", "enum": ["1"]},
     }
     resume = {
         "name": "resume",
         "in": "query",
-        "description": "The secret of `reactor.welcome`, of a controller that has lost its connection",
+        "description": "The `resume` of `reactor.welcome`, to resume a session after a lost connection",
         "schema": {"type": "string"},
     }
     subprotocol = {
         "name": "Sec-WebSocket-Protocol",
         "in": "header",
-        "description": f"{SUBPROTOCOL}, or none; only others: 400",
+        "description": f"{SUBPROTOCOL}, or absent; a request that offers only others gets 400",
         "schema": {"type": "string", "examples": [SUBPROTOCOL]},
     }
     messages = _content("application/json", ref("ServerMessage"))
     answers = {
-        "101": _answer("A WebSocket, over which messages come", {**messages, **streams}),
+        "101": _answer("A WebSocket, over which the server sends messages", {**messages, **streams}),
         "400": _answer("Unknown role, or only unknown subprotocols", TEXT),
-        "403": _answer("A page of another site", TEXT),
-        "426": _answer("The request asks for no WebSocket", TEXT),
+        "403": _answer("The request comes from a page of another site", TEXT),
+        "426": _answer("The request is not a WebSocket handshake", TEXT),
     }
-    text = "Send `ClientMessage` as text messages, and take each message that comes as one of the contents of 101."
+    text = "Send `ClientMessage` as text messages; each message of the server is one of the contents of 101."
     if taken:
-        text += f" What goes into the model's own tracks is sent in binary messages: {', '.join(taken)}."
+        text += f" Send media for the model's input tracks as binary messages: {', '.join(taken)}."
     socket = _get("connect", "Control the model, or watch", answers)
     return {**socket, "description": text, "parameters": [role, watch, dict(SESSION), resume, subprotocol]}
 

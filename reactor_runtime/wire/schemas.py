@@ -22,7 +22,7 @@ def message(kind: str, data: Schema, description: str, *, id_required: bool | No
     return record({**members, "id": ID} if id_required else members, {"id": ID}, description=description)
 
 
-def said_by_client(kind: str, data: Schema, description: str) -> Schema:
+def client_message(kind: str, data: Schema, description: str) -> Schema:
     """Describe a client's text message: closed, and with optional `data` if no member of it is required."""
     required: Schema = {"type": {"type": "string", "const": kind}}
     optional: Schema = {"id": ID}
@@ -40,25 +40,36 @@ def from_client() -> dict[str, Schema]:
         {},
         {
             "paused": {"type": "boolean", "default": False, "description": "Send no frames and no sound"},
-            "max_fps": {"type": ["number", "null"], "minimum": LOWEST_FPS, "description": "The most frames a second"},
-            "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks wanted"},
+            "max_fps": {
+                "type": ["number", "null"],
+                "minimum": LOWEST_FPS,
+                "description": "The maximum of frames a second",
+            },
+            "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks to send; null: all"},
         },
         additionalProperties=False,
     )
     return {
-        "reactor.ack": said_by_client("reactor.ack", ack, "All frames of the track up to `seq` have been shown."),
-        "reactor.here": said_by_client(
-            "reactor.here", record({}, additionalProperties=False), "A person is present: the idle timeout restarts."
+        "reactor.ack": client_message(
+            "reactor.ack", ack, "Acknowledge that all frames of the track up to `seq` have been shown."
         ),
-        "reactor.ping": said_by_client("reactor.ping", ping, "Request a pong, which is sent at once."),
-        "reactor.view": said_by_client("reactor.view", view, "All that this client wants to be sent from here on."),
+        "reactor.here": client_message(
+            "reactor.here",
+            record({}, additionalProperties=False),
+            "Restart the idle timeout, because a person is present.",
+        ),
+        "reactor.ping": client_message("reactor.ping", ping, "Request a pong, which is sent at once."),
+        "reactor.view": client_message(
+            "reactor.view", view, "Choose what the server sends to this client from now on."
+        ),
     }
 
 
 def from_server(*, replies: list[str]) -> dict[str, Schema]:
-    """List the protocol's messages to the client by type; `replies` names the components an event may be answered with.
+    """Return the schemas of the protocol's messages to the client by type.
 
-    The components `State` and `Track` are the model's.
+    `replies` names the components of the messages that a reply may hold. `State` and `Track` are components of the
+    model's document.
     """
     reply = {"message": one_of(replies)} if replies else {}
     data: dict[str, tuple[Schema, str]] = {
@@ -79,7 +90,9 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
     described["reactor.reply"] = message(
         "reactor.reply", record({"n": NUMBER_OF_EVENT}, reply), "The event with this id was applied.", id_required=True
     )
-    described["reactor.error"] = message("reactor.error", _error(), "Something was refused.", id_required=False)
+    described["reactor.error"] = message(
+        "reactor.error", _error(), "An event, a message or media was refused.", id_required=False
+    )
     return described
 
 
@@ -105,7 +118,7 @@ def health() -> Schema:
         "session": session,
         "viewers": COUNT,
         "waiting": COUNT,
-        "engines": {"type": "array", "items": engine, "description": "The same of each engine"},
+        "engines": {"type": "array", "items": engine, "description": "Status, session and viewers of each engine"},
         "uptime_s": {"type": "number", "minimum": 0},
     }
     return record({"status": status}, more)
@@ -116,7 +129,7 @@ def _session() -> Schema:
     elapsed_s = {"type": "number", "minimum": 0}
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (
-            {"detail": {**STRING, "description": "The last line the model printed"}, "elapsed_s": elapsed_s},
+            {"detail": {**STRING, "description": "The last line that the model printed"}, "elapsed_s": elapsed_s},
             {},
         ),
         "started": ({"session": STRING}, {}),
@@ -126,7 +139,7 @@ def _session() -> Schema:
         "resumed": ({"session": STRING}, {}),
         "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
         "stopping": (
-            {"seconds": {"type": "number", "minimum": 0, "description": "When the server stops at the latest"}},
+            {"seconds": {"type": "number", "minimum": 0, "description": "The longest time until the server stops"}},
             {"message": STRING},
         ),
         "warning": ({"message": STRING}, {}),
@@ -144,7 +157,7 @@ def _error() -> Schema:
     field = record({"path": STRING, "message": STRING})
     code = {
         **STRING,
-        "description": "One of the protocol's, or the author's own",
+        "description": "A code of the protocol, or one that the author defines",
         "examples": [str(e) for e in ErrorCode],
     }
     return record({"code": code, "message": STRING}, {"fields": {"type": "array", "items": field}, "event": STRING})
@@ -154,7 +167,7 @@ def _stats() -> Schema:
     time_ms = {"type": "number", "minimum": 0}
     maybe_ms = {"type": ["number", "null"], "minimum": 0}
     rate = {"type": "number", "minimum": 0}
-    wanted = {"type": ["number", "null"], "minimum": 0, "description": "null: as many as there are"}
+    wanted = {"type": ["number", "null"], "minimum": 0, "description": "null: all"}
     inputs = {
         **by_name(record({"came": rate, "taken": rate, "wanted": wanted})),
         "description": "For the controller: frames per second of each input track that has received any",

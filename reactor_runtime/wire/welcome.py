@@ -1,6 +1,6 @@
 """The shape of `reactor.welcome`, the first message to a client that sees the model.
 
-Each member has its type, which mypy holds the server to, and its JSON Schema, which `/schema` publishes.
+Each member has its type, which mypy checks in the server, and its JSON Schema, which `/schema` publishes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REPLIES: Schema = {
 _EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
 _MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)})
-_SESSION: Schema = {"type": ["string", "null"], "description": "null: nobody controls the model"}
+_SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
 
 
