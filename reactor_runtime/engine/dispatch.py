@@ -66,6 +66,11 @@ class _Numbered:
     checked: CheckedEvent
 
 
+def _no_field(name: str, value: object) -> None:
+    """Raise AssertionError: a model without state has no events that set a field."""
+    raise AssertionError(f"a model without state has an event that sets {name}={value!r}")
+
+
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
@@ -78,8 +83,9 @@ class Dispatcher:
         model: Model,
         session: ModelSession,
         send: Callable[[ToServer], None],
-        set_field: Callable[[str, object], None],
-        send_state: Callable[[], None],
+        *,
+        set_field: Callable[[str, object], None] = _no_field,
+        send_state: Callable[[], None] = lambda: None,
         call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
         self._model = model
@@ -195,8 +201,3 @@ def _no_reply(spec: EventSpec, result: object) -> str:
         f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing: "
         f"`class {name}(ModelMessage): {fields}` above the model, `return {name}({arguments})` here"
     )[:1000]
-
-
-def no_field(name: str, value: object) -> None:
-    """Raise AssertionError: a model without state has no events that set a field."""
-    raise AssertionError(f"a model without state has an event that sets {name}={value!r}")

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.styles.loop_model import LoopModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
-from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.styles import make_driver
 from reactor_runtime.engine.drivers.threads import FreeTurns, Turns
@@ -28,8 +26,9 @@ from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.liveness import EndWatch
-from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer, is_sound_alone
+from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.error_codes import ErrorCode
@@ -61,7 +60,6 @@ class Host:
         seconds: Callable[[], float] | None = None,
     ) -> None:
         self.contract = contract
-        self.connected = Connected()
         self._end_watch = EndWatch(type(model).__name__)
         self.uploads = SessionUploads()
         self._trace = trace
@@ -73,8 +71,7 @@ class Host:
         first_step = FirstStep(contract, self._suspect, seconds)
         self._emitter = Emitter(contract, self._clock, sink, first_step)
         self.hold_steps = self._emitter.hold
-        self.output_buffer = OutputBuffer(self._emitter)
-        self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
+        self.runtime = ModelRuntime(self._emitter, sink)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(
             model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
@@ -89,34 +86,7 @@ class Host:
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, LoopModel):
             # Set from outside, because an author's __init__ may not call ours.
-            model._runtime = self
-
-    def send(self, message: ModelMessage, client: str | None = None) -> None:
-        """Send a message of the model to the session's clients, or to one; without a session do nothing."""
-        kind, data = message_to_json(message)
-        if self._current is not None:
-            self._sink.send(ipc.MessageSent(self._current[0].id, kind, data, client))
-
-    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
-        """Hand over output of a loop model, one batch after the other even if several tasks emit.
-
-        Sound alone and frames do not wait for each other. Output that a task made for a client that left meanwhile is
-        dropped.
-        """
-        if self.connected.seen_another():
-            await asyncio.sleep(0)
-            return
-        bundles = self._emitter.unpack(output)
-        if not self._emitter.first_step.judged and self._current is not None:
-            self._emitter.first_step.judge(bundles, compute_time, sys._getframe())
-        emitting = self._emitting_sound if is_sound_alone(bundles) else self._emitting
-        if drop and emitting.locked():
-            self._emitter.skip(bundles)
-            return
-        async with emitting:
-            await self._emitter.emit_bundles(bundles, compute_time=compute_time, drop=drop)
-        # A run() that emits without a client must not starve the loop.
-        await asyncio.sleep(0)
+            model._runtime = self.runtime
 
     async def serve(self) -> None:
         """Serve sessions until Shutdown."""
@@ -150,12 +120,13 @@ class Host:
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
         client = ClientInfo(
-            start.client, "controller", start.joined_at_unix, lambda message: self.send(message, start.client)
+            start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
         session = ModelSession(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
         dispatcher = self._driver.dispatcher(session)
         self._ids.update(session=session.id, client=client.id)
         self._current = session, dispatcher
+        self.runtime.begin_session(session)
         self.uploads.begin_session(session.id)
         if start.session in self._stopped:
             session.stop()
@@ -163,7 +134,7 @@ class Host:
         self._end_watch.on_start(session.id)
         self._emitter.first_step.start_timer()
         try:
-            await self._driver.serve_session(session, dispatcher, self.connected)
+            await self._driver.serve_session(session, dispatcher, self.runtime.connected)
         # Author's code, and native extensions, raise more than Exception.
         except BaseException as raised:
             if must_pass(raised) or self._is_dropped(raised):
@@ -174,6 +145,7 @@ class Host:
             error = errors.to_json(failure)
         self._end_watch.on_end()
         self._current = None
+        self.runtime.end_session()
         self._ids.clear()
         if self._trace is not None:
             self._trace.flush(session.id)

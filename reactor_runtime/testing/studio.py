@@ -125,7 +125,7 @@ class Studio(Generic[M]):
         self._session = f"s-{next(self._numbers)}"
         self._recorder.ended = False
         self._host.receive_message(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
-        ready = self._loop.create_task(self._host.connected.wait())
+        ready = self._loop.create_task(self._host.runtime.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
         finally:

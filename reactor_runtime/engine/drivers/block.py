@@ -18,7 +18,7 @@ from reactor_runtime.authoring.styles.block import VideoModel
 from reactor_runtime.authoring.styles.context import belonging_to, running
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
-from reactor_runtime.engine.dispatch import Dispatcher, no_field
+from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.connected import Connected
@@ -61,7 +61,7 @@ class BlockDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the commands of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None, self._call_command)
+        return Dispatcher(self._model, session, self._sink.send, call=self._call_command)
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
@@ -80,7 +80,7 @@ class BlockDriver:
         """Return the stack of a session or command that made no progress since the last call, else ""."""
         return "" if self._serving is None else self._serving.stalled()
 
-    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
         """Serve one session until `start_session()` and a running command have returned; raise what one of them raised.
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
@@ -91,13 +91,13 @@ class BlockDriver:
         serving = self._serving = self._begin(session)
         try:
             with running(serving.context):
-                presence.arrive()
-                presence.release()
+                connected.arrive()
+                connected.release()
                 if not session.stopping:
                     await self._run(session, dispatcher, serving)
         finally:
             self._serving = None
-            presence.clear()
+            connected.clear()
             self._inputs.close()
             serving.close()
             self._emitter.close()

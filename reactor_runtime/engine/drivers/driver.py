@@ -47,7 +47,7 @@ class Driver(Protocol):
     async def aclose(self) -> None:
         """Stop the tasks that live as long as the model."""
 
-    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
         """Serve one session until it is stopped or over; raise the exception of the author's code that ended it."""
 
     def stalled(self) -> str:

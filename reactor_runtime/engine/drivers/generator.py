@@ -51,7 +51,13 @@ class GeneratorDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, self._set_field, lambda: self._send_changes(session))
+        return Dispatcher(
+            self._model,
+            session,
+            self._sink.send,
+            set_field=self._set_field,
+            send_state=lambda: self._send_changes(session),
+        )
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
@@ -68,7 +74,7 @@ class GeneratorDriver:
         """Return "": all of its code runs on the loop."""
         return ""
 
-    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
         """Serve one session from a fresh state until it is stopped; raise the author's exception that ended it.
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
@@ -78,18 +84,18 @@ class GeneratorDriver:
         self._inputs.begin_session(session.id, reopen=True)
         self._sent_state = self._state.to_json(self._model.state)
         self._sink.send(Started(session.id, session.started_at, dict(self._sent_state)))
-        presence.arrive()
+        connected.arrive()
         try:
             await call_connected(self._model, self._contract, session)
             self._send_changes(session)
-            presence.release()
+            connected.release()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
             if not session.stopping:  # an author closed the buffer it reads from
                 raise
             logger.debug("session stopped while the model was waiting id=%s", session.id)
         finally:
-            presence.clear()
+            connected.clear()
             self._inputs.close()
             try:
                 await call_disconnected(self._model, self._contract, session)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
-from reactor_runtime.engine.dispatch import Dispatcher, no_field
+from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
@@ -45,7 +45,7 @@ class LoopDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, no_field, lambda: None)
+        return Dispatcher(self._model, session, self._sink.send)
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
@@ -69,7 +69,7 @@ class LoopDriver:
         """Return "": all of its code runs on the loop."""
         return ""
 
-    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, presence: Connected) -> None:
+    async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
         """Serve one session until it is stopped; raise the exception of `run()` or `@connected` that ended it.
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
@@ -79,19 +79,19 @@ class LoopDriver:
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, {}))
-        presence.arrive()
+        connected.arrive()
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
                 await call_connected(self._model, self._contract, session)
                 self._inputs.opened()
                 self._warn_of_closed_inputs()
-                presence.release()
+                connected.release()
                 await _handle_events(session, dispatcher)
             self._raise_end_of_run()
         finally:
             self._session = None
-            presence.clear()
+            connected.clear()
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
