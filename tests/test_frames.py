@@ -1,4 +1,4 @@
-"""What `to_frames` makes, next to a reference that goes by the letters of the layout."""
+"""`to_frames`, compared with a reference that follows the letters of the layout."""
 
 from __future__ import annotations
 

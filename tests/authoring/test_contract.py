@@ -1,4 +1,4 @@
-"""The contract: what the engine and the clients are told of a model, and which classes have none."""
+"""The contract of a model, and the classes that have none."""
 
 import json
 from abc import ABC, abstractmethod
@@ -101,7 +101,8 @@ class Answering(ReactorPipeline):
     output: MyOutput
 
     @event(name="unsaid")
-    def unsaid(self): ...  # type: ignore[no-untyped-def]  # what the contract says of a handler without annotations
+    # A handler without annotations.
+    def unsaid(self): ...  # type: ignore[no-untyped-def]
 
     @event(name="nothing")
     def nothing(self) -> None: ...

@@ -132,7 +132,7 @@ class Rig:
             await settle()
 
     async def credit(self, count: int = 1) -> None:
-        """Give back the oldest credits, whatever is due."""
+        """Return the oldest credits, whether they are due or not."""
         for _ in range(count):
             self._give_credit()
         await settle()

@@ -1,4 +1,4 @@
-"""What an author's code may do wrong within a session, and what becomes of the session."""
+"""Faults of the author's code in a session, and their effect on the session."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.fakes import CollectingSink, FakeClock, settle
 
 
 class Panic(BaseException):
-    """What a library in another language raises when it gives up."""
+    """Stands for the exception of a native library."""
 
 
 class Raising(ReactorPipeline):

@@ -73,7 +73,7 @@ class Stage:
         return [piece for piece in self.pieces if piece.track.name == "audio"]
 
     def errors(self) -> list[float]:
-        """Give how far each piece begins from where the one before it ends, in samples."""
+        """Return the gap between the end of each piece and the begin of the next, in samples."""
         ends = [piece.at + _samples(piece) / self.rate for piece in self.sounds()]
         return [(piece.at - end) * self.rate for piece, end in zip(self.sounds()[1:], ends[:-1], strict=True)]
 

@@ -1,4 +1,4 @@
-"""What a loop raises reaches the test that drives it, also with nobody connected."""
+"""Exceptions of a loop reach the test that drives it, also without a client."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.testing.models import Blinker, frame
 
 
 class Slow(Blinker):
-    """Take a second for each frame, of what its client wanted when that began."""
+    """Take a second for each frame, with the values of its begin."""
 
     async def run(self) -> None:
         while True:

@@ -115,7 +115,7 @@ WANTED = {"first": 5, "stranger": 150, "child": 55, "loop": 230}
 
 
 def shown(studio: Studio[Any]) -> int:
-    """Let a while pass; returns what is on screen after it."""
+    """Pass some time; return the value of the last frame."""
     studio.run(0.5)
     studio.run(0.5)
     return int(studio.frames[-1].array.flat[0])

@@ -1,4 +1,4 @@
-"""A contract with every shape a value may have, as a class's own says it."""
+"""A contract with every shape that a value may have."""
 
 from __future__ import annotations
 

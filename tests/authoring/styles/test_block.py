@@ -1,4 +1,4 @@
-"""The block style as it is declared: what a class may say, what its contract says, and what is wrong."""
+"""Declarations of the block style: valid classes and their contracts, and the errors for wrong ones."""
 
 from __future__ import annotations
 

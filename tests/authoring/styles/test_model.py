@@ -1,4 +1,4 @@
-"""What every model has: the way to its runtime, and class attributes that make sense."""
+"""The base of all models: its runtime, and the checks of class attributes."""
 
 import asyncio
 from typing import Any

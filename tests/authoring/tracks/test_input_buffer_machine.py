@@ -43,7 +43,7 @@ class Model:
         return number
 
     def read(self, n: int, mode: ReadMode) -> list[int] | None:
-        """Take n good items; drop bad ones among those that would be taken."""
+        """Remove n good items; drop bad ones among those that would be taken."""
         while len(self.items) >= n:
             wanted = self.items[-n:] if mode is ReadMode.LATEST else self.items[:n]
             if all(number > 0 for number in wanted):

@@ -1,4 +1,4 @@
-"""What may be bound to what: said in the schema where it fits, and when the class is defined where it doesn't."""
+"""Bindings: their schema where they fit a value, and the error at the class definition where they do not."""
 
 from __future__ import annotations
 

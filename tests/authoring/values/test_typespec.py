@@ -1,4 +1,4 @@
-"""What a client may send for each type, and what it is told otherwise."""
+"""The values that a client may send for each type, and the errors for others."""
 
 # ruff: noqa: UP007, UP045 - authors write Optional and Union as well
 

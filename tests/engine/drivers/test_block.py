@@ -28,7 +28,7 @@ from tests.timeouts import TIMEOUT_S
 
 
 class Paced(VideoModel):
-    """Take as long for a block as `block_s` says."""
+    """Spend `block_s` seconds on each block."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.spend: Callable[[float], None]

@@ -1,4 +1,4 @@
-"""What get_ctx() gives: handing over blocks, messages and tracks."""
+"""The object that get_ctx() returns: blocks, messages and tracks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes between the threads of a block model and the loop."""
+"""The queue between the threads of a block model and the loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def block() -> Block:
 
 
 class Counted(FreeTurns):
-    """Tell when somebody is about to wait."""
+    """Signal when a thread is about to wait."""
 
     def __init__(self) -> None:
         self.waits = threading.Semaphore(0)

@@ -1,4 +1,4 @@
-"""How long a block took."""
+"""The measured time of a block."""
 
 from __future__ import annotations
 

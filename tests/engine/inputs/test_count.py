@@ -1,4 +1,4 @@
-"""What the server is told of the pictures that came and of those the model took."""
+"""Counts of the frames that came and that the model took."""
 
 from __future__ import annotations
 
