@@ -51,7 +51,7 @@ class EncodeHinter:
         packet = EncodeHint(self._engine_run, bundle, part, place).to_bytes()
         try:
             return self._socket.send(packet, socket.MSG_DONTWAIT) == SIZE
-        # The encoder threads are busy, or the server is ending.
+        # the threads are behind, or the server is ending
         except OSError:
             return False
 
