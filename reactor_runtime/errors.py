@@ -258,7 +258,7 @@ def describe_exit(status: int) -> str:
     except ValueError:
         name = f"signal {-status}"
     reasons = {
-        "SIGKILL": "was killed (SIGKILL); if nobody did it, the machine ran out of memory",
+        "SIGKILL": "was killed (SIGKILL), probably because the machine ran out of memory",
         "SIGSEGV": "crashed in native code (SIGSEGV, segmentation fault)",
         "SIGABRT": "was aborted in native code (SIGABRT)",
         "SIGBUS": "crashed in native code (SIGBUS)",

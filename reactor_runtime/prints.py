@@ -34,7 +34,7 @@ def log_prints(streams: Mapping[str, StandardStream]) -> Callable[[], None]:
 
 
 def log_line(name: str, line: str, **extra: str) -> None:
-    """Log a printed line, whatever the level of the log."""
+    """Log a printed line, at any level of the log."""
     logger = logging.getLogger(name)
     if line.strip():
         logger.handle(logger.makeRecord(name, logging.INFO, "", 0, line, (), None, extra=extra))

@@ -97,13 +97,13 @@ def _import_module(project: Path, name: str) -> ModuleType:
 
 def _declaration(error: BaseException, project: Path) -> ClassError | None:
     """Return an error for a wrong declaration: a TypeError or ValueError that our own code raised."""
-    said = _with_class(error)
-    last, _ = list(traceback.walk_tb(said.__traceback__))[-1]
-    if not isinstance(said, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
+    wrong = _with_class(error)
+    last, _ = list(traceback.walk_tb(wrong.__traceback__))[-1]
+    if not isinstance(wrong, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
         return None
     trail = author_trail(traceback.extract_tb(error.__traceback__), project)
     details = "".join(traceback.format_exception(error))
-    return ClassError(str(said), where=place_of(said) or (trail[-1] if trail else None), details=details)
+    return ClassError(str(wrong), where=place_of(wrong) or (trail[-1] if trail else None), details=details)
 
 
 def _with_class(error: BaseException) -> BaseException:

@@ -115,8 +115,8 @@ class Dispatcher:
     async def run_waiting(self) -> None:
         """Run the handlers of the events that wait now, in order; SessionStopped skips the rest.
 
-        Events that come meanwhile, and those left after `LONGEST_S`, wait for the next call, so that the model makes
-        steps however many come. If any are left, the session is woken.
+        Events that come during the call, and those left after `LONGEST_S`, wait for the next call, so that any number
+        of events leaves time for steps. If any are left, the session is woken.
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):

@@ -42,7 +42,7 @@ class Host:
 
     `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
     exception of the author's code, `turns` at the start and end of work in the author's threads. `ids` receives the log
-    fields of the current session. `seconds` measures the first step where `clock` stands still meanwhile.
+    fields of the current session. `seconds` measures the first step if `clock` stands still during steps.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     types = _Types(names)
     state = types.records.name(state_of(events), "State")
     message_names = {kind: names.choose(f"{camel(kind)}Message") for kind in messages}
-    said = [_message(message_names[kind], kind, spec, types) for kind, spec in messages.items()]
+    message_classes = [_message(message_names[kind], kind, spec, types) for kind, spec in messages.items()]
     replies = {event: _reply_name(event, spec, names) for event, spec in events.items()}
     classes = [
         _notify(notify, name, events, types),
@@ -67,7 +67,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     parts = [
         _HEAD.format(name=_safe(name)),
         *types.records.definitions,
-        *said,
+        *message_classes,
         _reader(message_names),
         *(_reply(reply, event, events[event]["replies"], message_names) for event, reply in replies.items() if reply),
         *classes,

@@ -130,17 +130,17 @@ class FakeTurns:
         self._lock = threading.Lock()
         self._known: set[threading.Thread] = set()
         self._running: set[threading.Thread] = set()
-        self._given_up: set[threading.Thread] = set()
+        self._not_awaited: set[threading.Thread] = set()
         self._polling: list[_FakeGate] = []
 
     @property
     def running(self) -> bool:
         return bool(self._running)
 
-    def give_up(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for the threads that run: they take too long, or wait for other code of the author."""
         with self._lock:
-            self._given_up |= self._running
+            self._not_awaited |= self._running
             self._running.clear()
 
     def gate(self) -> _FakeGate:
@@ -171,8 +171,8 @@ class FakeTurns:
     def notify_input(self) -> None:
         # A thread that the loop no longer waits for may have waited for this.
         with self._lock:
-            self._running |= self._given_up
-            self._given_up.clear()
+            self._running |= self._not_awaited
+            self._not_awaited.clear()
         polling, self._polling = self._polling, []
         for gate in polling:
             gate.open()
@@ -186,7 +186,7 @@ class FakeTurns:
         """Count a thread as waiting, and wake the loop to check whether others run."""
         with self._lock:
             self._running.discard(thread)
-            self._given_up.discard(thread)
+            self._not_awaited.discard(thread)
         self._post(_wake)
 
     def _wait(self, gate: _FakeGate, seconds: float) -> None:
@@ -292,7 +292,7 @@ class _Waiting(selectors.DefaultSelector):
             ready = super().select(THREAD_PATIENCE_S)
         if waiting and not ready:
             self.jobs.clear()
-            self.turns.give_up()
+            self.turns.stop_waiting()
             self._pass_time(math.inf if timeout is None else self.clock.now() + timeout)
         return ready
 

@@ -126,12 +126,18 @@ def test_threads_of_others_never_make_the_clock_wait() -> None:
     turns.poll(paused=True)
 
 
-def test_a_thread_that_was_given_up_is_waited_for_again_when_something_has_happened() -> None:
+def test_an_input_makes_the_loop_wait_again_for_a_slow_thread() -> None:
     turns = FakeTurns(FakeClock(), lambda callback: callback())
     thread = threading.Thread()
     seen: list[bool] = []
     turns.begin_work(thread)
-    for step in (turns.give_up, turns.notify_input, turns.give_up, lambda: turns.end_work(thread), turns.notify_input):
+    for step in (
+        turns.stop_waiting,
+        turns.notify_input,
+        turns.stop_waiting,
+        lambda: turns.end_work(thread),
+        turns.notify_input,
+    ):
         step()
         seen.append(turns.running)
     assert seen == [False, True, False, False, False]

@@ -44,7 +44,7 @@ class Runtime(Protocol):
 
 
 class LoopModel(Model):
-    """Provide the client's presence, messages and output to a model on an event loop."""
+    """Provide `connected`, messages and the output buffer to a model on an event loop."""
 
     # The engine sets it before load(), because an author's __init__ need not call ours.
     _runtime: Runtime | None = None

@@ -1,4 +1,4 @@
-"""The base class of all models, whatever their style."""
+"""The base class of the models of all styles."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ class BlockDriver:
         serving = self._serving = self._begin(session)
         try:
             with running(serving.context):
-                connected.arrive()
-                connected.release()
+                connected.set_early()
+                connected.set()
                 if not session.stopping:
                     await self._run(session, dispatcher, serving)
         finally:

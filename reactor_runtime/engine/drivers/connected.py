@@ -35,14 +35,14 @@ class Connected(asyncio.Event):
             asyncio.get_running_loop().call_soon(self._seen.pop, task, None)
         return False
 
-    def arrive(self) -> None:
-        """Set the event for tasks that call `is_set()`."""
+    def set_early(self) -> None:
+        """Set the event for `is_set()` alone, for a new client."""
         self._is_connected = True
         self._client += 1
         self._mark_seen(_current_task())
 
-    def release(self) -> None:
-        """Set the event for tasks that `wait()`."""
+    def set(self) -> None:
+        """Set the event for `is_set()` and `wait()`."""
         self._is_connected = True
         super().set()
 

@@ -84,11 +84,11 @@ class GeneratorDriver:
         self._inputs.begin_session(session.id, reopen=True)
         self._sent_state = self._state.to_json(self._model.state)
         self._sink.send(Started(session.id, session.started_at, dict(self._sent_state)))
-        connected.arrive()
+        connected.set_early()
         try:
             await call_connected(self._model, self._contract, session)
             self._send_changes(session)
-            connected.release()
+            connected.set()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
             if not session.stopping:  # an author closed the buffer it reads from

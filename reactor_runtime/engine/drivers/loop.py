@@ -79,14 +79,14 @@ class LoopDriver:
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, {}))
-        connected.arrive()
+        connected.set_early()
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
                 await call_connected(self._model, self._contract, session)
                 self._inputs.opened()
                 self._warn_of_closed_inputs()
-                connected.release()
+                connected.set()
                 await _handle_events(session, dispatcher)
             self._raise_end_of_run()
         finally:
