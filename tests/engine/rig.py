@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events.messages import ClientInfo, ModelMessage, message_to_json
+from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.styles.loop_model import LoopModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
-from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.styles import make_driver
 from reactor_runtime.engine.drivers.threads import FreeTurns
 from reactor_runtime.engine.inputs.inputs import Inputs
-from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.ipc import messages as ipc
@@ -57,11 +57,10 @@ class Rig:
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink)
-        self.output_buffer = OutputBuffer(self.emitter)
-        self.connected = Connected()
+        self.runtime = ModelRuntime(self.emitter, self.sink)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
         if isinstance(self.model, LoopModel):
-            self.model._runtime = self
+            self.model._runtime = self.runtime
         self.inputs = Inputs(
             self.model,
             self.contract,
@@ -79,20 +78,16 @@ class Rig:
         self._sessions = 0
         self._played = 0
 
-    async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
-        await self.emitter.emit(output, compute_time=compute_time, drop=drop)
-
-    def send(self, message: ModelMessage, client: str | None = None) -> None:
-        kind, data = message_to_json(message)
-        self.sink.send(ipc.MessageSent(self.session.id, kind, data, client))
-
     def start(self) -> None:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
-        client = ClientInfo("c-1", "controller", 0.0, lambda message: self.send(message, "c-1"))
+        client = ClientInfo("c-1", "controller", 0.0, lambda message: self.runtime.send(message, "c-1"))
         self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
+        self.runtime.begin_session(self.session)
         self.dispatcher = self.driver.dispatcher(self.session)
-        self.serving = asyncio.create_task(self.driver.serve_session(self.session, self.dispatcher, self.connected))
+        self.serving = asyncio.create_task(
+            self.driver.serve_session(self.session, self.dispatcher, self.runtime.connected)
+        )
 
     async def stop(self) -> None:
         """End the session as the controller's leaving does; raises what ended it before."""

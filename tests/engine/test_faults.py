@@ -129,7 +129,7 @@ async def test_an_exception_of_inference_ends_the_session(
     error = await rig.failure()
     assert isinstance(error, kind)
     assert words in str(error)
-    assert not rig.connected.is_set()
+    assert not rig.runtime.connected.is_set()
 
 
 async def test_the_next_session_after_a_failure_is_served() -> None:

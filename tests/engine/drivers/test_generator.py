@@ -304,7 +304,7 @@ async def test_the_rate_includes_the_work_between_two_steps_and_no_batch_is_foll
     async with rig.running():
         await rig.play(6.0)
         dues = [shown.bundle.due for shown in rig.sink.shown[40:]]
-        assert rig.output_buffer.fps == pytest.approx(4 / 0.240, rel=0.02)
+        assert rig.runtime.output_buffer.fps == pytest.approx(4 / 0.240, rel=0.02)
     gaps = [second - first for first, second in itertools.pairwise(dues[:-1])]
     assert max(gaps) < 1.1 * min(gaps)
 
@@ -372,7 +372,7 @@ async def test_waiting_between_two_steps_does_not_lower_the_rate() -> None:
         await rig.play(5.0)
         rig.session.hold(False)
         await rig.play(3.0)
-        assert rig.output_buffer.fps == pytest.approx(20, rel=0.02)
+        assert rig.runtime.output_buffer.fps == pytest.approx(20, rel=0.02)
 
 
 async def test_set_fps_changes_the_rate_of_the_running_session() -> None:

@@ -162,7 +162,7 @@ async def test_compute_time_moves_the_rate() -> None:
     rig = rig_of(Model)
     async with rig.running():
         await rig.play(3.0)
-        assert rig.output_buffer.fps == pytest.approx(20)
+        assert rig.runtime.output_buffer.fps == pytest.approx(20)
     await rig.driver.aclose()
 
 
@@ -197,7 +197,7 @@ async def test_run_that_ends_ends_the_session_and_is_started_again(raises: bool)
         error = await rig.failure()
         assert isinstance(error, ValueError if raises else RuntimeError)
         assert rig.model.log == ["run"] * sessions
-    assert not rig.connected.is_set()
+    assert not rig.runtime.connected.is_set()
     await rig.driver.aclose()
 
 
