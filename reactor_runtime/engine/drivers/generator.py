@@ -91,7 +91,8 @@ class GeneratorDriver:
             connected.set()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
-            if not session.stopping:  # an author closed the buffer it reads from
+            # Otherwise the author closed the buffer that the model reads.
+            if not session.stopping:
                 raise
             logger.debug("session stopped while the model was waiting id=%s", session.id)
         finally:
@@ -100,11 +101,12 @@ class GeneratorDriver:
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
-                self._model.state = None  # type: ignore[assignment]  # as it was before the session
+                # Outside of sessions there is no state.
+                self._model.state = None  # type: ignore[assignment]
                 self._emitter.close()
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
-        """Run `inference()` again and again in the session; one that yields nothing is restarted 20 times a second."""
+        """Run `inference()` repeatedly in the session; one that yields nothing is restarted 20 times a second."""
         warned = False
         while not session.stopping:
             began = self._clock.now()
