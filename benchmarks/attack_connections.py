@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 
 from tests.processes import children, descriptors
 from tests.server.bare import MODEL
@@ -195,9 +195,9 @@ async def _measure(name: str, kind: Attack, server: RunningServer, tls: ssl.SSLC
     return faults
 
 
-async def _read(socket: object, times: list[float]) -> None:
+async def _read(socket: ClientConnection, times: list[float]) -> None:
     loop = asyncio.get_running_loop()
-    async for message in socket:  # type: ignore[attr-defined]  # a client's connection
+    async for message in socket:
         if isinstance(message, bytes):
             times.append(loop.time())
 

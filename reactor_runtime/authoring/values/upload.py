@@ -95,7 +95,8 @@ class _OnDisk(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what a BufferedReader passes
+    # BufferedReader passes a memoryview.
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
         data = os.pread(self._descriptor, len(buffer), self._at)
         buffer[: len(data)] = data
         self._at += len(data)
