@@ -49,7 +49,8 @@ class Fanout:
         self._clock = clock
         self._soon = soon
         self._items: deque[Item | _Replaced | None] = deque()
-        self._end = 0
+        # Items are numbered from 0; `_items` has those from `_start` to before `_end`.
+        self._start = self._end = 0
         self._newest: dict[str, int] = {}
         # the member furthest behind comes first
         self._places: OrderedDict[Client, int] = OrderedDict()
@@ -109,15 +110,15 @@ class Fanout:
         self._places.move_to_end(member)
         self._serving = member
         try:
-            for index in range(place - self._end, 0):
-                _pass_on(member, self._items[index])
+            for number in range(place, self._end):
+                _pass_on(member, self._items[number - self._start])
         finally:
             self._serving = None
 
     def _replace_frame(self, track: str) -> None:
         """Release the track's newest frame where a member has not had it."""
-        index = self._newest.get(track, -1) - self._end
-        if -len(self._items) <= index < 0 and self._items[index] is not None:
+        index = self._newest.get(track, -1) - self._start
+        if index >= 0 and self._items[index] is not None:
             self._items[index] = _Replaced(track)
 
     def _serve_slice(self) -> None:
@@ -140,8 +141,9 @@ class Fanout:
     def _drop_delivered(self) -> None:
         """Release the items that all members have had."""
         oldest_place = next(iter(self._places.values()), self._end)
-        for _ in range(len(self._items) - (self._end - oldest_place)):
+        while self._start < oldest_place:
             self._items.popleft()
+            self._start += 1
 
 
 def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
