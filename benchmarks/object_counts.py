@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-KINDS = ("Client", "ServedSession", "SocketProtocol", "StreamingHttp")
+KINDS = ("Client", "ServedSession", "SocketProtocol", "HttpProtocol")
 
 
 def main() -> None:

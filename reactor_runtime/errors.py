@@ -4,7 +4,8 @@ ReactorError
 ├── UsageError         exit code 2: the author or operator corrects something and starts again
 │   ├── ManifestError      reactor.yaml
 │   ├── ConfigError        config.yml or --set
-│   └── ClassError         the model's module or class
+│   ├── ClassError         the model's module or class
+│   └── UnsupportedLibrary a version of Uvicorn or websockets that does not fit; in server/net/internals.py
 ├── BindError          exit code 3: choose another port or stop what holds it
 ├── LoadError          exit code 4: load() failed
 ├── ModelFailed        exit code 1: the model failed while serving and can't go on

@@ -84,6 +84,8 @@ ROOMS = {
         "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session"},
     },
 }
+# The modules of the server that may import Uvicorn and websockets.
+LIBRARY_MODULES = {"server/net/internals.py", "server/net/http_server.py"}
 PURE = ("authoring", "media", "wire")
 WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
 EXCUSED = {
@@ -163,6 +165,16 @@ def test_the_folders_of_a_package_import_as_drawn(package: str) -> None:
         for name, line in imports(path):
             target = name.removeprefix(prefix).partition(".")[0] if name.startswith(prefix) else source
             assert target in ROOMS[package][source] | {source}, f"{path}:{line}: {source} may not import {target}"
+
+
+def test_one_module_of_the_server_overrides_its_libraries_and_another_checks_them() -> None:
+    server = ROOT / "reactor_runtime" / "server"
+    found = {
+        str(path.relative_to(server.parent))
+        for path in server.rglob("*.py")
+        if {name.partition(".")[0] for name, _ in imports(path)} & {"uvicorn", "websockets"}
+    }
+    assert found == LIBRARY_MODULES
 
 
 def test_there_is_no_circle_among_packages() -> None:

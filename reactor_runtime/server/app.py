@@ -1,4 +1,4 @@
-"""The server's web application, from the connection to the routes: what a request passes on its way in."""
+"""Assembles the web application: the routes behind CORS and the security middleware."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from reactor_runtime.server.net.http_server import ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
-from reactor_runtime.server.net.protocols import EdgeConfig
-from reactor_runtime.server.net.streaming import StreamingHttp
-from reactor_runtime.server.routes.websocket import NO_PONG_S, PING_S, SocketProtocol
 from reactor_runtime.server.security.access import Access
 from reactor_runtime.server.security.hosts import Hosts
 from reactor_runtime.server.security.middleware import SecurityMiddleware
 from reactor_runtime.server.security.origins import Origins
-from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.security.token import HEADER, Token
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
-from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 
 def http_config(
@@ -30,26 +26,10 @@ def http_config(
     host: str,
     port: int,
     refusals: LabelledCounter,
-) -> EdgeConfig:
-    """Make what Uvicorn serves: the routes behind the guard, with the limits that `access` names."""
-    proxies = Proxies(access.proxies)
-    return EdgeConfig(
-        _guarded(Starlette(routes=routes), access, host=host, port=port, refusals=refusals),
-        refusals,
-        http=StreamingHttp,
-        ws=SocketProtocol,
-        ws_max_size=MAX_MEDIA_BYTES,
-        ws_ping_interval=PING_S,
-        ws_ping_timeout=NO_PONG_S,
-        ws_per_message_deflate=False,  # deflate on JPEG: 2.6 times fewer frames, 2 to 16 ms added each
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=list(access.proxies),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
+) -> ServerConfig:
+    """Return Uvicorn's settings for the routes behind the middleware, with the limits of `access`."""
+    app = _guarded(Starlette(routes=routes), access, host=host, port=port, refusals=refusals)
+    return ServerConfig(app, refusals, proxies=access.proxies)
 
 
 def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: LabelledCounter) -> ASGIApp:

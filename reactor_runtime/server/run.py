@@ -14,9 +14,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
-import uvicorn
 import yaml
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
@@ -30,9 +28,9 @@ from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.net.acceptor import Acceptor
 from reactor_runtime.server.net.descriptors import descriptor_limit, descriptors_for_clients, raise_descriptor_limit
+from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import bind
-from reactor_runtime.server.net.streaming import StreamingHttp
 from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
 from reactor_runtime.server.routes.metrics import metrics_route
@@ -123,7 +121,7 @@ class Service:
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal or until the model can't be served, which is raised."""
         address = sock.getsockname()
-        server = _HttpServer(self._http_config(address[1]), self._acceptor(sock))
+        server = HttpServer(self._http_config(address[1]), self._acceptor(sock))
         with self._signals():
             self._options.on_listening(ServerListening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[]))
@@ -175,7 +173,7 @@ class Service:
             tls=self._tls,
         )
 
-    def _http_config(self, port: int) -> uvicorn.Config:
+    def _http_config(self, port: int) -> ServerConfig:
         services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
 
         async def socket_endpoint(websocket: WebSocket) -> None:
@@ -255,7 +253,7 @@ class Service:
         self._engines.expect_end()  # the signal may have ended them as well
         self._stop.set()
 
-    async def _close_sockets(self, failure: BaseException | None, server: _HttpServer) -> None:
+    async def _close_sockets(self, failure: BaseException | None, server: HttpServer) -> None:
         """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
         if failure is None:
             self._admission.close()
@@ -302,37 +300,6 @@ class Service:
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
-
-
-class _HttpServer(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, acceptor: Acceptor) -> None:
-        super().__init__(config)
-        self._acceptor = acceptor
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._acceptor.start(
-            partial(
-                StreamingHttp,
-                self.config,
-                self.server_state,
-                self.lifespan.state,
-                asyncio.get_running_loop(),
-            )
-        )
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._acceptor.close()
-        await super().shutdown(sockets)
-
-    def abort(self) -> None:
-        """Cut off peers that take nothing: uvicorn would wait for them, and then call that an error."""
-        for protocol in tuple(self.server_state.connections):
-            protocol.transport.abort()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield  # the service decides what signals mean
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -181,7 +181,7 @@ async def test_deep_json_is_an_error_and_no_end(open_server: RunningServer) -> N
         ("controller", "x" * (256 * 1024 + 1), "a text message may have 262144 bytes"),
         ("controller", b"x" * (16 * 1024 * 1024 + 1), "a binary message may have 16777216 bytes"),
         ("viewer", "x" * 4097, "a viewer's text message may have 4096 bytes"),
-        ("viewer", b"x" * 4097, "a viewer sends no pictures and no sound"),
+        ("viewer", b"x" * 4097, "a viewer sends no frames and no sound"),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 99 else type(value).__name__,
 )

@@ -20,17 +20,18 @@ from reactor_runtime.server.app import http_config
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.socket_sender import SocketSender
+from reactor_runtime.server.net.http_server import HttpProtocol, SocketProtocol
 from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.net.message_reader import MessageReader
-from reactor_runtime.server.net.streaming import StreamingHttp
+from reactor_runtime.server.net.sliced_reader import SlicedReader
 from reactor_runtime.server.routes.websocket import Services as Served
-from reactor_runtime.server.routes.websocket import SocketProtocol, serve_socket
+from reactor_runtime.server.routes.websocket import serve_socket
 from reactor_runtime.server.security.access import Access
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
 from tests.timeouts import TIMEOUT_S
 
-KINDS = (Client, MessageReader, Outbox, SocketSender, SocketProtocol, StreamingHttp)
+KINDS = (Client, HttpProtocol, MessageReader, Outbox, SlicedReader, SocketProtocol, SocketSender)
 
 
 @pytest.fixture

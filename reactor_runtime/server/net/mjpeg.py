@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from starlette.types import Scope
+
+from reactor_runtime.server.net.http_server import HttpProtocol
+
 BOUNDARY = "frame"
 MEDIA_TYPE = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
 
@@ -9,15 +15,15 @@ _HEAD = b"--frame\r\nContent-Type: image/jpeg\r\n"
 
 
 def is_painted(accept: str) -> bool:
-    """Tell a browser, which paints each frame in whatever size it has, from players and recorders."""
+    """Return whether a browser asks, which scales each frame; players and recorders need frames of one size."""
     return "image/" in accept
 
 
 class Parts:
-    """Write the parts so that this client shows each frame when it has come, not when the next one comes.
+    """Write the parts so that the client shows each frame when it arrives, not when the next one does.
 
-    A browser shows a part when it has read the headers of the next, so those are sent along; that leaves no place for a
-    length, without which players built on FFmpeg wait for the next part. `is_painted` tells the two apart.
+    A browser shows a part when it has read the headers of the next, so those are sent with it. That leaves no place for
+    the length, without which players built on FFmpeg wait for the next part. `painted` tells the two apart.
     """
 
     def __init__(self, *, painted: bool) -> None:
@@ -25,11 +31,47 @@ class Parts:
 
     @property
     def opening(self) -> bytes:
-        """What precedes the first frame."""
+        """The bytes before the first frame."""
         return _HEAD + b"\r\n" if self._headers_ahead else b""
 
     def around(self, size: int) -> tuple[bytes, bytes]:
-        """Give what goes before and after a frame of `size` bytes."""
+        """Return the bytes before and after a frame of `size` bytes."""
         if self._headers_ahead:
             return b"", b"\r\n" + _HEAD + b"\r\n"
         return _HEAD + b"Content-Length: %d\r\n\r\n" % size, b"\r\n"
+
+
+class FrameStream:
+    """A response without an end, as a `Socket` for a `SocketSender`; texts are dropped.
+
+    It is the last response of its connection, of which nothing more is read.
+    """
+
+    def __init__(self, scope: Scope, parts: Parts) -> None:
+        self._protocol = HttpProtocol.serving(scope)
+        self._chunked = scope["http_version"] != "1.0"
+        self._parts = parts
+        self._protocol.ignore_received()
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is posted goes to the kernel at once."""
+        return self._protocol.ready
+
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the connection becomes ready again; None ends that."""
+        self._protocol.notify_writable(on_writable)
+
+    def post(self, item: str | bytes) -> None:
+        """Send a frame without waiting; nothing happens when the connection is closed."""
+        if isinstance(item, str):
+            return
+        before, after = self._parts.around(len(item))
+        if self._chunked:
+            # As h11 would, without its copies (RFC 9112, 7.1).
+            before, after = b"%x\r\n%s" % (len(before) + len(item) + len(after), before), after + b"\r\n"
+        self._protocol.write(before, item, after)
+
+    def abort(self) -> None:
+        """End the connection at once, and drop what is not sent."""
+        self._protocol.transport.abort()

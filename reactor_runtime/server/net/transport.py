@@ -6,8 +6,6 @@ import socket
 import sys
 from asyncio.transports import BaseTransport, Transport
 
-from uvicorn.protocols.utils import is_ssl
-
 UNSENT_BYTES = 16 * 1024
 TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25)  # Python names it since 3.12
 
@@ -26,7 +24,7 @@ def write_pieces(transport: Transport, *pieces: bytes) -> None:
 def keep_little_unsent(transport: Transport) -> None:
     """Let a frame wait in its client's slot, where a newer one can replace it, and not in other buffers."""
     # TLS reports full when what it holds has reached the mark, other transports when that is above it.
-    transport.set_write_buffer_limits(high=1 if is_ssl(transport) else 0, low=0)
+    transport.set_write_buffer_limits(high=1 if transport.get_extra_info("sslcontext") else 0, low=0)
     sock = transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)

@@ -11,8 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import SocketSender
-from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, Parts, is_painted
-from reactor_runtime.server.net.streaming import FrameStream
+from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, FrameStream, Parts, is_painted
 from reactor_runtime.server.routes.websocket import Services, serve_client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.wire.codec import LOWEST_FPS

@@ -1,3 +1,5 @@
+"""The HTTP protocol and the stream of frames, on a transport that keeps what is written."""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,14 +11,13 @@ import pytest
 from starlette.applications import Starlette
 from uvicorn.server import ServerState
 
-from reactor_runtime.server.net.mjpeg import Parts
-from reactor_runtime.server.net.protocols import EdgeConfig
-from reactor_runtime.server.net.streaming import STALLED_S, STATE, FrameStream, StreamingHttp
+from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, ServerConfig
+from reactor_runtime.server.net.mjpeg import FrameStream, Parts
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 
 class Timers:
-    """The part of an event loop that a protocol uses: it says when it wants to be called."""
+    """The part of an event loop that a protocol uses: calls at a later time, which tests make."""
 
     def __init__(self) -> None:
         self.waiting: dict[float, Callable[[], object]] = {}
@@ -64,9 +65,9 @@ def timers() -> Timers:
 
 
 @pytest.fixture
-def protocol(timers: Timers) -> StreamingHttp:
-    protocol = StreamingHttp(
-        EdgeConfig(Starlette(), LabelledCounter(), log_config=None),
+def protocol(timers: Timers) -> HttpProtocol:
+    protocol = HttpProtocol(
+        ServerConfig(Starlette(), LabelledCounter()),
         ServerState(),
         {},
         cast("asyncio.AbstractEventLoop", timers),
@@ -75,28 +76,31 @@ def protocol(timers: Timers) -> StreamingHttp:
     return protocol
 
 
-def wire(protocol: StreamingHttp) -> Wire:
+def wire(protocol: HttpProtocol) -> Wire:
     assert isinstance(protocol.transport, Wire)
     return protocol.transport
 
 
-def stream(protocol: StreamingHttp, version: str = "1.1", *, painted: bool = False) -> FrameStream:
+def stream(protocol: HttpProtocol, version: str = "1.1", *, painted: bool = False) -> FrameStream:
     return FrameStream({"state": protocol.app_state, "http_version": version}, Parts(painted=painted))
 
 
-def test_the_application_finds_its_protocol(protocol: StreamingHttp) -> None:
-    assert protocol.app_state[STATE]() is protocol
+def test_the_application_finds_its_protocol(protocol: HttpProtocol) -> None:
+    assert HttpProtocol.serving({"state": protocol.app_state}) is protocol
+
+
+def test_the_transport_buffers_nothing(protocol: HttpProtocol) -> None:
     assert wire(protocol).high == 0
 
 
-def test_a_peer_that_takes_nothing_for_long_is_let_go(protocol: StreamingHttp, timers: Timers) -> None:
+def test_a_peer_that_reads_nothing_for_20_s_is_disconnected(protocol: HttpProtocol, timers: Timers) -> None:
     protocol.pause_writing()
     protocol.pause_writing()
     timers.waiting[STALLED_S]()
     assert wire(protocol).aborted
 
 
-def test_a_peer_that_takes_something_in_time_is_not(protocol: StreamingHttp, timers: Timers) -> None:
+def test_a_peer_that_reads_in_time_stays_connected(protocol: HttpProtocol, timers: Timers) -> None:
     protocol.pause_writing()
     protocol.resume_writing()
     assert STALLED_S not in timers.waiting
@@ -105,7 +109,7 @@ def test_a_peer_that_takes_something_in_time_is_not(protocol: StreamingHttp, tim
     assert STALLED_S not in timers.waiting
 
 
-def test_a_stream_is_ready_when_the_connection_takes_something(protocol: StreamingHttp) -> None:
+def test_a_stream_is_ready_while_writing_is_not_paused(protocol: HttpProtocol) -> None:
     socket, resumed = stream(protocol), []
     socket.notify_writable(lambda: resumed.append(socket.ready))
     ready = [socket.ready]
@@ -115,18 +119,18 @@ def test_a_stream_is_ready_when_the_connection_takes_something(protocol: Streami
     assert (ready, resumed) == ([True, False], [True])
 
 
-def test_a_frame_is_one_chunk_with_a_part_in_it(protocol: StreamingHttp) -> None:
+def test_a_frame_is_one_chunk_with_a_part_in_it(protocol: HttpProtocol) -> None:
     stream(protocol).post(b"jpeg")
     part = b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: 4\r\n\r\njpeg\r\n"
     assert wire(protocol).written == b"%x\r\n%s\r\n" % (len(part), part)
 
 
-def test_an_old_client_gets_no_chunks(protocol: StreamingHttp) -> None:
+def test_a_client_with_http_1_0_gets_no_chunks(protocol: HttpProtocol) -> None:
     stream(protocol, "1.0", painted=True).post(b"jpeg")
     assert wire(protocol).written == b"jpeg\r\n--frame\r\nContent-Type: image/jpeg\r\n\r\n"
 
 
-def test_texts_and_frames_after_the_end_go_nowhere(protocol: StreamingHttp) -> None:
+def test_texts_and_frames_after_the_end_are_dropped(protocol: HttpProtocol) -> None:
     stream(protocol).post("text")
     wire(protocol).closing = True
     stream(protocol).post(b"jpeg")
