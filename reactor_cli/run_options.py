@@ -1,24 +1,28 @@
-"""The options of `reactor run`: their declarations in the order of --help, and the values that are made of several.
+"""The options of `reactor run`: their declarations in the order of --help, and the server's options made of them.
 
-`commands/run.py` puts them into one `ServeOptions`.
+A new option is a field of `RunOptions` and an argument in `serve_options`.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from reactor_cli.options import duration, one_of, whole_number
+from reactor_cli.options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
 from reactor_runtime.errors import UsageError
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
 if TYPE_CHECKING:
-    from reactor_runtime.server.security.access import Access
+    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.server.options import Access, ServeOptions
 
 TOKEN_VARIABLE = "REACTOR_TOKEN"
 MAX_SESSIONS = 64
@@ -27,174 +31,222 @@ EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
 _GPU = re.compile(rf"\d+|GPU-{_UUID}|MIG-{_UUID}|MIG-GPU-{_UUID}/\d+/\d+", re.ASCII)
 
-Host: TypeAlias = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 accepts other machines.")
-]
-Port: TypeAlias = Annotated[
-    int,
-    typer.Option(parser=whole_number(0, 65535), metavar="PORT", help="The port to listen on; 0 picks a free one."),
-]
-Open: TypeAlias = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
-MaxWaiting: TypeAlias = Annotated[
-    int, typer.Option(parser=whole_number(0), metavar="N", help="Controllers that may wait for a session.")
-]
-MaxViewers: TypeAlias = Annotated[
-    int, typer.Option(parser=whole_number(0), metavar="N", help="Viewers allowed at once.")
-]
-MaxSession: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="TIME",
-        show_default="none",
-        help="The length of a turn while others wait, such as 5m.",
-    ),
-]
-IdleTimeout: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="TIME",
-        show_default="none",
-        help="Ask a controller that sends nothing for TIME whether it is still there.",
-    ),
-]
-ResumeGrace: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="TIME",
-        show_default="none",
-        help="Keep the session of a controller whose connection broke for TIME.",
-    ),
-]
-Token: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="TOKEN", help=f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}."),
-]
-AllowHost: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="Accept requests for this host name too; may be repeated."),
-]
-AllowOrigin: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--allow-origin", metavar="ORIGIN", help="Accept pages of this site too; may be repeated."),
-]
-MaxPerAddress: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--max-per-address",
-        parser=whole_number(1),
-        metavar="N",
-        help="Connections allowed per address; by default enough for all clients, and 128 more.",
-    ),
-]
-SslCertfile: TypeAlias = Annotated[
-    Path | None, typer.Option("--ssl-certfile", metavar="FILE", help="Serve https with this certificate, in PEM.")
-]
-SslKeyfile: TypeAlias = Annotated[
-    Path | None, typer.Option("--ssl-keyfile", metavar="FILE", help="Its key, if that is in another file.")
-]
-RootPath: TypeAlias = Annotated[
-    str, typer.Option("--root-path", metavar="PATH", help="The path under which a proxy serves it, such as /demo.")
-]
-ForwardedAllowIps: TypeAlias = Annotated[
-    str,
-    typer.Option("--forwarded-allow-ips", metavar="ADDRESSES", help="Trust the X-Forwarded headers of these proxies."),
-]
-Dev: TypeAlias = Annotated[
-    bool,
-    typer.Option("--dev", help="Send messages of the model's exceptions to clients on other machines too."),
-]
-Sessions: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--sessions",
-        parser=whole_number(1, MAX_SESSIONS),
-        metavar="N",
-        help="Sessions at once; the model is loaded N times. 1 by default, or one for each of --gpus.",
-    ),
-]
-Gpus: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--gpus",
-        metavar="LIST",
-        help="GPUs such as 0,1 (or GPU-…, MIG-… of nvidia-smi -L): each session uses one; more sessions share them.",
-    ),
-]
-StepTimeout: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        parser=whole_number(0),
-        metavar="SECONDS",
-        help="Restart the model when one step takes longer; 0 only warns.",
-    ),
-]
-LoadTimeout: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="TIME",
-        show_default="none",
-        help="The time limit for loading the model, such as 10m.",
-    ),
-]
-DrainTimeout: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        parser=whole_number(0), metavar="SECONDS", help="After SIGTERM, let running sessions continue for so long."
-    ),
-]
-LogLevel: TypeAlias = Annotated[
-    str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
-]
-LogFormat: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        parser=one_of(FORMATS),
-        metavar="|".join(FORMATS),
-        help="Log lines as text or as JSON.",
-    ),
-]
-Trace: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a trace of frames and events, for Perfetto.")
-]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The values of the options, as given; each field declares an option."""
 
-def parse_access(
-    *,
-    token: str | None,
-    hosts: Sequence[str],
-    origins: Sequence[str],
-    per_address: int,
-    certificate: Path | None,
-    key: Path | None,
-    root_path: str,
-    proxies: str,
-    dev: bool,
-) -> Access:
-    """Return the options on access as one value. Raises UsageError for a wrong value or combination."""
-    from reactor_runtime.server.security.access import Access
-    from reactor_runtime.server.security.hosts import parse_host
-    from reactor_runtime.server.security.origins import parse_origin
-    from reactor_runtime.server.security.proxies import parse_proxies
-    from reactor_runtime.server.security.token import parse_token
-
-    if key is not None and certificate is None:
-        raise UsageError("--ssl-keyfile without a certificate", hint="--ssl-certfile names it")
-    token = token if token is not None else os.environ.get(TOKEN_VARIABLE) or None
-    return Access(
-        token=None if token is None else parse_token(token),
-        hosts=tuple(map(parse_host, hosts)),
-        origins=tuple(map(parse_origin, origins)),
-        per_address=per_address,
-        certificate=certificate,
-        key=key,
-        root_path=_root_path(root_path),
-        proxies=parse_proxies(proxies),
-        expose_errors=dev,
+    directory: Directory = None
+    path: PathOption = None
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 accepts other machines.")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        typer.Option(parser=whole_number(0, 65535), metavar="PORT", help="The port to listen on; 0 picks a free one."),
+    ] = 8080
+    overrides: Overrides = None
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
+    max_waiting: Annotated[
+        int, typer.Option(parser=whole_number(0), metavar="N", help="Controllers that may wait for a session.")
+    ] = 16
+    max_viewers: Annotated[int, typer.Option(parser=whole_number(0), metavar="N", help="Viewers allowed at once.")] = (
+        100
     )
+    max_session: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="The length of a turn while others wait, such as 5m.",
+        ),
+    ] = 0.0
+    idle_timeout: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="Ask a controller that sends nothing for TIME whether it is still there.",
+        ),
+    ] = 0.0
+    resume_grace: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="Keep the session of a controller whose connection broke for TIME.",
+        ),
+    ] = 0.0
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN", help=f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}."
+        ),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Accept requests for this host name too; may be repeated."),
+    ] = None
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="Accept pages of this site too; may be repeated."),
+    ] = None
+    per_address: Annotated[
+        int | None,
+        typer.Option(
+            "--max-per-address",
+            parser=whole_number(1),
+            metavar="N",
+            help="Connections allowed per address; by default enough for all clients, and 128 more.",
+        ),
+    ] = None
+    certificate: Annotated[
+        Path | None, typer.Option("--ssl-certfile", metavar="FILE", help="Serve https with this certificate, in PEM.")
+    ] = None
+    key: Annotated[
+        Path | None, typer.Option("--ssl-keyfile", metavar="FILE", help="Its key, if that is in another file.")
+    ] = None
+    root_path: Annotated[
+        str, typer.Option("--root-path", metavar="PATH", help="The path under which a proxy serves it, such as /demo.")
+    ] = ""
+    proxies: Annotated[
+        str,
+        typer.Option(
+            "--forwarded-allow-ips", metavar="ADDRESSES", help="Trust the X-Forwarded headers of these proxies."
+        ),
+    ] = ""
+    dev: Annotated[
+        bool,
+        typer.Option("--dev", help="Send messages of the model's exceptions to clients on other machines too."),
+    ] = False
+    sessions: Annotated[
+        int | None,
+        typer.Option(
+            "--sessions",
+            parser=whole_number(1, MAX_SESSIONS),
+            metavar="N",
+            help="Sessions at once; the model is loaded N times. 1 by default, or one for each of --gpus.",
+        ),
+    ] = None
+    gpus: Annotated[
+        str,
+        typer.Option(
+            "--gpus",
+            metavar="LIST",
+            help="GPUs such as 0,1 (or GPU-…, MIG-… of nvidia-smi -L): "
+            "each session uses one; more sessions share them.",
+        ),
+    ] = ""
+    step_timeout: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(0),
+            metavar="SECONDS",
+            help="Restart the model when one step takes longer; 0 only warns.",
+        ),
+    ] = 0
+    load_timeout: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="TIME",
+            show_default="none",
+            help="The time limit for loading the model, such as 10m.",
+        ),
+    ] = 0.0
+    drain_timeout: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(0), metavar="SECONDS", help="After SIGTERM, let running sessions continue for so long."
+        ),
+    ] = 0
+    log_level: Annotated[
+        str, typer.Option(parser=one_of(LEVELS), metavar="|".join(LEVELS), help="Log lines of at least this level.")
+    ] = "info"
+    log_format: Annotated[
+        str,
+        typer.Option(
+            parser=one_of(FORMATS),
+            metavar="|".join(FORMATS),
+            help="Log lines as text or as JSON.",
+        ),
+    ] = "text"
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace of frames and events, for Perfetto.")
+    ] = None
+    verbose: Verbose = False
+
+    def serve_options(self, manifest: Manifest, config: dict[str, Any]) -> ServeOptions:
+        """Return the options of the server. Raises UsageError for a wrong value or combination."""
+        from reactor_runtime.server.options import ServeOptions, TurnLimits
+
+        gpus = parse_gpus(self.gpus)
+        return ServeOptions(
+            manifest=manifest,
+            config=config,
+            host=self.host,
+            port=self.port,
+            access=self.access(),
+            max_waiting=self.max_waiting,
+            max_viewers=self.max_viewers,
+            limits=TurnLimits(
+                max_session_s=self.max_session, idle_timeout_s=self.idle_timeout, resume_grace_s=self.resume_grace
+            ),
+            sessions=count_sessions(self.sessions, gpus),
+            gpus=gpus,
+            step_timeout_s=self.step_timeout,
+            load_timeout_s=self.load_timeout,
+            drain_timeout_s=self.drain_timeout,
+            log_level=self.log_level,
+            log_format=self.log_format,
+            trace=self.trace,
+        )
+
+    def access(self) -> Access:
+        """Return the options on access. Raises UsageError for a wrong value or combination."""
+        from reactor_runtime.server.options import Access
+        from reactor_runtime.server.security.hosts import parse_host
+        from reactor_runtime.server.security.origins import parse_origin
+        from reactor_runtime.server.security.proxies import parse_proxies
+        from reactor_runtime.server.security.token import parse_token
+
+        if self.key is not None and self.certificate is None:
+            raise UsageError("--ssl-keyfile without a certificate", hint="--ssl-certfile names it")
+        token = self.token if self.token is not None else os.environ.get(TOKEN_VARIABLE) or None
+        return Access(
+            token=None if token is None else parse_token(token),
+            hosts=tuple(map(parse_host, self.allow_host or [])),
+            origins=tuple(map(parse_origin, self.allow_origin or [])),
+            per_address=self.per_address or self.max_waiting + self.max_viewers + EXTRA_CONNECTIONS,
+            certificate=self.certificate,
+            key=self.key,
+            root_path=_root_path(self.root_path),
+            proxies=parse_proxies(self.proxies),
+            expose_errors=self.dev,
+        )
+
+
+def with_run_options(command: Callable[[typer.Context, RunOptions], None]) -> Callable[..., None]:
+    """Return a command for Typer with a parameter for each field of `RunOptions`."""
+
+    @functools.wraps(command)
+    def run(context: typer.Context, **values: Any) -> None:
+        command(context, RunOptions(**values))
+
+    hints = get_type_hints(RunOptions, include_extras=True)
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(RunOptions)
+    ]
+    run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]  # as `inspect` reads it
+    run.__annotations__ = {each.name: each.annotation for each in (context, *options)}
+    return run
 
 
 def _root_path(text: str) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reactor_cli import console, run_options
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
+from reactor_cli import console
+from reactor_cli.options import project_config, project_directory
+from reactor_cli.run_options import RunOptions, with_run_options
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
-    from reactor_runtime.server.security.access import Access
+    from reactor_runtime.server.options import Access, LoadingProgress, ServeOptions, ServerListening, ServerReady
 
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto requires a token"
 EPILOG = """
@@ -35,38 +35,8 @@ command, the manifest, the config or the class; 3 the port is taken;
 """
 
 
-def run(
-    context: typer.Context,
-    directory: Directory = None,
-    path: PathOption = None,
-    host: run_options.Host = "127.0.0.1",
-    port: run_options.Port = 8080,
-    overrides: Overrides = None,
-    open_page: run_options.Open = False,
-    max_waiting: run_options.MaxWaiting = 16,
-    max_viewers: run_options.MaxViewers = 100,
-    max_session: run_options.MaxSession = 0.0,
-    idle_timeout: run_options.IdleTimeout = 0.0,
-    resume_grace: run_options.ResumeGrace = 0.0,
-    token: run_options.Token = None,
-    allow_host: run_options.AllowHost = None,
-    allow_origin: run_options.AllowOrigin = None,
-    per_address: run_options.MaxPerAddress = None,
-    certificate: run_options.SslCertfile = None,
-    key: run_options.SslKeyfile = None,
-    root_path: run_options.RootPath = "",
-    proxies: run_options.ForwardedAllowIps = "",
-    dev: run_options.Dev = False,
-    sessions: run_options.Sessions = None,
-    gpu_list: run_options.Gpus = "",
-    step_timeout: run_options.StepTimeout = 0,
-    load_timeout: run_options.LoadTimeout = 0.0,
-    drain_timeout: run_options.DrainTimeout = 0,
-    log_level: run_options.LogLevel = "info",
-    log_format: run_options.LogFormat = "text",
-    trace: run_options.Trace = None,
-    verbose: Verbose = False,
-) -> None:
+@with_run_options
+def run(context: typer.Context, options: RunOptions) -> None:
     """Serve a project: the model, its page and its controls.
 
     The page is available at once and shows the progress of loading; Ctrl-C stops.
@@ -75,54 +45,14 @@ def run(
 
     streams.install()
     settings = context.ensure_object(console.Settings)
-    settings.verbose = verbose
-    checked = manifest.load(project_directory(directory, path))
-    values = project_config(checked, overrides)
-    gpu_names = run_options.parse_gpus(gpu_list)
-    sessions = run_options.count_sessions(sessions, gpu_names)
-    access = run_options.parse_access(
-        token=token,
-        hosts=allow_host or [],
-        origins=allow_origin or [],
-        per_address=per_address or max_waiting + max_viewers + run_options.EXTRA_CONNECTIONS,
-        certificate=certificate,
-        key=key,
-        root_path=root_path,
-        proxies=proxies,
-        dev=dev,
-    )
-
-    from reactor_runtime.server.options import ServeOptions
-    from reactor_runtime.server.sessions.turn import TurnLimits
-
-    settings.json_logs = log_format == "json"
-    announcer = Announcer(manifest=checked, access=access, open_page=open_page)
-    _serve(
-        ServeOptions(
-            manifest=checked,
-            config=values,
-            host=host,
-            port=port,
-            access=access,
-            max_waiting=max_waiting,
-            max_viewers=max_viewers,
-            limits=TurnLimits(max_session_s=max_session, idle_timeout_s=idle_timeout, resume_grace_s=resume_grace),
-            sessions=sessions,
-            gpus=gpu_names,
-            step_timeout_s=step_timeout,
-            load_timeout_s=load_timeout,
-            drain_timeout_s=drain_timeout,
-            log_level=log_level,
-            log_format=log_format,
-            trace=trace,
-            on_listening=announcer.on_listening,
-            on_loading=announcer.on_loading,
-            on_ready=announcer.on_ready,
-        )
-    )
+    settings.verbose = options.verbose
+    checked = manifest.load(project_directory(options.directory, options.path))
+    served = options.serve_options(checked, project_config(checked, options.overrides))
+    settings.json_logs = served.log_format == "json"
+    _serve(served, Announcer(manifest=checked, access=served.access, open_page=options.open_page))
 
 
-def _serve(options: ServeOptions) -> None:
+def _serve(options: ServeOptions, announcer: Announcer) -> None:
     """Serve, with the logs and prints of this process in the chosen format."""
     from reactor_runtime import logs, manifest, prints, streams
     from reactor_runtime.server.run import serve
@@ -132,12 +62,12 @@ def _serve(options: ServeOptions) -> None:
     with manifest.pointing_at(options.manifest), contextlib.ExitStack() as stack:
         if as_json:
             stack.callback(prints.log_prints(streams.installed()))
-        serve(options)
+        serve(options, announcer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """Print the progress of the server; every method returns at once, because the server's loop calls it."""
+    """Print the progress of the server, as its `Operator`."""
 
     manifest: Manifest
     access: Access

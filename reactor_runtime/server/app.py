@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from reactor_runtime.server.net.http_server import ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
-from reactor_runtime.server.security.access import Access
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.security.hosts import Hosts
 from reactor_runtime.server.security.middleware import SecurityMiddleware
 from reactor_runtime.server.security.origins import Origins
@@ -20,23 +20,19 @@ from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 
 def http_config(
-    routes: Sequence[BaseRoute],
-    access: Access,
-    *,
-    host: str,
-    port: int,
-    refusals: LabelledCounter,
+    routes: Sequence[BaseRoute], options: ServeOptions, *, port: int, refusals: LabelledCounter
 ) -> ServerConfig:
-    """Return Uvicorn's settings for the routes behind the middleware, with the limits of `access`."""
-    app = _guarded(Starlette(routes=routes), access, host=host, port=port, refusals=refusals)
-    return ServerConfig(app, refusals, proxies=access.proxies)
+    """Return Uvicorn's settings for the routes behind the middleware; `port` is the actual one."""
+    app = _guarded(Starlette(routes=routes), options, port=port, refusals=refusals)
+    return ServerConfig(app, refusals, proxies=options.access.proxies)
 
 
-def _guarded(app: ASGIApp, access: Access, *, host: str, port: int, refusals: LabelledCounter) -> ASGIApp:
+def _guarded(app: ASGIApp, options: ServeOptions, *, port: int, refusals: LabelledCounter) -> ASGIApp:
+    access = options.access
     guard = SecurityMiddleware(
         app,
         refusals,
-        hosts=Hosts(host, access.hosts),
+        hosts=Hosts(options.host, access.hosts),
         origins=Origins(access.origins),
         token=None if access.token is None else Token(access.token, port),
         limiter=ConnectionLimiter(access.per_address) if access.proxies else None,

@@ -1,49 +1,62 @@
-"""What a server is told by who starts it, and what it tells: where it listens, how loading goes, that it serves."""
+"""The options of a server, in one value that every part of it gets whole, and the reports that it makes.
+
+A new option is a field here, which `reactor_cli/run_options.py` sets; the part that needs it reads it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.net.listening import is_loopback
-from reactor_runtime.server.security.access import Access
-from reactor_runtime.server.sessions.turn import TurnLimits
+
+MAX_NOTICE_S = 60.0
+MAX_ANSWER_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerListening:
-    """Where the server listens; the port is a real one even if 0 was asked for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may connect, by which names, and how often; the defaults are for a model on its author's machine.
 
-    host: str
-    port: int
+    The headers `X-Forwarded-For` and `X-Forwarded-Proto` of the `proxies` are trusted. An address may hold
+    `per_address` connections. With `expose_errors` clients on other machines get the messages of exceptions too.
+    """
+
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    per_address: int = 244
+    certificate: Path | None = None
+    key: Path | None = None
+    root_path: str = ""
+    proxies: tuple[str, ...] = ()
+    expose_errors: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LoadingProgress:
-    """How long an engine has been loading, the last line that logged or printed, and which it is of how many."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """The limits of a turn, in seconds; 0 is no limit, and for `resume_grace_s` that sessions can't be resumed."""
 
-    elapsed_s: float
-    detail: str
-    engine: int = 1
-    engines: int = 1
+    max_session_s: float = 0.0
+    idle_timeout_s: float = 0.0
+    resume_grace_s: float = 0.0
 
+    @property
+    def notice_s(self) -> float:
+        """How long before the end of a turn the first notice is sent."""
+        return min(MAX_NOTICE_S, self.max_session_s / 4)
 
-@dataclass(frozen=True, slots=True)
-class ServerReady:
-    """How long an engine took to load the model, how many of how many serve, and which GPU it was told to use."""
-
-    load_s: float
-    ready: int = 1
-    engines: int = 1
-    gpu: str = ""
+    @property
+    def answer_s(self) -> float:
+        """How long an idle controller has to answer the notice."""
+        return min(MAX_ANSWER_S, self.idle_timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Everything `serve` needs to know; the callbacks tell the operator how far it is and are called on its thread."""
+    """The project to serve, and all options of `reactor run` that the server needs."""
 
     manifest: Manifest
     config: dict[str, Any]
@@ -61,16 +74,51 @@ class ServeOptions:
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
-    on_listening: Callable[[ServerListening], None]
-    on_loading: Callable[[LoadingProgress], None]
-    on_ready: Callable[[ServerReady], None]
 
     @property
     def exposes_errors(self) -> bool:
-        """Tell whether clients are told what exceptions say: where asked for, and where all are this machine's own.
+        """Whether clients get the messages of exceptions: with `--dev`, or where all are on this machine.
 
-        Who names hosts or proxies has a loopback address that others reach.
+        With hosts, proxies or a root path, clients on other machines may reach a loopback address.
         """
         access = self.access
-        led_here = access.hosts or access.proxies or access.root_path
-        return access.expose_errors or (is_loopback(self.host) and not led_here)
+        is_proxied = access.hosts or access.proxies or access.root_path
+        return access.expose_errors or (is_loopback(self.host) and not is_proxied)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerListening:
+    """The address that the server listens on; the port is the actual one, also where port 0 was requested."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingProgress:
+    """How long engine number `engine` of `engines` has been loading, and the last line that it logged or printed."""
+
+    elapsed_s: float
+    detail: str
+    engine: int = 1
+    engines: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReady:
+    """How long an engine took to load the model, how many of `engines` are ready, and the GPU of this one."""
+
+    load_s: float
+    ready: int = 1
+    engines: int = 1
+    gpu: str = ""
+
+
+class Operator(Protocol):
+    """Receives the progress of a server; each method is called on the server's loop and has to return at once."""
+
+    def on_listening(self, listening: ServerListening) -> None: ...
+
+    def on_loading(self, loading: LoadingProgress) -> None: ...
+
+    def on_ready(self, ready: ServerReady) -> None: ...

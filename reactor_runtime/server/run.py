@@ -15,13 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-import yaml
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.ipc.messages import Load
 from reactor_runtime.server.app import http_config
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoder import Encoder
@@ -31,7 +29,7 @@ from reactor_runtime.server.net.descriptors import descriptor_limit, descriptors
 from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import bind
-from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
+from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
 from reactor_runtime.server.routes.metrics import metrics_route
 from reactor_runtime.server.routes.pages import page_routes, status_routes, upgrade_route
@@ -59,7 +57,7 @@ EXIT_KILLED = 130
 THREAD_SWITCH_INTERVAL_S = 0.001
 
 
-def serve(options: ServeOptions) -> None:
+def serve(options: ServeOptions, operator: Operator) -> None:
     """Serve the model until told to stop; takes over the thread and its signals.
 
     Returns after SIGINT, SIGTERM, or SIGHUP unless that is ignored as by nohup; a second SIGINT or SIGTERM kills the
@@ -71,51 +69,25 @@ def serve(options: ServeOptions) -> None:
     raise_descriptor_limit()
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(Service(options, tls).run(sock))
+        runner.run(Service(options, operator, tls).run(sock))
 
 
 class Service:
     """Hold the parts of a running server together, from the first socket to the last farewell."""
 
-    def __init__(self, options: ServeOptions, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None = None) -> None:
         self._options = options
+        self._operator = operator
         self._tls = tls
         self._clock = SystemClock()
         self._encoder = Encoder()
         self._stop = asyncio.Event()
         self._drain = asyncio.Event()
         self._clients: set[Client] = set()
-        manifest = options.manifest
         self._trace = None if options.trace is None else Trace(options.trace)
-        rules = SlotSettings(
-            name=manifest.name,
-            is_named=manifest.is_named,
-            clock=self._clock,
-            limits=options.limits,
-            expose_errors=options.exposes_errors,
-            engines=options.sessions,
-            metrics=Metrics(self._trace),
-        )
-        self._admission = Admission(
-            rules, most_waiting=options.max_waiting, most_viewers=options.max_viewers, on_slot_ready=self._on_ready
-        )
-        load = Load(
-            str(manifest.project),
-            manifest.module,
-            manifest.class_name,
-            yaml.safe_dump(options.config, sort_keys=False),
-            options.log_level,
-            options.log_format,
-            options.trace is not None,
-        )
-        self._engines = EnginePool(
-            self._admission,
-            load,
-            self._encoder,
-            step_timeout_s=options.step_timeout_s,
-            load_timeout_s=options.load_timeout_s,
-            gpus=options.gpus,
-        )
+        settings = SlotSettings(options=options, clock=self._clock, metrics=Metrics(self._trace))
+        self._admission = Admission(settings, on_slot_ready=self._on_ready)
+        self._engines = EnginePool(self._admission, self._encoder)
         self._uploads = UploadRoute(self._admission)
 
     async def run(self, sock: socket.socket) -> None:
@@ -123,7 +95,7 @@ class Service:
         address = sock.getsockname()
         server = HttpServer(self._http_config(address[1]), self._acceptor(sock))
         with self._signals():
-            self._options.on_listening(ServerListening(address[0], address[1]))
+            self._operator.on_listening(ServerListening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[]))
             engines = asyncio.create_task(self._engines.run())
             tick = asyncio.create_task(keep_running(self._tick, "telling the clients how the model is"))
@@ -152,7 +124,7 @@ class Service:
 
     def _on_ready(self, slot: Slot, load_s: float) -> None:
         slots = self._admission.slots
-        self._options.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
+        self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
 
     def _acceptor(self, sock: socket.socket) -> Acceptor:
         """Make the acceptor; no address gets more than half of the descriptors, whatever the option says."""
@@ -188,8 +160,8 @@ class Service:
             WebSocketRoute("/ws", socket_endpoint),
             upgrade_route(),
         ]
-        access, refusals = self._options.access, self._admission.settings.metrics.refusals
-        return http_config(routes, access, host=self._options.host, port=port, refusals=refusals)
+        refusals = self._admission.settings.metrics.refusals
+        return http_config(routes, self._options, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
         """Tell the clients once a second how they fare, and twice a second how far loading is."""
@@ -214,7 +186,7 @@ class Service:
             told_s = 0.0
         if elapsed_s - told_s < TELL_OPERATOR_S:
             return told_s
-        self._options.on_loading(
+        self._operator.on_loading(
             LoadingProgress(elapsed_s, slot.engine.detail, slot.number, len(self._admission.slots))
         )
         return elapsed_s

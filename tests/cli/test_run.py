@@ -7,8 +7,7 @@ import pytest
 
 from reactor_cli.commands.run import Announcer
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.server.options import LoadingProgress, ServerListening, ServerReady
-from reactor_runtime.server.security.access import Access
+from reactor_runtime.server.options import Access, LoadingProgress, ServerListening, ServerReady
 from tests.cli.command import reactor
 
 

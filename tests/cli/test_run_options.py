@@ -5,15 +5,12 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.run_options import TOKEN_VARIABLE, count_sessions, parse_access, parse_gpus
+from reactor_cli.run_options import TOKEN_VARIABLE, RunOptions, count_sessions, parse_gpus
 from reactor_runtime.errors import UsageError
-from reactor_runtime.server.security.access import Access
+from reactor_runtime.manifest import Manifest
+from reactor_runtime.server.options import Access, ServeOptions
 from tests.cli.command import reactor
 
-DEFAULTS: dict[str, Any] = {
-    "token": None, "hosts": [], "origins": [], "per_address": 244, "certificate": None, "key": None,
-    "root_path": "", "proxies": "", "dev": False,
-}  # fmt: skip
 UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
 
 
@@ -23,7 +20,7 @@ def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def access_of(**options: Any) -> Access:
-    return parse_access(**{**DEFAULTS, **options})
+    return RunOptions(**options).access()
 
 
 def test_without_options_access_is_the_default() -> None:
@@ -46,7 +43,7 @@ def test_an_empty_token_option_is_an_error() -> None:
 
 
 def test_lists_of_hosts_origins_and_proxies_are_parsed() -> None:
-    access = access_of(hosts=["A.example"], origins=["https://A.example/"], proxies="127.0.0.1,10.0.0.0/8")
+    access = access_of(allow_host=["A.example"], allow_origin=["https://A.example/"], proxies="127.0.0.1,10.0.0.0/8")
     assert access.hosts == ("a.example",)
     assert access.origins == ("https://a.example",)
     assert access.proxies == ("127.0.0.1", "10.0.0.0/8")
@@ -103,6 +100,16 @@ def test_a_repeated_gpu_is_an_error() -> None:
 )
 def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus: tuple[str, ...], count: int) -> None:
     assert count_sessions(sessions, gpus) == count
+
+
+def test_without_options_the_server_has_its_defaults() -> None:
+    manifest = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
+    assert RunOptions().serve_options(manifest, {}) == ServeOptions(manifest=manifest, config={})
+
+
+def test_an_address_may_hold_a_connection_for_each_client_and_128_more() -> None:
+    assert access_of(max_waiting=1, max_viewers=2).per_address == 131
+    assert access_of(max_viewers=2, per_address=7).per_address == 7
 
 
 def test_a_gpu_without_a_session_is_an_error(tmp_path: Path) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from reactor_runtime.errors import ModelFailed, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingReader, create_memory
+from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import ServeOptions, TurnLimits
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from tests.fakes import FakeClock, FakeEngine, HandEncoder, settle
 
+MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 NO_LIMITS = TurnLimits()
 
 
@@ -38,15 +41,17 @@ class AdmissionFixture:
         self.loads: list[float] = []
         self.memory = create_memory()
         self.ring = RingReader(self.memory)
-        settings = SlotSettings(
-            name="my-model", clock=self.clock, limits=limits, expose_errors=expose_errors, engines=engines
+        options = ServeOptions(
+            manifest=MANIFEST,
+            config={},
+            host="127.0.0.1" if expose_errors else "0.0.0.0",
+            max_waiting=most_waiting,
+            max_viewers=most_viewers,
+            limits=limits,
+            sessions=engines,
         )
-        self.admission = Admission(
-            settings,
-            most_waiting=most_waiting,
-            most_viewers=most_viewers,
-            on_slot_ready=lambda _, load_s: self.loads.append(load_s),
-        )
+        settings = SlotSettings(options=options, clock=self.clock)
+        self.admission = Admission(settings, on_slot_ready=lambda _, load_s: self.loads.append(load_s))
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]
         self.engine, self.slot = self.engines[0], self.slots[0]

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event
 from tests.server.admission_fixture import AdmissionFixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.server.delivery.client import Role
-from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.options import TurnLimits
 from tests.processes import alive
 from tests.server.admission_fixture import AdmissionFixture, phases, told
 from tests.server.client import client, controlling

@@ -26,7 +26,6 @@ from reactor_runtime.server.net.message_reader import MessageReader
 from reactor_runtime.server.net.sliced_reader import SlicedReader
 from reactor_runtime.server.routes.websocket import Services as Served
 from reactor_runtime.server.routes.websocket import serve_socket
-from reactor_runtime.server.security.access import Access
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
 from tests.timeouts import TIMEOUT_S
@@ -53,7 +52,7 @@ async def served(services: AdmissionFixture) -> AsyncIterator[int]:
     routes = [WebSocketRoute("/ws", endpoint), Route("/live", lambda _: PlainTextResponse("ok\n"))]
     with bind("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-        config = http_config(routes, Access(), host="127.0.0.1", port=port, refusals=LabelledCounter())
+        config = http_config(routes, services.admission.settings.options, port=port, refusals=LabelledCounter())
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:

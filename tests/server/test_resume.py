@@ -11,7 +11,7 @@ import pytest
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
 from tests.server.admission_fixture import AdmissionFixture, told, types

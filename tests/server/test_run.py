@@ -15,7 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.options import ServeOptions, ServerListening
+from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.run import Service
 from tests.server.client import client, controlling
 from tests.server.running import write_project
@@ -52,20 +52,23 @@ def unblocked() -> Iterator[BlockBuster]:
 
 
 class Serving:
-    """A service on this loop, and what it tells its operator."""
+    """A service on this loop, and its operator."""
 
     def __init__(self, project: Path, config: dict[str, Any]) -> None:
         self.listening: list[ServerListening] = []
         self.ready = asyncio.Event()
-        options = ServeOptions(
-            manifest=manifest.load(project),
-            config=config,
-            on_listening=self.listening.append,
-            on_loading=lambda loading: None,  # noqa: ARG005
-            on_ready=lambda ready: self.ready.set(),  # noqa: ARG005
-        )
+        options = ServeOptions(manifest=manifest.load(project), config=config)
         sock = socket.create_server(("127.0.0.1", 0))
-        self.task = asyncio.create_task(self._run(Service(options), sock))
+        self.task = asyncio.create_task(self._run(Service(options, self), sock))
+
+    def on_listening(self, listening: ServerListening) -> None:
+        self.listening.append(listening)
+
+    def on_loading(self, loading: LoadingProgress) -> None:
+        pass
+
+    def on_ready(self, ready: ServerReady) -> None:  # noqa: ARG002  (the first engine is the only one)
+        self.ready.set()
 
     async def _run(self, service: Service, sock: socket.socket) -> None:
         with sock:

@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import Slot
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from tests.server.admission_fixture import AdmissionFixture
 

@@ -9,7 +9,7 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.sessions.turn import TurnLimits
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 from tests.server.admission_fixture import AdmissionFixture, told

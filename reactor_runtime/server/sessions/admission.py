@@ -30,20 +30,12 @@ STOPPING = "the server is stopping"
 class Admission:
     """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
 
-    def __init__(
-        self,
-        settings: SlotSettings,
-        *,
-        most_waiting: int,
-        most_viewers: int,
-        on_slot_ready: Callable[[Slot, float], None],
-    ) -> None:
+    def __init__(self, settings: SlotSettings, *, on_slot_ready: Callable[[Slot, float], None]) -> None:
         self.settings = settings
-        self.wait_queue: WaitQueue[Client] = WaitQueue(most_waiting)
+        self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
         self.slots = SlotPool()
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
-        self._most_viewers = most_viewers
         self._on_slot_ready = on_slot_ready
 
     @property
@@ -132,8 +124,9 @@ class Admission:
         """Add a client to the viewers or the wait queue; return why not when these are full, else ""."""
         viewers = self.assignment.viewers
         if client.role is Role.VIEWER:
-            if len(viewers) >= self._most_viewers:
-                return f"{self._most_viewers} viewers are watching already; try again later"
+            max_viewers = self.settings.options.max_viewers
+            if len(viewers) >= max_viewers:
+                return f"{max_viewers} viewers are watching already; try again later"
             viewers.add(client)
         elif not self.wait_queue.join(client, free=self.slots.vacant_count):
             return f"{len(self.wait_queue.waiting)} are waiting already; try again later"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+
+import yaml
 
 from reactor_runtime.errors import ClassError, ReactorError
 from reactor_runtime.ipc.messages import Load
@@ -20,6 +22,7 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import Slot
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
@@ -40,24 +43,12 @@ class _Engine:
 class EnginePool:
     """Run the engines of a server; when one can't be served any more, the others continue."""
 
-    def __init__(
-        self,
-        admission: Admission,
-        load: Load,
-        encoder: Encoder,
-        *,
-        step_timeout_s: float,
-        load_timeout_s: float,
-        gpus: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, admission: Admission, encoder: Encoder) -> None:
         self._admission = admission
-        self._load = load
+        self._options = admission.settings.options
         self._encoder = encoder
-        self._step_timeout_s = step_timeout_s
-        self._load_timeout_s = load_timeout_s
-        self._gpus = gpus
         self._loading = asyncio.Lock()
-        self._engines = [self._make_engine() for _ in range(admission.settings.engines)]
+        self._engines = [self._make_engine() for _ in range(self._options.sessions)]
 
     async def run(self) -> None:
         """Run all engines until cancelled; raise the failure of the last one when none is left."""
@@ -99,22 +90,22 @@ class EnginePool:
 
     def gpu_of(self, number: int) -> str:
         """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
-        return self._gpus[(number - 1) % len(self._gpus)] if self._gpus else ""
+        gpus = self._options.gpus
+        return gpus[(number - 1) % len(gpus)] if gpus else ""
 
     def _make_engine(self) -> _Engine:
         settings, number = self._admission.settings, len(self._admission.slots) + 1
         ids, gpu = settings.ids(number), self.gpu_of(number)
-        relay = LogRelay(lambda: _log_ids(slot)) if self._load.log_format == "json" else None
+        relay = LogRelay(lambda: _log_ids(slot)) if self._options.log_format == "json" else None
         supervisor = Supervisor(
-            replace(self._load, engine=ids.get("engine", "")),
+            _load_message(self._options, engine=ids.get("engine", "")),
             settings.clock,
+            self._options,
             encoder=self._encoder,
             loading=self._loading,
             start=partial(
                 EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None
             ),
-            step_timeout_s=self._step_timeout_s,
-            load_timeout_s=self._load_timeout_s,
             ids=ids,
         )
         subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
@@ -138,6 +129,20 @@ class EnginePool:
             if all(each.engine.phase is EnginePhase.FAILED for each in slots):
                 raise
             logger.error("this engine can't serve the model, the others continue: %s", error, extra=slot.ids)
+
+
+def _load_message(options: ServeOptions, *, engine: str) -> Load:
+    manifest = options.manifest
+    return Load(
+        str(manifest.project),
+        manifest.module,
+        manifest.class_name,
+        yaml.safe_dump(options.config, sort_keys=False),
+        options.log_level,
+        options.log_format,
+        options.trace is not None,
+        engine=engine,
+    )
 
 
 def _call_soon(callback: Callable[[], None]) -> None:

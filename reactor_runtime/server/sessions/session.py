@@ -18,8 +18,9 @@ from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_demand import InputDemand
-from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnLimits, TurnNotice
+from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 

@@ -21,8 +21,9 @@ from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.turn import TurnEnd, TurnLimits, TurnNotice
+from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.server.sessions.welcome import welcome_message
 from reactor_runtime.server.telemetry.metrics import Metrics
@@ -41,24 +42,19 @@ END_MESSAGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """The settings that all slots of a server share."""
+    """The options of the server, and the clock and metrics that all slots share."""
 
-    name: str
+    options: ServeOptions
     clock: Clock
-    limits: TurnLimits
-    expose_errors: bool
-    is_named: bool = True
-    engines: int = 1
     metrics: Metrics = field(default_factory=Metrics)
 
     def name_of(self, contract: Mapping[str, Any] | None) -> str:
         """Return the model's name: that of the manifest, or else the one its class declares."""
-        declared = None if contract is None else contract.get("name")
-        return self.name if self.is_named or not declared else str(declared)
+        return self.options.manifest.name_with(None if contract is None else contract.get("name"))
 
     def ids(self, number: int) -> dict[str, str]:
         """Return the log fields that name the engine of a slot; none where the server has one engine."""
-        return {"engine": str(number)} if self.engines > 1 else {}
+        return {"engine": str(number)} if self.options.sessions > 1 else {}
 
 
 class Slot:
@@ -113,7 +109,7 @@ class Slot:
             self._playout,
             self.engine.send,
             clock=self._settings.clock,
-            limits=self._settings.limits,
+            limits=self._settings.options.limits,
             log_ids=self.ids,
         )
         self.session.start()
@@ -131,7 +127,7 @@ class Slot:
         controls = session is not None and session.controller is client
         settings = self._settings
         welcome = welcome_message(
-            session, contract, model=settings.name_of(contract), controls=controls, limits=settings.limits
+            session, contract, model=settings.name_of(contract), controls=controls, limits=settings.options.limits
         )
         client.send_message("reactor.welcome", welcome)
         if session is not None:
@@ -177,7 +173,7 @@ class Slot:
         elif isinstance(message, ipc.Suspicion):
             finding = errors.from_json(message.error)
             logger.warning("%s", finding, extra=session.controller.ids)
-            if self._settings.expose_errors:
+            if self._settings.options.exposes_errors:
                 self.send_message(
                     "reactor.session", {"phase": "warning", "message": f"{_with_line(finding)}: {finding.hint}"}
                 )
@@ -239,7 +235,7 @@ class Slot:
             return
         self.failed_in_a_row += 1
         error = errors.from_json(ended.error)
-        message = _with_line(error) if self._settings.expose_errors else "the model failed in this session"
+        message = _with_line(error) if self._settings.options.exposes_errors else "the model failed in this session"
         self._end_session(session, "model_error", message)
 
     def _end_session(self, session: ServedSession, reason: str, message: str) -> None:

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.server.options import TurnLimits
 
-MOST_NOTICE_S = 60.0
 LAST_NOTICE_S = 10.0
-MOST_ANSWER_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
-    """The operator's limits, in seconds; 0 is no limit, and for `resume_grace_s` that sessions can't be resumed."""
-
-    max_session_s: float = 0.0
-    idle_timeout_s: float = 0.0
-    resume_grace_s: float = 0.0
-
-    @property
-    def notice_s(self) -> float:
-        """How long before the end of a turn the first notice is sent."""
-        return min(MOST_NOTICE_S, self.max_session_s / 4)
-
-    @property
-    def answer_s(self) -> float:
-        """How long an idle controller has to answer the notice."""
-        return min(MOST_ANSWER_S, self.idle_timeout_s)
 
 
 class TurnEnd(StrEnum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
 from reactor_runtime.wire.welcome import WelcomeMessage
 

@@ -15,6 +15,7 @@ from reactor_runtime.ipc.link import Link
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoder import Encoder
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -37,9 +38,8 @@ class EngineRun:
         on_message: Callable[[ipc.Message, RingReader], None],
         clock: Clock,
         start: Callable[..., EngineProcess],
+        options: ServeOptions,
         *,
-        step_timeout_s: float,
-        load_timeout_s: float,
         encoder: Encoder,
         ids: Mapping[str, str],
     ) -> None:
@@ -52,11 +52,10 @@ class EngineRun:
         self._ring = RingReader(self.process.memory_fd, self.number)
         self._encoder = encoder
         encoder.add_engine(self.number, self._ring)
-        self._step_timeout_s = step_timeout_s
-        self._load_timeout_s = load_timeout_s
+        self._options = options
         self._clock = clock
         self._ids = ids
-        self._watchdog = self._watchdog_for(step_timeout_s)
+        self._watchdog = self._watchdog_for(options.step_timeout_s)
         self._ready = asyncio.Event()
         self._hung = ""
 
@@ -116,22 +115,22 @@ class EngineRun:
 
     async def _watch(self) -> None:
         """End the process when the model takes too long to load, or hangs after that."""
-        if self._load_timeout_s:
-            timeout = f"{self._load_timeout_s:g} s"
+        if self._options.load_timeout_s:
+            timeout = f"{self._options.load_timeout_s:g} s"
             where = await self._wait_for_load()
             if where is not None:
                 self.failure = LoadError(f"the model was not loaded within {timeout}", hint=LOADING_HINT)
                 await self._end_hung(f"hung: the model was not loaded within {timeout}", where)
                 return
         await self._ready.wait()
-        self._watchdog = self._watchdog_for(self._step_timeout_s)
+        self._watchdog = self._watchdog_for(self._options.step_timeout_s)
         where = await self._watchdog.wait_for_hang()
         what = "one step took longer than" if where else "nothing in it has answered for"
-        await self._end_hung(f"hung: {what} {self._step_timeout_s:.0f} s", where)
+        await self._end_hung(f"hung: {what} {self._options.step_timeout_s:.0f} s", where)
 
     async def _wait_for_load(self) -> str | None:
         """Wait until the model is loaded, and return None; return its stack when that takes too long."""
-        self._watchdog = self._watchdog_for(self._load_timeout_s)
+        self._watchdog = self._watchdog_for(self._options.load_timeout_s)
         ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.wait_for_hang())
         try:
             await asyncio.wait([ready, hung], return_when=asyncio.FIRST_COMPLETED)

@@ -20,6 +20,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoder import Encoder
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
 from reactor_runtime.server.workers.restarts import Restarts
@@ -43,12 +44,11 @@ class Supervisor:
         self,
         load: ipc.Load,
         clock: Clock,
+        options: ServeOptions,
         *,
         encoder: Encoder,
         loading: asyncio.Lock,
         start: Callable[..., EngineProcess],
-        step_timeout_s: float = 0.0,
-        load_timeout_s: float = 0.0,
         ids: Mapping[str, str] = NO_IDS,
     ) -> None:
         self.phase = EnginePhase.LOADING
@@ -62,8 +62,7 @@ class Supervisor:
         self._loading = loading
         self._start = start
         self._encoder = encoder
-        self._step_timeout_s = step_timeout_s
-        self._load_timeout_s = load_timeout_s
+        self._options = options
         self._ids = ids
         self._engine_run: EngineRun | None = None
         self._holds_loading = self._awaits_loading = False
@@ -135,8 +134,7 @@ class Supervisor:
                 partial(self._receive, callbacks),
                 self._clock,
                 self._start,
-                step_timeout_s=self._step_timeout_s,
-                load_timeout_s=self._load_timeout_s,
+                self._options,
                 encoder=self._encoder,
                 ids=self._ids,
             )

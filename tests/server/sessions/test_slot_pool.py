@@ -10,8 +10,8 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status, why_not_ready
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event, View
 from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnLimits, TurnNotice
+from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
 from tests.fakes import FakeClock
 
 MINUTES = TurnLimits(max_session_s=300)

@@ -7,8 +7,8 @@ import pytest
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
-from reactor_runtime.server.sessions.turn import TurnLimits
 from reactor_runtime.server.sessions.welcome import welcome_message
 from tests.fakes import FakeClock, FakeEngine, HandEncoder
 
