@@ -15,10 +15,24 @@ from collections.abc import Iterable
 from types import FrameType
 
 from reactor_runtime import streams
+from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
 from reactor_runtime.ipc.subreaper import start_subreapers
 
 
 def main() -> int:
+    try:
+        return _run()
+    # Nothing else can report it.
+    except BaseException as error:  # noqa: BLE001
+        traceback.print_exc()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        # Closing the channel would end the process too, with the reader's exit code.
+        os._exit(EXIT_SHORTAGE if is_shortage(error) else 1)
+
+
+def _run() -> int:
+    """Start the subreapers, and run the engine; in a subreaper this does not return."""
     socket_fd, memory_fd, parent, hint_fd, engine_run = (int(argument) for argument in sys.argv[1:])
     start_subreapers(parent, lambda: _close((socket_fd, memory_fd, hint_fd)))
     _leave_signals_to_the_server()
@@ -37,14 +51,7 @@ def main() -> int:
     if hint_fd >= 0:
         os.set_inheritable(hint_fd, False)
         hinter = EncodeHinter(socket.socket(fileno=hint_fd), engine_run)
-    try:
-        code = run_engine(channel, memory_fd, hinter)
-    # Nothing else can report it.
-    except BaseException:  # noqa: BLE001
-        traceback.print_exc()
-        sys.stderr.flush()
-        # Closing the channel would end the process too, with the reader's exit code.
-        os._exit(1)
+    code = run_engine(channel, memory_fd, hinter)
     channel.close()
     if hinter is not None:
         hinter.close()

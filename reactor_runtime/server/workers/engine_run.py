@@ -14,6 +14,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.link import Link
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
+from reactor_runtime.ipc.shortage import EXIT_SHORTAGE
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.watchdog import Watchdog
@@ -58,6 +59,12 @@ class EngineRun:
         self._watchdog = self._watchdog_for(options.step_timeout_s)
         self._ready = asyncio.Event()
         self._hung = ""
+        self._status: int | None = None
+
+    @property
+    def lacked_resources(self) -> bool:
+        """Whether the process ended before the model was loaded because no memory, descriptor or process was left."""
+        return self._status == EXIT_SHORTAGE and self.ready_at is None and self.failure is None
 
     def send(self, message: ipc.ToEngine) -> None:
         match message:
@@ -86,13 +93,13 @@ class EngineRun:
     async def end(self) -> str:
         """Wait for the end of the process, killing it if need be; return how it ended, in words."""
         try:
-            status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+            self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
             self._encoder.remove_engine(self.number)
             # encoding jobs may hold the reader for longer, and with it all of the memory
             self._ring.close()
             self.process.close()
-        return self._hung or describe_exit(status)
+        return self._hung or describe_exit(self._status)
 
     async def stop(self) -> None:
         """Send the process a shutdown message, and kill it if it does not end; takes at most 2 s."""

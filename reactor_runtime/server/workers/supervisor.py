@@ -6,7 +6,6 @@ One process from start to end is `engine_run.py`; the pauses between processes a
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
+from reactor_runtime.ipc.shortage import is_shortage
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
@@ -28,9 +28,7 @@ from reactor_runtime.server.workers.restarts import Restarts
 logger = logging.getLogger(__name__)
 
 NO_IDS: Mapping[str, str] = MappingProxyType({})
-# errors of a start that another start may not have
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN})
-SHORT = "the model's process can't be started, the next try is in %.1f s: %s"
+SHORT_OF = "no memory, descriptor or process is left"
 
 
 class Supervisor:
@@ -140,10 +138,8 @@ class Supervisor:
             )
         except OSError as error:
             self._release_loading()
-            if error.errno in SHORTAGES:
-                pause_s = self._restarts.after_shortage()
-                logger.error(SHORT, pause_s, error.strerror, extra=self._ids)
-                return pause_s
+            if is_shortage(error):
+                return self._pause_after_shortage(error.strerror)
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await self._receive_all(engine_run)
@@ -157,6 +153,8 @@ class Supervisor:
             self._release_loading()
         if self._stopping:
             return 0.0
+        if engine_run.lacked_resources:
+            return self._pause_after_shortage(SHORT_OF)
         if engine_run.ready_at is None:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(engine_run.failure or reason)
@@ -216,6 +214,14 @@ class Supervisor:
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
                 callbacks.on_message(message, ring)
+
+    def _pause_after_shortage(self, reason: str | None) -> float:
+        """Return the pause before the next start; a shortage is no failed load."""
+        pause_s = self._restarts.after_shortage()
+        logger.error(
+            "the model's process can't be started, the next try is in %.1f s: %s", pause_s, reason, extra=self._ids
+        )
+        return pause_s
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Return the pause before the next load; raise the failure when there is none."""
