@@ -48,7 +48,9 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 logger = logging.getLogger(__name__)
 
-FAREWELL_S = 0.5
+# How long clients may take to answer the close of their socket, and other peers then to read the rest of a response.
+CLOSE_S = 1.5
+ABORT_S = 0.3
 TICK_S = 0.5
 TELL_OPERATOR_S = 5.0
 EXIT_KILLED = 130
@@ -226,7 +228,7 @@ class Service:
         self._stop.set()
 
     async def _close_sockets(self, failure: BaseException | None, server: HttpServer) -> None:
-        """Tell every client why it is over, give the sockets a moment to say it, and take no more."""
+        """Close every client with the reason, wait until they have answered, and accept no more connections."""
         if failure is None:
             self._admission.close()
         else:
@@ -235,13 +237,14 @@ class Service:
                 message = failure.message
             self._admission.fail(message)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_S):
+            async with asyncio.timeout(CLOSE_S):
                 for client in tuple(self._clients):
                     await client.gone.wait()
+                await server.wait_sockets_closed()
         for client in self._clients:
             client.given_up.set()
         server.should_exit = True
-        asyncio.get_running_loop().call_later(FAREWELL_S, server.abort)
+        asyncio.get_running_loop().call_later(ABORT_S, server.abort)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

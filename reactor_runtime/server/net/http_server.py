@@ -100,6 +100,15 @@ class HttpServer(Server):
         self._acceptor.close()
         await super().shutdown(sockets)
 
+    async def wait_sockets_closed(self) -> None:
+        """Wait until every client has answered the close of its WebSocket, or has gone.
+
+        A connection that is closed earlier may be reset by what the client still sends, and its close code be lost.
+        """
+        for protocol in tuple(self.server_state.connections):
+            if isinstance(protocol, SocketProtocol):
+                await protocol.closed.wait()
+
     def abort(self) -> None:
         """Abort all connections: Uvicorn would wait for peers that read nothing, and log them as an error."""
         for protocol in tuple(self.server_state.connections):
@@ -250,6 +259,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, ServerConfig), "the server is made with one"
         self._reading, self._receiving, self._refusals = config.reading, config.receiving, config.refusals
+        self.closed = asyncio.Event()
         self._on_writable: Callable[[], object] | None = None
         self._abort: asyncio.TimerHandle | None = None
 
@@ -280,6 +290,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._abort = None
         super().connection_lost(exc)
         self.conn.parser.close()
+        self.closed.set()
 
     def data_received(self, data: bytes) -> None:
         if self.handshake_initiated:

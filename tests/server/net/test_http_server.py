@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
+from websockets.frames import Frame, Opcode
 
-from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, ServerConfig
+from reactor_runtime.server.net.acceptor import Acceptor
+from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, HttpServer, ServerConfig
+from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.mjpeg import FrameStream, Parts
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
+from tests.fakes import settle
+from tests.timeouts import TIMEOUT_S
+
+GET_WS = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 
 
 class Timers:
@@ -76,6 +88,33 @@ def protocol(timers: Timers) -> HttpProtocol:
     return protocol
 
 
+async def _close_at_once(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001  (as ASGI has it)
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": 1001})
+
+
+async def test_the_server_waits_until_a_client_has_answered_the_close() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        acceptor = Acceptor(sock, ConnectionLimiter(1), LabelledCounter(), most_descriptors=1 << 20)
+        server = HttpServer(ServerConfig(_close_at_once, LabelledCounter()), acceptor)
+        serving = asyncio.create_task(server.serve(sockets=[]))
+        async with asyncio.timeout(TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            writer.write(GET_WS)
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(4) == b"\x88\x02" + (1001).to_bytes(2, "big")
+            closed = asyncio.create_task(server.wait_sockets_closed())
+            await settle()
+            assert not closed.done()
+            writer.write(Frame(Opcode.CLOSE, (1001).to_bytes(2, "big")).serialize(mask=True))
+            await closed
+            assert await reader.read() == b""
+            writer.close()
+            server.should_exit = True
+            await serving
+
+
 def wire(protocol: HttpProtocol) -> Wire:
     assert isinstance(protocol.transport, Wire)
     return protocol.transport
@@ -110,11 +149,11 @@ def test_a_peer_that_reads_in_time_stays_connected(protocol: HttpProtocol, timer
 
 
 def test_a_stream_is_ready_while_writing_is_not_paused(protocol: HttpProtocol) -> None:
-    socket, resumed = stream(protocol), []
-    socket.notify_writable(lambda: resumed.append(socket.ready))
-    ready = [socket.ready]
+    frames, resumed = stream(protocol), []
+    frames.notify_writable(lambda: resumed.append(frames.ready))
+    ready = [frames.ready]
     protocol.pause_writing()
-    ready.append(socket.ready)
+    ready.append(frames.ready)
     protocol.resume_writing()
     assert (ready, resumed) == ([True, False], [True])
 

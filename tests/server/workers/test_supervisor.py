@@ -61,12 +61,14 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
         on_ready=lambda _: ready.set(), on_message=lambda _, __: None, on_lost=lambda how: pytest.fail(how)
     )
     running = asyncio.create_task(supervisor.run(callbacks))
-    async with asyncio.timeout(TIMEOUT_S):
-        await ready.wait()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            await ready.wait()
         assert (supervisor.phase, supervisor.failed_loads) == (EnginePhase.READY, 0)
+    finally:
         await supervisor.stop()
         await running
-    encoder.close()
+        encoder.close()
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.message.startswith("the model's process can't be started, the next try is in 0.5 s: no memory,")
     caplog.clear()
