@@ -1,4 +1,4 @@
-"""Accept connections: count them by address below TLS, drop the excess, and recover when accepting fails."""
+"""Accepts connections: counts them by address below TLS, drops the excess, and recovers when accepting fails."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ REFUSED_S = 2.0
 MOST_REFUSED = 8
 AT_ONCE = 32
 PAUSE_S = 0.5
-OPENED_PER_S = 100.0  # of one address
+# Of one address.
+OPENED_PER_S = 100.0
 OPENED_AT_ONCE = 8
-DROPPED = "none"  # among the statuses that refusals are counted by
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER that sends RST: the kernel keeps nothing of the connection
+# Refusals are counted by their status; these have none.
+DROPPED = "none"
+# An SO_LINGER that sends RST: the kernel keeps nothing of the connection.
+RESET = struct.pack("ii", 1, 0)
 _TEXT = b"too many connections from this address\n"
 TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
@@ -32,12 +35,12 @@ TOO_MANY = (
 
 
 class Acceptor:
-    """Accept the connections of a listening socket, and have `make_protocol` make a protocol for each.
+    """Accept the connections of a listening socket, and open each with a protocol.
 
-    A connection counts for its address from here until its descriptor is closed, TLS handshake included. One above the
-    limit is answered with 429, but only 8 such connections wait for their answer at a time; others are reset at once. A
-    connection that would take one of the last descriptors (`most_descriptors` and above) is reset as well.
-    Connections of one address are opened at a pace, so that many handshakes together don't take the loop's time.
+    A connection counts for its address until its descriptor is closed, the TLS handshake included. Above the limit of
+    an address a connection is answered with 429, at most 8 at a time; others are reset, as are those whose descriptor
+    is `most_descriptors` or above. The connections of an address are opened at a limited rate, because many handshakes
+    at once would hold up the event loop.
     """
 
     def __init__(
@@ -51,13 +54,12 @@ class Acceptor:
         refused_s: float = REFUSED_S,
     ) -> None:
         self._sock = sock
-        self._crowd = limiter
+        self._limiter = limiter
         self._refusals = refusals
         self._most_descriptors = most_descriptors
         self._tls = tls
         self._refused_s = refused_s
         self._loop = asyncio.get_running_loop()
-        self._make_protocol: Callable[[], asyncio.Protocol] = asyncio.Protocol
         self._opening: set[asyncio.Task[None]] = set()
         self._refused: set[socket.socket] = set()
         self._lines = LineLimit()
@@ -66,12 +68,13 @@ class Acceptor:
         self._closed = False
 
     def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Accept connections from here on; `make_protocol` makes the protocol of each."""
         self._make_protocol = make_protocol
         self._sock.setblocking(False)
         self._listen()
 
     def close(self) -> None:
-        """Accept nothing more, and give up the connections whose TLS handshake is under way."""
+        """Accept no more connections, and cancel those whose TLS handshake is not over."""
         if not self._closed:
             self._closed = True
             self._pause()
@@ -90,13 +93,14 @@ class Acceptor:
             self._resuming.cancel()
 
     def _accept(self) -> None:
-        """Accept a few of those that wait; the loop calls again as long as there are more."""
+        """Accept at most 32 connections; the loop calls again as long as more wait."""
         for _ in range(AT_ONCE):
             try:
                 client, peer = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptor or no memory is left, and the loop would call again at once
+            # No descriptor or no memory is left; the loop would call again at once.
+            except OSError as error:
                 self._fail(error)
                 return
             self._admit(client, peer[0])
@@ -108,30 +112,34 @@ class Acceptor:
         self._resuming = self._loop.call_later(PAUSE_S, self._listen)
 
     def _admit(self, client: socket.socket, address: str) -> None:
-        # The kernel gives the lowest free number: as many descriptors are in use, at least.
+        # The kernel gives the lowest free number, so at least as many descriptors are in use.
         if client.fileno() >= self._most_descriptors:
             self._log("all addresses", "the limit of open files (ulimit -n) leaves no room")
             self._drop(client)
             return
-        counted = _Counted(client, lambda: self._crowd.leave(address, counted))
-        if self._crowd.enter(address, counted):
+        counted = _CountedSocket(client, lambda: self._forget(address, counted))
+        if self._limiter.enter(address, counted):
             wait_s = 0.0
-            if not self._crowd.is_exempt(address):
+            if not self._limiter.is_exempt(address):
                 wait_s = self._pace.wait_s(network_of(address), self._loop.time())
             self._open(counted, self._make_protocol, HANDSHAKE_S, wait_s)
             return
-        self._log(network_of(address), f"--max-per-address is {self._crowd.most}")
+        self._log(network_of(address), f"--max-per-address is {self._limiter.most}")
         if len(self._refused) >= MOST_REFUSED:
             self._drop(counted)
             return
-        counted.on_close = lambda: self._refused.discard(counted)
         self._refused.add(counted)
         self._refusals.add("429")
         self._open(counted, lambda: _Refused(self._refused_s), self._refused_s, 0.0)
 
+    def _forget(self, address: str, client: socket.socket) -> None:
+        self._limiter.leave(address, client)
+        self._refused.discard(client)
+
     def _drop(self, client: socket.socket) -> None:
         self._refusals.add(DROPPED)
-        with contextlib.suppress(OSError):  # macOS: the peer may be gone already
+        # On macOS this fails when the peer has gone.
+        with contextlib.suppress(OSError):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         client.close()
 
@@ -160,16 +168,17 @@ class Acceptor:
                 raise
         try:
             await self._loop.connect_accepted_socket(protocol, client, ssl=self._tls, ssl_handshake_timeout=timeout_s)
-        except OSError as error:  # the peer doesn't speak TLS, or is gone already
+        # The peer does not speak TLS, or has gone.
+        except OSError as error:
             logger.debug("a connection ended in its handshake: %s", error)
 
 
-class _Counted(socket.socket):
-    """An accepted socket that calls `on_close` when its transport closes it: asyncio by `close`, uvloop by `detach`."""
+class _CountedSocket(socket.socket):
+    """Call `on_close` once when the transport closes the socket, asyncio by `close`, uvloop by `detach`."""
 
     def __init__(self, accepted: socket.socket, on_close: Callable[[], object]) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
-        self.on_close = on_close
+        self._on_close: Callable[[], object] | None = on_close
 
     def close(self) -> None:
         self._closed_once()
@@ -180,19 +189,21 @@ class _Counted(socket.socket):
         return super().detach()
 
     def _closed_once(self) -> None:
-        on_close, self.on_close = self.on_close, lambda: None
-        on_close()
+        # The callback refers to this object.
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
 
 class _Refused(asyncio.Protocol):
-    """Answer 429 to whatever is asked first: an answer to a request that was not read may get lost."""
+    """Answer the first request with 429; it is read before, because a response to unread bytes may get lost."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it can write
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # a transport that can write
         self._transport = transport
-        self._deadline = asyncio.get_running_loop().call_later(self._patience_s, transport.abort)
+        self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, transport.abort)
 
     def data_received(self, _data: bytes) -> None:
         if not self._transport.is_closing():

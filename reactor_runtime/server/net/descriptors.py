@@ -1,4 +1,4 @@
-"""How many descriptors the process may open, and how many of them clients may have."""
+"""The limit of open descriptors, and the share of clients in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import contextlib
 import resource
 import sys
 
-RESERVE = 128  # for engines, uploads, files of the page, timers
-MOST_ON_MACOS = 10_240  # OPEN_MAX: the kernel refuses a higher limit
+# For engines, uploads, files of the page, and timers.
+RESERVE = 128
+# OPEN_MAX: the kernel refuses a higher limit.
+MOST_ON_MACOS = 10_240
 
 
 def raise_descriptor_limit() -> None:
@@ -16,7 +18,8 @@ def raise_descriptor_limit() -> None:
     wanted = hard
     if sys.platform == "darwin" and hard == resource.RLIM_INFINITY:
         wanted = max(soft, MOST_ON_MACOS)
-    with contextlib.suppress(OSError, ValueError):  # the kernel allows fewer: the soft limit serves as well
+    # Where the kernel allows fewer, the soft limit remains.
+    with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
@@ -27,6 +30,6 @@ def descriptor_limit() -> int:
 
 
 def descriptors_for_clients() -> int:
-    """Return how many descriptors may be open when one more connection is accepted; the rest is a reserve."""
+    """Return how many descriptors may be open while connections are accepted; the rest is a reserve."""
     limit = descriptor_limit()
     return limit - min(RESERVE, limit // 4)

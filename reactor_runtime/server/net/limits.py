@@ -1,4 +1,4 @@
-"""How much a client may send, and how many of one address there may be; sans clock, sans socket."""
+"""Limits: rates, bytes held, connections of an address, and log lines. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections.abc import Container, Hashable
 
 MESSAGES_PER_S = 1000.0
 MESSAGES_AT_ONCE = 3000.0
-TEXT_BYTES_A_MESSAGE = 4096  # a long message is read at the price of several short ones
+# A longer message counts as several.
+TEXT_BYTES_A_MESSAGE = 4096
 MEDIA_BYTES_A_MESSAGE = 65_536
 OVER_S = 10.0
-PINGS_PER_S = 50.0  # and pongs: both are dealt with below the messages
+# Pongs included.
+PINGS_PER_S = 50.0
 PINGS_AT_ONCE = 500.0
-PIECES_PER_S = 2000.0  # of messages in several parts
+# Continuation frames.
+PIECES_PER_S = 2000.0
 PIECES_AT_ONCE = 20_000.0
 LULL_S = 1.0
-IPV6_NETWORK_BITS = 64  # what one subscriber gets
+# One subscriber gets a network of this size.
+IPV6_NETWORK_BITS = 64
 LINE_EACH_S = 60.0
 MOST_SOURCES = 1000
 
 
 class TokenBucket:
-    """Allow so much a second in the long run, and `at_once` after a rest."""
+    """Allow `per_s` on average, and up to `at_once` after a pause."""
 
     def __init__(self, per_s: float, at_once: float) -> None:
         self._per_s = per_s
@@ -31,7 +35,7 @@ class TokenBucket:
         self._over_at = 0.0
 
     def take(self, now: float, cost: float = 1.0) -> bool:
-        """Tell whether there is room for what comes now; what comes above the rate takes none."""
+        """Take tokens and return True; take none and return False when fewer are left."""
         if self._at is not None:
             self._left = min(self._at_once, self._left + (now - self._at) * self._per_s)
         self._at = now
@@ -45,18 +49,18 @@ class TokenBucket:
 
     @property
     def over_s(self) -> float:
-        """How long the rate has been exceeded without a second's lull, in seconds, as of the last time it was."""
+        """How long the rate was exceeded, in seconds, up to the last time, without a pause of a second."""
         return 0.0 if self._over_since is None else self._over_at - self._over_since
 
 
 class Budget:
-    """Count bytes that are held for all clients together, at most `most` of them."""
+    """Limit the bytes that are held for all clients together to `most`."""
 
     def __init__(self, most: int) -> None:
         self.left = most
 
     def take(self, size_bytes: int) -> bool:
-        """Reserve room for so many bytes; False when there is none."""
+        """Reserve bytes and return True; reserve none and return False when fewer are left."""
         if size_bytes > self.left:
             return False
         self.left -= size_bytes
@@ -67,41 +71,41 @@ class Budget:
 
 
 class ConnectionLimiter:
-    """Count who is here by address, an IPv6 network as one; at most `most` of each, except from `exempt` ones."""
+    """Limit the connections of each address to `most`, except `exempt` ones; an IPv6 network counts as one address."""
 
     def __init__(self, most: int, exempt: Container[str] = frozenset()) -> None:
         self.most = most
         self._exempt = exempt
-        self._here: dict[str, set[Hashable]] = {}
+        self._connections: dict[str, set[Hashable]] = {}
 
-    def enter(self, address: str, who: Hashable) -> bool:
-        """Let somebody in, who may be in already; False when there are too many of that address."""
+    def enter(self, address: str, connection: Hashable) -> bool:
+        """Count a connection, once; return False, and do not count it, above the limit."""
         if address in self._exempt:
             return True
-        here = self._here.setdefault(network_of(address), set())
-        if who not in here and len(here) >= self.most:
+        counted = self._connections.setdefault(network_of(address), set())
+        if connection not in counted and len(counted) >= self.most:
             return False
-        here.add(who)
+        counted.add(connection)
         return True
 
     def is_exempt(self, address: str) -> bool:
         return address in self._exempt
 
-    def leave(self, address: str, who: Hashable) -> None:
-        """Forget somebody; nothing happens for those never let in."""
+    def leave(self, address: str, connection: Hashable) -> None:
+        """Count a connection no more; do nothing for one that is not counted."""
         network = network_of(address)
-        here = self._here.get(network)
-        if here is not None:
-            here.discard(who)
-            if not here:
-                del self._here[network]
+        counted = self._connections.get(network)
+        if counted is not None:
+            counted.discard(connection)
+            if not counted:
+                del self._connections[network]
 
     def __len__(self) -> int:
-        return sum(map(len, self._here.values()))
+        return sum(map(len, self._connections.values()))
 
 
 class ConnectionPace:
-    """Say how long each of many has to wait so that a source has no more than so many a second, after a few at once."""
+    """Space the connections of each source: `at_once` of them, then `per_s`."""
 
     def __init__(self, per_s: float, at_once: int) -> None:
         self._interval_s = 1 / per_s
@@ -109,7 +113,7 @@ class ConnectionPace:
         self._next: dict[str, float] = {}
 
     def wait_s(self, source: str, now: float) -> float:
-        """Take the next place of a source; returns how many seconds it is away."""
+        """Return for how long the next connection of a source has to wait, in seconds."""
         if source not in self._next and len(self._next) >= MOST_SOURCES:
             self._next = {each: at for each, at in self._next.items() if at > now - self._saved_s}
         at = max(self._next.get(source, float("-inf")), now - self._saved_s)
@@ -118,13 +122,13 @@ class ConnectionPace:
 
 
 class LineLimit:
-    """Allow one line of the log for each source and minute; at most 1,000 sources have lines within a minute."""
+    """Limit log lines to one for each source and minute, and to 1,000 sources a minute."""
 
     def __init__(self) -> None:
         self._sources: dict[str, tuple[float, int]] = {}
 
     def take(self, source: str, now: float) -> int:
-        """Count one event; return how many there were since the last line if a line is due, 0 otherwise."""
+        """Count an event; return the number of events since the last line if a line is due, and else 0."""
         logged_at, count = self._sources.get(source, (float("-inf"), 0))
         if now - logged_at < LINE_EACH_S:
             self._sources[source] = logged_at, count + 1
@@ -139,7 +143,7 @@ class LineLimit:
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: an IPv4 address, also one written as IPv6, or an IPv6 network."""
+    """Return the IPv4 address, also of one written as IPv6, or the IPv6 network."""
     if ":" not in address:
         return address
     try:

@@ -1,4 +1,4 @@
-"""The listening socket: bound before anything of the model's is started, and why that can't be."""
+"""The listening socket, which is bound before the model is started, and its errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import socket
 
 from reactor_runtime.errors import BindError, UsageError
 
-BACKLOG = 2048  # the kernel may lower it; what waits there holds no descriptor
+# The kernel may lower it. Connections that wait there hold no descriptor.
+BACKLOG = 2048
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Listen on an address; raises UsageError for what is none, BindError when it can't be had."""
+    """Listen on an address. Raises UsageError if it is not an address, BindError if it is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -21,7 +22,7 @@ def bind(host: str, port: int) -> socket.socket:
     except (socket.gaierror, UnicodeError) as error:
         raise UsageError(
             f'the host "{host}" is not an address',
-            hint="--host 127.0.0.1 is for this machine alone, --host 0.0.0.0 lets other machines in",
+            hint="--host 127.0.0.1 accepts this machine only, --host 0.0.0.0 accepts others",
         ) from error
     except (OSError, OverflowError) as error:
         raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
@@ -36,7 +37,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only programs on this machine reach a host."""
+    """Return whether a host is reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -46,10 +47,12 @@ def is_loopback(host: str) -> bool:
 def _bind_error(host: str, port: int, error: OSError) -> BindError:
     if error.errno == errno.EADDRINUSE:
         return BindError(
-            f"port {port} on {host} is in use", hint=f"stop what holds it, or take another: --port {port + 1}"
+            f"port {port} on {host} is in use",
+            hint=f"stop the program that uses it, or choose another: --port {port + 1}",
         )
     if error.errno == errno.EACCES:
         return BindError(
-            f"no permission to listen on port {port}", hint="ports below 1024 are for root: take --port 8080"
+            f"no permission to listen on port {port}",
+            hint="ports below 1024 are reserved for root; choose another: --port 8080",
         )
     return BindError(f"can't listen on {host}:{port}: {error.strerror}", hint="--host takes an address of this machine")

@@ -1,4 +1,4 @@
-"""From a client's bytes to its messages (RFC 6455, 5), each limited while it comes in; without a socket."""
+"""Splits a client's bytes into messages (RFC 6455, 5), and limits each while it arrives. No socket, no clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD_BYTES = {126: 8, 127: 14}
 
 
 class Violation(ReactorError):
-    """What a client sends breaks a rule: its connection is to be closed with `code`."""
+    """Report that a client has broken a rule; its connection is to be closed with `code`."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Violation(ReactorError):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The most bytes a message may have, and how many of them are kept; one with more is read, and dropped."""
+    """The size limit of a message, and the size up to which it is kept; a larger one is read and dropped."""
 
     most_bytes: int
     kept_bytes: int
@@ -38,27 +38,29 @@ class Allowance:
 
 
 class Receiver(Protocol):
-    """Receives what a client sends; each method may raise `Violation`."""
+    """Receives messages and control frames; each method may raise `Violation`."""
 
-    def allowance(self, *, is_text: bool) -> Allowance: ...
+    def allowance(self, *, is_text: bool) -> Allowance:
+        """Return the limits of the message that is arriving."""
 
     def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:
         """Receive a message, None in place of one that was dropped."""
 
     def on_control(self, frame: bytes) -> None:
-        """Receive a control frame, with its head and masked."""
+        """Receive a control frame, with its header and masked."""
 
     def on_continuation(self) -> None: ...
 
 
 class MessageReader:
-    """Split bytes into messages and control frames; unfinished messages of all clients come out of one budget.
+    """Split bytes into messages and control frames; unfinished messages of all clients share one budget.
 
-    `step` reads on by a piece of 64 KiB at most, so that the caller can stop between two pieces of a large message.
+    `step` reads at most 64 KiB, so that the caller can pause between two pieces of a large message.
     """
 
     def __init__(self, receiver: Receiver, budget: Budget) -> None:
-        self.ended = 0  # messages, and control frames between them, that have come in whole
+        # Messages, and control frames between them, that have arrived whole.
+        self.ended = 0
         self._receiver = receiver
         self._budget = budget
         self._data = b""
@@ -71,23 +73,23 @@ class MessageReader:
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether there is a message, or the head of one, that has not come in whole."""
+        """Whether a message, or the header of one, has arrived in part."""
         return self._open or self._at < len(self._data)
 
     def feed(self, data: bytes) -> None:
-        """Add bytes for `step` to read."""
+        """Append bytes for `step` to read."""
         self._data = self._data[self._at :] + data
         self._at = 0
 
     def step(self) -> bool:
-        """Read a control frame, or a piece of a message; returns False when more bytes are needed.
+        """Read a control frame, or a piece of a message; return False when more bytes are needed.
 
         Raises `Violation`, after which nothing can be read.
         """
         return self._read_payload() if self._left else self._read_head()
 
     def clear(self) -> None:
-        """Free what has come in of an unfinished message."""
+        """Free the unread bytes and the unfinished message."""
         self._data, self._at, self._left = b"", 0, 0
         self._open = False
         self._free()
@@ -183,7 +185,7 @@ class MessageReader:
     def _end_frame(self) -> None:
         if not self._final:
             return
-        # BytesIO gives its buffer away without a copy, which bytearray and join do not
+        # BytesIO returns its buffer without a copy, unlike bytearray and join.
         message = None if self._message is None else self._message.getvalue()
         self._open = False
         self.ended += 1
@@ -197,7 +199,7 @@ class MessageReader:
 
 
 def _long_length(data: bytes, at: int, announced: int) -> int:
-    """Read a length that does not fit into seven bits; it has to be written in as few bytes as possible."""
+    """Return a length that does not fit into seven bits; it has to be written in as few bytes as possible."""
     layout, least = (">H", 126) if announced == 126 else (">Q", 1 << 16)
     length: int = struct.unpack_from(layout, data, at + 2)[0]
     if length < least:

@@ -1,4 +1,4 @@
-"""The loop's time among the clients that have sent something: a little for each, the one that used least first."""
+"""Divides the event loop's time for reading among clients: a slice for each, the one that used least first."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ AT_ONCE_S = 0.1
 POOL_PER_S = 0.1
 LONG_WORK = 5.0
 LONGEST_REST_S = 1.0
-RECEIVED_S_A_BYTE = 0.25e-9  # in the kernel and the loop, before it is measured
+# The time in the kernel and the loop, which is not measured.
+RECEIVED_S_A_BYTE = 0.25e-9
 
 
 class Readable(Protocol):
-    """A socket that may have something to read."""
+    """A socket with bytes that may be unread."""
 
     share: Share
 
     def read_slice(self) -> bool:
-        """Read for about half a millisecond; returns whether there is more to read now."""
+        """Read for about half a millisecond; return whether there is more to read now."""
 
 
 class Share:
-    """The time that may be spent on what one client sends: so much a second, and more while the pool has some.
+    """Limit the time spent on what one client sends to `per_s`, and more while the common pool has some.
 
-    Work that can't be interrupted delays everybody: what exceeds 2 ms counts five times more, and not from the pool.
-    Time is that of the thread's work, on a busy machine too.
+    Work that can't be interrupted delays all clients: time above 2 ms counts five times more, and never comes from the
+    pool. Time is CPU time of the thread, so that a busy machine does not count.
     """
 
     def __init__(self, per_s: float, pool: TokenBucket, now: float) -> None:
@@ -41,7 +42,7 @@ class Share:
         self._at = now
 
     def spend(self, now: float, seconds: float) -> float:
-        """Charge for work that is done; returns how long to read nothing of the client, usually 0."""
+        """Charge for work; return for how long to pause reading, usually 0."""
         long_s = max(0.0, seconds - TURN_S)
         self.left_s = min(AT_ONCE_S, self.left_s + (now - self._at) * self.per_s) - seconds - LONG_WORK * long_s
         self._at = now
@@ -54,33 +55,33 @@ class Share:
 
 
 class Reading:
-    """Read the sockets of all clients, in slices, for at most 2 ms a turn of the loop.
+    """Read the sockets of all clients in slices, for at most 2 ms in each iteration of the event loop.
 
-    The socket with the most left of its share is next: a client that sends little is read before those that send
-    much, however many they are.
+    The socket with most of its share left is next: a client that sends little is read before those that send much,
+    however many they are.
     """
 
     def __init__(
         self,
         now: Callable[[], float] = time.monotonic,
-        soon: Callable[[Callable[[], None]], object] = lambda call: asyncio.get_running_loop().call_soon(call),
+        call_soon: Callable[[Callable[[], None]], object] = lambda call: asyncio.get_running_loop().call_soon(call),
     ) -> None:
         self.pool = TokenBucket(POOL_PER_S, POOL_PER_S)
         self._now = now
-        self._soon = soon
+        self._call_soon = call_soon
         self._waiting: dict[Readable, None] = {}
         self._spent_s = 0.0
         self._scheduled = False
         self._serving = False
 
     def read(self, socket: Readable) -> None:
-        """Read a socket at once if this turn of the loop has time left, and otherwise in one of the next."""
+        """Read a socket at once if this iteration of the loop has time left, and else in a later one."""
         self._waiting[socket] = None
         if not self._serving:
             self._serve()
 
     def forget(self, socket: Readable) -> None:
-        """Read a socket no more."""
+        """Stop reading a socket."""
         self._waiting.pop(socket, None)
 
     def _serve(self) -> None:
@@ -98,12 +99,12 @@ class Reading:
             self._serving = False
             if not self._scheduled and (self._waiting or self._spent_s > TURN_S / 10):
                 self._scheduled = True
-                self._soon(self._next_turn)
+                self._call_soon(self._next_iteration)
 
     def _next(self) -> Readable:
         return max(self._waiting, key=lambda socket: socket.share.left_s)
 
-    def _next_turn(self) -> None:
+    def _next_iteration(self) -> None:
         self._scheduled = False
         self._spent_s = 0.0
         if self._waiting:

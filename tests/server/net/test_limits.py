@@ -81,13 +81,13 @@ def test_exempt_addresses_are_not_counted() -> None:
     assert len(limiter) == 0
 
 
-def test_nothing_is_kept_of_who_has_left() -> None:
+def test_nothing_is_kept_of_connections_that_have_closed() -> None:
     limiter = ConnectionLimiter(5)
     for number in range(100):
         limiter.enter(f"192.0.2.{number}", number)
         limiter.leave(f"192.0.2.{number}", number)
     assert len(limiter) == 0
-    assert limiter._here == {}
+    assert limiter._connections == {}
 
 
 @pytest.mark.parametrize(
