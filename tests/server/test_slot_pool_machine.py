@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from hypothesis import settings
@@ -26,6 +27,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
     def open(self, engines: int, loaded: bool, clients: int, viewers: int) -> None:
         """Start with any number of clients: failures among many are rarely reached from none."""
         self.services = AdmissionFixture(engines=engines, most_waiting=MOST, most_viewers=MOST, limits=LIMITS)
+        self.positions: dict[Client, dict[str, int]] = {}
         self.waiting: list[Client] = []
         self.viewers: list[Client] = []
         self.served: list[Client] = []
@@ -132,7 +134,11 @@ class SlotPoolMachine(RuleBasedStateMachine):
     def every_waiting_client_knows_its_position(self) -> None:
         assert list(self.services.admission.wait_queue.waiting) == self.waiting
         for position, client in enumerate(self.waiting, start=1):
-            assert client.told_position == (position, len(self.waiting))
+            while (item := client.outbox.take_next()[0]) is not None:
+                message = json.loads(item) if isinstance(item, str) else {}
+                if message.get("type") == "reactor.queue":
+                    self.positions[client] = message["data"]
+            assert self.positions[client] == {"position": position, "length": len(self.waiting)}
             assert client.closing is None
 
     @invariant()

@@ -76,7 +76,6 @@ class Client:
         self._takes_messages = only is None
         self._full_size_only = full_size_only
         self._catch_up: Callable[[Client], None] | None = None
-        self.told_position: tuple[int, int] | None = None
         self.closing: Closing | None = None
         self.given_up = asyncio.Event()
         self.gone = asyncio.Event()

@@ -36,6 +36,7 @@ class Admission:
         self.slots = SlotPool()
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
+        self._sent_positions: dict[Client, tuple[int, int]] = {}
         self._on_slot_ready = on_slot_ready
 
     @property
@@ -172,10 +173,11 @@ class Admission:
         As many turns are limited as clients wait, those first that have run longest.
         """
         length = len(self.wait_queue.waiting)
-        for position, client in enumerate(self.wait_queue.waiting, start=1):
-            if client.told_position != (position, length):
-                client.told_position = (position, length)
+        positions = {client: (position, length) for position, client in enumerate(self.wait_queue.waiting, start=1)}
+        for client, (position, _) in positions.items():
+            if self._sent_positions.get(client) != (position, length):
                 client.send_message("reactor.queue", {"position": position, "length": length})
+        self._sent_positions = positions
         sessions = [slot.session for slot in self.slots if slot.session is not None]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
