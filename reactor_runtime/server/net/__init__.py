@@ -1,1 +1,1 @@
-"""Connections below the application: Uvicorn's protocols with limits, TCP settings, streaming responses."""
+"""Connections below the application: accept, limit, read messages, and the HTTP server."""

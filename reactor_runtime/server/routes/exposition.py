@@ -1,6 +1,6 @@
-"""The figures in the words of Prometheus, written off the loop.
+"""Writes the metrics in the formats of Prometheus, on a thread.
 
-Names follow its conventions: seconds and bytes, `_total` for what only grows.
+Names follow its conventions: seconds and bytes, `_total` for counters.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from reactor_runtime.version import version
 
 
 def write(report: ServerReport, accept: str) -> tuple[bytes, str]:
-    """Write a report, and what any process has, in the format that `accept` asks for; returns its content type too.
+    """Return a report and the metrics of the process in a format that `accept` allows, and its content type.
 
-    The registry is made anew: servers in one process know nothing of each other.
+    The registry is new each time, so that servers in one process are separate.
     """
     registry = CollectorRegistry()
     registry.register(_Reported(report))
@@ -39,25 +39,25 @@ class _Reported(Collector):
         report, metrics = self._report, self._report.metrics
         yield _build(report.model)
         yield from self._engines()
-        yield GaugeMetricFamily("reactor_sessions_active", "Sessions that run", report.active)
-        yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers that wait in line", report.waiting)
-        yield GaugeMetricFamily("reactor_viewers", "Viewers that are connected", report.viewers)
-        yield _counts("reactor_sessions", "Sessions that ended, and why", "reason", metrics.sessions.counts)
-        yield _counts("reactor_errors", "Errors that clients were told of", "code", metrics.errors.counts)
-        about = "Requests and handshakes that were refused, by the status they were answered with"
+        yield GaugeMetricFamily("reactor_sessions_active", "Running sessions", report.active)
+        yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers in the wait queue", report.waiting)
+        yield GaugeMetricFamily("reactor_viewers", "Connected viewers", report.viewers)
+        yield _counts("reactor_sessions", "Sessions that have ended, by reason", "reason", metrics.sessions.counts)
+        yield _counts("reactor_errors", "Errors sent to clients", "code", metrics.errors.counts)
+        about = "Refused requests and handshakes, by status"
         yield _counts("reactor_refusals", about, "status", metrics.refusals.counts)
         yield from self._frames()
         yield from self._traffic()
-        yield _times("reactor_step", "Time the model took for a step", metrics.step_s)
-        yield _times("reactor_encode", "Time it took to encode what is shown at once", metrics.encode_s)
-        about = "Time from an input's arrival until the first frame that shows it was shown"
+        yield _times("reactor_step", "Time of a step of the model", metrics.step_s)
+        yield _times("reactor_encode", "Time to encode a frame bundle", metrics.encode_s)
+        about = "Time from the arrival of an input until the first frame with its effect was shown"
         yield _times("reactor_input_to_picture", about, metrics.input_s)
         yield _times("reactor_send", "Time until a socket was ready again after a frame or sound", metrics.send_s)
 
     def _engines(self) -> Iterator[Metric]:
-        about = "1 for the state the model's process is in"
+        about = "1 for the state of the engine"
         states = GaugeMetricFamily("reactor_engine_state", about, labels=["engine", "state"])
-        restarts = CounterMetricFamily("reactor_engine_restarts", "Losses of the model's process", labels=["engine"])
+        restarts = CounterMetricFamily("reactor_engine_restarts", "Crashes of the engine", labels=["engine"])
         for engine in self._report.engines:
             for phase in EnginePhase:
                 states.add_metric([str(engine.number), phase.value], int(phase is engine.phase))
@@ -67,12 +67,13 @@ class _Reported(Collector):
 
     def _frames(self) -> Iterator[Metric]:
         metrics, frames = self._report.metrics, self._report.metrics.frames
-        yield _counts("reactor_frames_emitted", "Frames the model made", "track", frames.emitted)
-        yield _by_rung("reactor_frames_encoded", "Frames encoded, each rung counted", frames.encoded)
-        yield _by_rung("reactor_frames_sent", "Frames sent, each client counted", frames.sent)
-        about = "Frames a client was spared for a newer one, and what they had waited for"
+        yield _counts("reactor_frames_emitted", "Frames that the model made", "track", frames.emitted)
+        yield _by_rung("reactor_frames_encoded", "Encoded frames, each rung counted", frames.encoded)
+        yield _by_rung("reactor_frames_sent", "Sent frames, each client counted", frames.sent)
+        about = "Frames that a client was not sent because a newer one replaced them, by what they waited for"
         yield _counts("reactor_frames_skipped", about, "reason", metrics.skipped.counts)
-        yield _counts("reactor_frames_dropped", "Frames shown to nobody, and why", "reason", metrics.dropped.counts)
+        about = "Frames that no client was sent, by reason"
+        yield _counts("reactor_frames_dropped", about, "reason", metrics.dropped.counts)
 
     def _traffic(self) -> Iterator[Metric]:
         traffic = self._report.metrics.traffic
@@ -84,7 +85,8 @@ class _Reported(Collector):
 
 
 def _build(model: str) -> Metric:
-    family = GaugeMetricFamily("reactor_build_info", "Always 1: what runs", labels=["version", "python", "model"])
+    about = "Always 1; the labels are the versions and the model"
+    family = GaugeMetricFamily("reactor_build_info", about, labels=["version", "python", "model"])
     family.add_metric([version(), platform.python_version(), model], 1)
     return family
 

@@ -1,4 +1,4 @@
-"""A temporary folder of one server's, that is removed with it, or by a later one where it was killed."""
+"""A temporary folder, which is removed when its server ends, or by a later server where that one was killed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAME = re.compile(r"reactor-uploads-[0-9a-f]{16}")
 
 
 class TemporaryFolder:
-    """Be a folder that nobody else may look into, made when it is first needed; any thread.
+    """Make a folder that only this user may read, when it is first needed; any thread.
 
-    It is locked for as long as its server lives, which the kernel sees to. `remove_abandoned` removes those of this
-    user's that nobody locks any more; it has its name only once it is locked.
+    The folder is locked as long as its server runs. `remove_abandoned` removes the folders of this user that are not
+    locked; a folder gets its name when it is locked.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class TemporaryFolder:
         self._fd: int | None = None
 
     def make(self) -> None:
-        """See to it that the folder is there; raises OSError."""
+        """Make the folder unless it exists. Raises OSError."""
         with self._making:
             if self._fd is None:
                 unnamed = self.path.with_name(f".{self.path.name}")
@@ -47,7 +47,7 @@ class TemporaryFolder:
                 self._fd = fd
 
     def remove(self) -> None:
-        """Remove it, and all that is in it."""
+        """Remove the folder with its content."""
         with self._making:
             shutil.rmtree(self.path, ignore_errors=True)
             if self._fd is not None:
@@ -57,10 +57,11 @@ class TemporaryFolder:
     def remove_abandoned(self) -> None:
         """Remove the folders of servers that were killed."""
         for path in self._parent.glob("reactor-uploads-*"):
-            with contextlib.suppress(OSError):  # it is another user's, or another server is faster
+            # The folder of another user, or another server removes it at the same time.
+            with contextlib.suppress(OSError):
                 if _NAME.fullmatch(path.name) and _is_abandoned(path):
                     shutil.rmtree(path)
-                    logger.info("removed what a server that was killed has left folder=%s", path)
+                    logger.info("removed the uploads of a server that was killed folder=%s", path)
 
 
 def _is_abandoned(path: Path) -> bool:

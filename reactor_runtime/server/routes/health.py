@@ -1,4 +1,4 @@
-"""What operators and their machines ask: how the server is, in one word."""
+"""The status of the server, of its slots, and whether it would serve another controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED_SESSIONS = 3
 
 
 def why_not_ready(admission: Admission) -> str:
-    """Say in one word why a controller who comes now would not be served, at once or in its turn; "" when it would."""
+    """Return why a controller that connects now would be refused, in one word; "" if it would be served or wait."""
     status = health_status(admission)
     if status not in SERVING:
         return status
@@ -21,12 +21,12 @@ def why_not_ready(admission: Admission) -> str:
 
 
 def health_status(admission: Admission) -> str:
-    """Say in one word how the model is, where it is best of all halls: one that serves is enough."""
+    """Return the best status of all slots, or `stopping`: one slot that serves is enough."""
     return "stopping" if admission.draining else min(map(slot_status, admission.slots), key=BEST_FIRST.index)
 
 
 def slot_status(slot: Slot) -> str:
-    """Say in one word how the model is in one hall."""
+    """Return the status of one slot."""
     engine = slot.engine
     if engine.phase is not EnginePhase.READY:
         return "failed" if engine.failed_loads else engine.phase.value

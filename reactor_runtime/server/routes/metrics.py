@@ -1,4 +1,4 @@
-"""`GET /metrics`: what the server counts, copied in one turn of the loop and written out on a thread."""
+"""`GET /metrics`: the metrics, copied at once on the loop and written on a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reactor_runtime.server.sessions.admission import Admission
 
 
 def metrics_route(admission: Admission) -> Route:
-    """Make the route; it only looks, it changes nothing."""
+    """Return the route, which changes nothing."""
 
     async def metrics(request: Request) -> Response:
         report = ServerReport.of(admission)
@@ -24,6 +24,7 @@ def metrics_route(admission: Admission) -> Route:
 
 
 def _write(report: ServerReport, accept: str) -> tuple[bytes, str]:
-    from reactor_runtime.server.routes.exposition import write  # prometheus-client, which `preload` imports
+    # It imports prometheus-client; `preload` has done so.
+    from reactor_runtime.server.routes.exposition import write
 
     return write(report, accept)

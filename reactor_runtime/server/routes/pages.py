@@ -1,4 +1,4 @@
-"""Plain HTTP: the page, its files, and what operators ask."""
+"""The routes of the page and its files, of health and schema, and the answer to `/ws` without an upgrade."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
 
 PLAYGROUND = Path(__file__).parents[1] / "playground"
-TOKEN_PAGE = Path(__file__).parents[1] / "token_page"  # the page that asks for the token
-DOOR_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'  # what a page does about a token
-CLIENT = 'export * from "./static/client/reactor.js";\n'  # relative: right below --root-path too
+# The page that asks for the token.
+TOKEN_PAGE = Path(__file__).parents[1] / "token_page"
+TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
+# Relative, so that it is right below --root-path too.
+CLIENT = 'export * from "./static/client/reactor.js";\n'
 NO_CACHE = {"Cache-Control": "no-cache"}
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 def page_routes() -> list[BaseRoute]:
-    """Make the routes of the page and its files."""
+    """Return the routes of the page and its files."""
     files = {
         path.relative_to(folder).as_posix(): path
         for folder in (PLAYGROUND, TOKEN_PAGE)
@@ -33,7 +35,7 @@ def page_routes() -> list[BaseRoute]:
         if path.is_file()
     }
 
-    guarded_page = (PLAYGROUND / "index.html").read_text(encoding="utf-8").replace("</head>", f"{DOOR_SCRIPT}</head>")
+    guarded_page = (PLAYGROUND / "index.html").read_text(encoding="utf-8").replace("</head>", f"{TOKEN_SCRIPT}</head>")
 
     async def page(request: Request) -> Response:
         if request.state.guarded:
@@ -44,7 +46,8 @@ def page_routes() -> list[BaseRoute]:
         path = files.get(request.path_params["name"])
         if path is None:
             return PlainTextResponse("no such file\n", status_code=404)
-        is_typescript = path.suffix == ".ts"  # which the machine may take for a film
+        # By its suffix the machine may take it for a video.
+        is_typescript = path.suffix == ".ts"
         return FileResponse(path, headers=NO_CACHE, media_type="text/plain" if is_typescript else None)
 
     async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
@@ -54,14 +57,14 @@ def page_routes() -> list[BaseRoute]:
 
 
 def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
-    """Make the routes that say how the server is and what the model takes; they only look, they change nothing."""
+    """Return the routes of health and of the model's schema, which change nothing."""
 
     async def health(request: Request) -> Response:
         status = health_status(admission)
-        stranger = {"status": status}
+        public = {"status": status}
         session = admission.slots.default.session
         body = {
-            **stranger,
+            **public,
             "model": admission.settings.name_of(admission.slots.contract),
             "session": None if session is None else session.id,
             "viewers": len(admission.assignment.viewers),
@@ -70,7 +73,7 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
             "uptime_s": round(time.monotonic() - started_at, 1),
         }
         status_code = 200 if status in SERVING else 503
-        return JSONResponse(body if request.state.known else stranger, status_code=status_code, headers=NO_STORE)
+        return JSONResponse(body if request.state.known else public, status_code=status_code, headers=NO_STORE)
 
     async def live(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return PlainTextResponse("ok\n", headers=NO_STORE)
@@ -97,10 +100,10 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
 
 
 def upgrade_route() -> BaseRoute:
-    """Make the route that answers a request for `/ws` that asks for no WebSocket."""
+    """Return the route that answers a request for `/ws` without an upgrade."""
 
     async def upgrade_required(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        message = "/ws is a WebSocket: the request has no Upgrade header, or a proxy on its way removed it\n"
+        message = "/ws is a WebSocket: the request has no Upgrade header, or a proxy removed it\n"
         headers = {**NO_STORE, "Upgrade": "websocket", "Connection": "Upgrade"}
         return PlainTextResponse(message, status_code=426, headers=headers)
 

@@ -1,4 +1,4 @@
-"""What an operator may ask of a running server, as it is at one moment."""
+"""The numbers of `/metrics`, copied at one moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What becomes of one of the model's processes."""
+    """The state of one engine."""
 
     number: int
     phase: EnginePhase
@@ -20,7 +20,7 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """Everything `/metrics` says of one moment."""
+    """All numbers of `/metrics`."""
 
     model: str
     metrics: Metrics

@@ -1,4 +1,4 @@
-"""The picture for programs that speak plain HTTP: the frame on screen, and the frames one after the other."""
+"""Video tracks over plain HTTP: the latest frame as an image, and all frames as a stream of JPEGs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def watch_routes(services: Services) -> list[BaseRoute]:
-    """Make the routes that show video tracks."""
+    """Return the routes of video tracks."""
 
     async def snapshot(request: Request) -> Response:
         track = request.path_params["track"]
@@ -34,7 +34,7 @@ def watch_routes(services: Services) -> list[BaseRoute]:
         slot = services.admission.slots.find_session(session) or services.admission.slots.default
         frame = await slot.subscribers.latest_frame(track)
         if frame is None:
-            return _refusal(404, f"nothing has been shown on {track} yet: pictures come when somebody uses the model")
+            return _refusal(404, f"there is no frame on {track} yet: frames come when a client controls the model")
         return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
 
     return [
@@ -44,7 +44,7 @@ def watch_routes(services: Services) -> list[BaseRoute]:
 
 
 class _Streams:
-    """Serve each request as a viewer that sees one track and says nothing."""
+    """Serve each request as a viewer of one track."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -53,12 +53,12 @@ class _Streams:
         request = Request(scope, receive)
         admitted = self._admit(request)
         if isinstance(admitted, Client):
-            await self._show(admitted, request, send)
+            await self._stream(admitted, request, send)
         else:
             await admitted(scope, receive, send)
 
     def _admit(self, request: Request) -> Client | Response:
-        """Make a viewer of whoever asks, or the answer where there is nothing to be seen."""
+        """Return a viewer for a request, or the response that refuses it."""
         track = request.path_params["track"]
         session = request.query_params.get("session", "")
         missing = _missing(self._services.admission, track, session)
@@ -80,7 +80,7 @@ class _Streams:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})
         return viewer
 
-    async def _show(self, viewer: Client, request: Request, send: Send) -> None:
+    async def _stream(self, viewer: Client, request: Request, send: Send) -> None:
         parts = Parts(painted=_is_painted(request))
         stream = FrameStream(request.scope, parts)
         ended = False
@@ -97,7 +97,8 @@ class _Streams:
         await serve_client(viewer, self._services, frames(), _departure(request))
         if not ended:
             stream.abort()
-            await send(END)  # or uvicorn would complain of a response without its end
+            # Uvicorn would log a response without its end.
+            await send(END)
 
 
 def _is_painted(request: Request) -> bool:
@@ -111,17 +112,17 @@ async def _departure(request: Request) -> None:
 
 
 def _missing(admission: Admission, track: str, session: str) -> Response | None:
-    """Answer a request for a track, or a session, that isn't there to be seen."""
+    """Return the response to a request for a track or a session that does not exist, and else None."""
     contract = admission.slots.contract
     if contract is None:
         return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
     tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
     names = [each["name"] for each in tracks]
     if track in names and session and admission.slots.find_session(session) is None:
-        return _refusal(404, f"there is no session {session[:40]!r}; /health has those that run")
+        return _refusal(404, f"there is no session {session[:40]!r}; /health lists those that run")
     if track in names:
         return None
-    return _refusal(404, f"the model shows no video track {track[:40]!r}; it has: {', '.join(names) or 'none'}")
+    return _refusal(404, f"the model has no video track {track[:40]!r}; it has: {', '.join(names) or 'none'}")
 
 
 def _refusal(status: int, why: str, headers: dict[str, str] | None = None) -> Response:

@@ -1,1 +1,1 @@
-"""Who may connect, under which names, and how much one address may use."""
+"""Hosts, origins, tokens, proxies and TLS: which requests are accepted."""

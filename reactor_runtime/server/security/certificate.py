@@ -1,4 +1,4 @@
-"""The server's certificate: read before anything is started, and what is wrong with it in one line."""
+"""Reads the server's certificate before anything is started, and explains what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from reactor_runtime.errors import UsageError
 
 
 def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
-    """Read a certificate chain and its key, in PEM; without `key` both are in one file. Raises UsageError."""
+    """Return a context for a certificate chain and its key in PEM; without `key` both are in one file.
+
+    Raises UsageError if they can't be used.
+    """
     _check_readable("--ssl-certfile", certificate)
     if key is not None:
         _check_readable("--ssl-keyfile", key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key, password="")  # a password of our own, so that none is asked for
+        # With a password OpenSSL does not ask for one on the terminal.
+        context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
-        raise _useless(certificate, key, error) from error
+        raise _unusable(certificate, key, error) from error
     return context
 
 
@@ -25,10 +29,10 @@ def _check_readable(option: str, path: Path) -> None:
     try:
         path.open("rb").close()
     except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror}", hint="it takes a file in PEM format") from error
+        raise UsageError(f"{option} {path}: {error.strerror}", hint="it has to be a file in PEM format") from error
 
 
-def _useless(certificate: Path, key: Path | None, error: ssl.SSLError) -> UsageError:
+def _unusable(certificate: Path, key: Path | None, error: ssl.SSLError) -> UsageError:
     holder = certificate if key is None else key
     if b"ENCRYPTED" in holder.read_bytes():
         return UsageError(

@@ -1,4 +1,4 @@
-"""The names this server answers to: a page whose own name was made to lead here (DNS rebinding) calls it by another."""
+"""The host names that the server accepts: a page that uses DNS rebinding sends its own name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PATTERN = re.compile(r"(\*\.)?([a-z0-9_-]+\.)*[a-z0-9_-]+|\[?[0-9a-f:.]+\]?")
 
 
 class Hosts:
-    """Decide by the `Host` header; an address can't be rebound, so those of this machine's network are all right.
+    """Check the `Host` header; addresses are accepted, since they can't be rebound.
 
-    Bound to loopback it answers to `localhost` and loopback addresses only, otherwise to any address and to the
-    machine's own name; `allowed` adds names, `*.name` for those below it, `*` for all.
+    A server bound to loopback accepts `localhost` and loopback addresses only, others any address and the machine's own
+    name. `allowed` adds names, `*.name` for those below it, `*` for all.
     """
 
     def __init__(self, bound: str, allowed: Sequence[str] = (), *, machine: str | None = None) -> None:
@@ -30,13 +30,13 @@ class Hosts:
         self._endings = (".localhost", *(name[1:] for name in allowed if name.startswith("*.")))
 
     def allows(self, header: str | None) -> bool:
-        """Tell whether a request to this host is meant for us; one without the header comes from no browser."""
+        """Return whether a request with this header is accepted; one without the header is not from a browser."""
         if header is None or ANY in self._names:
             return True
         name = name_in(header)
-        return name in self._names or name.endswith(self._endings) or self._is_ours(name)
+        return name in self._names or name.endswith(self._endings) or self._is_own_address(name)
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_own_address(self, name: str) -> bool:
         try:
             address = ipaddress.ip_address(name)
         except ValueError:
@@ -45,13 +45,13 @@ class Hosts:
 
 
 def name_in(header: str) -> str:
-    """Read the name or address out of a `Host` header; empty when there is none in it."""
+    """Return the name or address in a `Host` header, "" if the header is malformed."""
     found = _HEADER.fullmatch(header.strip().lower())
     return "" if found is None else found["name"].strip("[]").rstrip(".")
 
 
 def parse_host(given: str) -> str:
-    """Read a value of --allow-host; raises UsageError for what is no host name."""
+    """Return a value of --allow-host, normalised. Raises UsageError if it is not a host name."""
     name = given.strip().lower().rstrip(".")
     if name != ANY and _PATTERN.fullmatch(name) is None:
         raise UsageError(

@@ -1,39 +1,47 @@
-"""The door: every request passes here first, and strangers are told what they lack."""
+"""The first stage of every request and WebSocket: checks host, origin and token, and adds the security headers.
+
+`hosts.py`, `origins.py` and `token.py` have the rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.net.listening import is_loopback
 from reactor_runtime.server.security import token
-from reactor_runtime.server.security.headers import security_headers
 from reactor_runtime.server.security.hosts import Hosts, name_in
 from reactor_runtime.server.security.origins import Origins
 from reactor_runtime.server.security.token import Token
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from reactor_runtime.wire.protocol import CloseCode
 
+# The header is the client's: nothing else of it may get into a content policy.
+_POLICY_HOST = re.compile(r"[a-z0-9_.:\[\]-]+")
 HARMLESS = ("GET", "HEAD", "OPTIONS")
-OPEN = ("/health", "/ready", "/reactor.js")  # /health says less to strangers; /live is asked by whatever name
+# Open without a token; /health returns less then. /live is open by any host name too.
+OPEN = ("/health", "/ready", "/reactor.js")
 FILES = "/static/"
 NO_STORE = {"Cache-Control": "no-store"}
 CLOSE = {"Connection": "close"}
+PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 TWO_LENGTHS = "a request has Content-Length or Transfer-Encoding, not both"
 TOKEN_PAGE = Path(__file__).parents[1] / "token_page" / "token.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a request is refused, as HTTP and as a socket says it."""
+    """The refusal of a request: the status for HTTP, the close code for a WebSocket, and the reason."""
 
     status: int
     code: CloseCode
@@ -41,9 +49,9 @@ class Denial:
 
 
 class SecurityMiddleware:
-    """Pass on to `app` what comes by a name of ours, from a page that may, with the token; answer the rest.
+    """Pass requests to `app` that have an allowed host, an allowed origin and the token; refuse the others.
 
-    What passes finds in `state` whether it is `guarded` by a token and the client `known`.
+    In the `state` of a request, `guarded` says whether there is a token, and `known` whether the request carries it.
     """
 
     def __init__(
@@ -62,12 +70,12 @@ class SecurityMiddleware:
         self._hosts = hosts
         self._origins = origins
         self._token = token
-        self._crowd = limiter
+        self._limiter = limiter
         self._root_path = root_path
-        self._door_page = TOKEN_PAGE.read_text(encoding="utf-8")
+        self._token_page = TOKEN_PAGE.read_text(encoding="utf-8")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or socket."""
+        """Serve a request or a WebSocket."""
         self._enter_root(scope)
         request = HTTPConnection(scope)
         secure = scope["scheme"] in ("https", "wss")
@@ -82,7 +90,7 @@ class SecurityMiddleware:
             await self._serve(request, scope, receive, send)
 
     def _enter_root(self, scope: Scope) -> None:
-        """Say in the scope where we are mounted, whether or not the proxy left that in the path."""
+        """Set the root path in the scope, whether or not the proxy has left it in the path."""
         root, path = self._root_path, scope["path"]
         if root:
             inside = path == root or path.startswith(f"{root}/")
@@ -95,18 +103,19 @@ class SecurityMiddleware:
         known = self._token is None or self._token.admits(request)
         scope.setdefault("state", {}).update(known=known, guarded=self._token is not None)
         if "content-length" in request.headers and "transfer-encoding" in request.headers:
-            return Denial(400, CloseCode.ORIGIN_NOT_ALLOWED, TWO_LENGTHS)  # a proxy may have read another end of it
+            # A proxy may have chosen the other length, and taken the rest for another request.
+            return Denial(400, CloseCode.ORIGIN_NOT_ALLOWED, TWO_LENGTHS)
         if path == "/live":
             return None
         if not self._hosts.allows(host):
-            return _not_our_name(host or "")
-        causes_something = scope["type"] == "websocket" or scope["method"] not in HARMLESS
-        if causes_something and not self._origins.allows(origin, host):
-            return _not_our_page(origin or "")
+            return _wrong_host(host or "")
+        has_effects = scope["type"] == "websocket" or scope["method"] not in HARMLESS
+        if has_effects and not self._origins.allows(origin, host):
+            return _wrong_origin(origin or "")
         if known or path in OPEN or path.startswith(FILES):
             return None
-        said = "the token is wrong" if token.was_given(request) else "this server wants a token"
-        return Denial(401, CloseCode.BAD_TOKEN, said)
+        reason = "the token is wrong" if token.was_given(request) else "this server wants a token"
+        return Denial(401, CloseCode.BAD_TOKEN, reason)
 
     async def _refuse(
         self, refusal: Denial, request: HTTPConnection, scope: Scope, receive: Receive, send: Send
@@ -120,28 +129,28 @@ class SecurityMiddleware:
         page = refusal.status == 401 and request.scope["path"] == f"{self._root_path}/"
         if page and "text/html" in request.headers.get("accept", ""):
             words = refusal.message[0].upper() + refusal.message[1:]
-            text = self._door_page.replace("{{words}}", words).replace("{{kept}}", _kept(request))
+            text = self._token_page.replace("{{words}}", words).replace("{{kept}}", _kept(request))
             return HTMLResponse(text, 401, headers=NO_STORE)
         return _plain(refusal)
 
     async def _serve(self, request: HTTPConnection, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count who is being served by its address, which is known only here where it comes through a proxy."""
-        if self._crowd is None:
-            await self._app(scope, receive, self._remembering(request, send))
+        """Pass a request on, and count it for its address, which behind a proxy is known only here."""
+        if self._limiter is None:
+            await self._app(scope, receive, self._with_cookie(request, send))
             return
         address = scope["client"][0] if scope.get("client") else ""
-        who = object()
-        if not self._crowd.enter(address, who):
+        connection = object()
+        if not self._limiter.enter(address, connection):
             refusal = Denial(429, CloseCode.FULL, "too many connections from this address")
             await self._refuse(refusal, request, scope, receive, send)
             return
         try:
-            await self._app(scope, receive, self._remembering(request, send))
+            await self._app(scope, receive, self._with_cookie(request, send))
         finally:
-            self._crowd.leave(address, who)
+            self._limiter.leave(address, connection)
 
-    def _remembering(self, request: HTTPConnection, send: Send) -> Send:
-        """Have the answer to a page that was opened with the token carry the cookie."""
+    def _with_cookie(self, request: HTTPConnection, send: Send) -> Send:
+        """Add the cookie to the response for a page that was opened with the token."""
         if self._token is None or request.scope["type"] == "websocket":
             return send
         if token.QUERY not in request.query_params or not request.scope["state"]["known"]:
@@ -151,19 +160,19 @@ class SecurityMiddleware:
         return _adding({"Set-Cookie": cookie.headers["set-cookie"]}, send)
 
 
-def _not_our_name(host: str) -> Denial:
+def _wrong_host(host: str) -> Denial:
     name = name_in(host) or "NAME"
-    message = f'"{host:.100}" is not a name of this server; reactor run --allow-host {name:.100} makes it one'
+    message = f'"{host:.100}" is not a name of this server; reactor run --allow-host {name:.100} allows it'
     return Denial(421, CloseCode.ORIGIN_NOT_ALLOWED, message)
 
 
-def _not_our_page(origin: str) -> Denial:
-    message = f'pages of "{origin:.100}" may not use this server; reactor run --allow-origin {origin:.100} lets them'
+def _wrong_origin(origin: str) -> Denial:
+    message = f'pages of "{origin:.100}" may not use this server; reactor run --allow-origin {origin:.100} allows them'
     return Denial(403, CloseCode.ORIGIN_NOT_ALLOWED, message)
 
 
 def _kept(request: HTTPConnection) -> str:
-    """Write what else the address asked for as fields of the form, such as the role."""
+    """Return the other query parameters, such as the role, as fields of the form."""
     others = [(name, value) for name, value in request.query_params.multi_items() if name != token.QUERY]
     return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in others)
 
@@ -174,7 +183,7 @@ def _plain(refusal: Denial) -> Response:
 
 
 async def _refuse_socket(refusal: Denial, websocket: WebSocket) -> None:
-    """Answer with HTTP where the server can, otherwise with a socket that closes at once."""
+    """Refuse with an HTTP response where the server supports that, and else with a socket that closes at once."""
     if "websocket.http.response" in websocket.scope.get("extensions", {}):
         await websocket.send_denial_response(_plain(refusal))
     else:
@@ -183,7 +192,7 @@ async def _refuse_socket(refusal: Denial, websocket: WebSocket) -> None:
 
 
 def _counting(refusals: LabelledCounter, send: Send) -> Send:
-    """Count what is answered with a status from 400 to 499, and sockets that are closed before they open."""
+    """Count responses with a status from 400 to 499, and sockets that are closed before they are accepted."""
     opened = False
 
     async def count(message: Message) -> None:
@@ -208,3 +217,42 @@ def _adding(headers: Mapping[str, str], send: Send) -> Send:
         await send(message)
 
     return add
+
+
+def security_headers(request: Headers, *, secure: bool, embedders: Sequence[str]) -> Mapping[str, str]:
+    """Return the security headers of a response; pages of `embedders` may show ours in a frame.
+
+    Browsers warn of an opener policy on a connection that they do not trust, so it is sent on others only.
+    """
+    host = request.get("host", "").lower()
+    isolated = secure or is_loopback(host.rpartition(":")[0].strip("[]") or host)
+    return {
+        **PLAIN,
+        "Content-Security-Policy": _content_policy(host, embedders),
+        "Cross-Origin-Resource-Policy": "cross-origin" if embedders else "same-origin",
+        **({} if embedders else {"X-Frame-Options": "SAMEORIGIN"}),
+        **({"Cross-Origin-Opener-Policy": "same-origin"} if isolated else {}),
+    }
+
+
+def _content_policy(host: str, embedders: Sequence[str]) -> str:
+    """Return the policy of the page: it may load its own files, and images and sound that it made itself.
+
+    Some browsers do not count a WebSocket to the page's own host as 'self', so it is named too.
+    """
+    frames = " ".join(each for each in embedders if each != "null")
+    sockets = f" ws://{host} wss://{host}" if _POLICY_HOST.fullmatch(host) else ""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            "script-src 'self'",
+            "worker-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' blob: data:",
+            "media-src 'self' blob:",
+            f"connect-src 'self'{sockets}",
+            "form-action 'self'",
+            "base-uri 'none'",
+            f"frame-ancestors 'self' {frames}".rstrip(),
+        ]
+    )

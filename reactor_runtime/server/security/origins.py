@@ -1,4 +1,4 @@
-"""The pages that may talk to this server: those it serves itself, and those the operator names."""
+"""The pages that may use the server: its own, and those that the operator allows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ ANY = "*"
 
 
 class Origins:
-    """Decide by the `Origin` header, which browsers send and pages can't change; `allowed` may hold `*`."""
+    """Check the `Origin` header, which browsers send and pages can't change; `*` in `allowed` allows all."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self.allowed = tuple(allowed)
 
     def allows(self, origin: str | None, host: str | None) -> bool:
-        """Tell whether a page of this origin may talk to `host`; what is no browser has no origin, and may.
+        """Return whether a page of this origin may use `host`; a request without an origin, not from a browser, may.
 
-        Behind a proxy the scheme may be another than ours, so names and ports are compared as they were sent.
+        Behind a proxy the schemes may differ, so only names and ports are compared.
         """
         if origin is None or ANY in self.allowed:
             return True
@@ -28,7 +28,7 @@ class Origins:
 
 
 def parse_origin(given: str) -> str:
-    """Read a value of --allow-origin; raises UsageError for what is no origin."""
+    """Return a value of --allow-origin, normalised. Raises UsageError if it is not an origin."""
     origin = given.strip().lower().removesuffix("/")
     parts = urlsplit(origin)
     plain = not (parts.path or parts.query or parts.fragment or "@" in parts.netloc)
@@ -36,5 +36,5 @@ def parse_origin(given: str) -> str:
         return origin
     raise UsageError(
         f'--allow-origin "{given}" is not an origin',
-        hint="scheme and host of the page, and its port if it has one, as https://example.org; * for any",
+        hint="the scheme and host of the page, and its port if it has one: https://example.org; * for any",
     )

@@ -1,4 +1,4 @@
-"""The reverse proxies in front of this server, whose word on where a client comes from is taken."""
+"""The reverse proxies in front of the server, whose headers on the address of a client are trusted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANY = "*"
 
 
 class Proxies:
-    """Tell proxies from clients by the address a connection comes from."""
+    """Hold the addresses and networks of proxies."""
 
     def __init__(self, given: Sequence[str] = ()) -> None:
         self._any = ANY in given
@@ -31,7 +31,7 @@ class Proxies:
 
 
 def parse_proxies(given: str) -> tuple[str, ...]:
-    """Read the value of --forwarded-allow-ips; raises UsageError for what is neither address nor network."""
+    """Return the parts of --forwarded-allow-ips. Raises UsageError for one that is no address and no network."""
     proxies = tuple(part.strip() for part in given.split(",") if part.strip())
     for proxy in proxies:
         try:
@@ -40,6 +40,6 @@ def parse_proxies(given: str) -> tuple[str, ...]:
         except ValueError:
             raise UsageError(
                 f'--forwarded-allow-ips "{proxy}" is neither an address nor a network',
-                hint="addresses of proxies with commas between, as 127.0.0.1,10.0.0.0/8; * believes everybody",
+                hint="addresses of proxies, separated by commas: 127.0.0.1,10.0.0.0/8; * trusts all",
             ) from None
     return proxies

@@ -1,4 +1,4 @@
-"""The token: made up, checked, found in a request, and kept by a browser as a cookie."""
+"""The token: generated, found in a request, checked, and kept by a browser as a cookie."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FORM = re.compile(r"[!-~]{8,256}")
 
 
 class Token:
-    """Check requests against one secret, in a time that says nothing of it.
+    """Check requests against one secret, in constant time.
 
-    The cookie holds a digest, which stands for the token here and nowhere else: cookies of a host are sent to every
-    port of it. Its name has our port in it, so that two servers on one machine do not overwrite each other's.
+    The cookie holds a digest, which is valid for this server only: browsers send the cookies of a host to each of its
+    ports. Its name contains the port, so that two servers on one machine do not overwrite each other's.
     """
 
     def __init__(self, secret: str, port: int) -> None:
@@ -30,13 +30,13 @@ class Token:
         self._cookie = f"reactor_token_{port}"
 
     def admits(self, request: HTTPConnection) -> bool:
-        """Tell whether a request carries the token: as header, in the query or as cookie."""
+        """Return whether a request carries the token: as a header, in the query or as a cookie."""
         if hmac.compare_digest(request.cookies.get(self._cookie, "").encode(), self._cookie_value.encode()):
             return True
         return any(hmac.compare_digest(_digest(each), self._expected) for each in _given(request))
 
     def remember(self, response: Response, request: HTTPConnection) -> None:
-        """Have the browser keep the token, out of reach of scripts and of requests that other sites cause."""
+        """Set the cookie, which neither scripts nor requests caused by other sites can use."""
         response.set_cookie(
             self._cookie,
             self._cookie_value,
@@ -52,18 +52,18 @@ class Token:
 
 
 def was_given(request: HTTPConnection) -> bool:
-    """Tell whether a request carries any token, right or wrong."""
+    """Return whether a request carries any token, right or wrong."""
     return bool(_given(request))
 
 
 def parse_token(given: str) -> str:
-    """Read a value of --token, of which `auto` makes one up; raises UsageError for what can't be one."""
+    """Return a value of --token, generated for `auto`. Raises UsageError for an invalid one."""
     if given == AUTO:
         return secrets.token_urlsafe(16)
     if _FORM.fullmatch(given) is None:
         raise UsageError(
-            "the token has to have 8 to 256 characters: letters, digits and signs of ASCII, no space",
-            hint="--token auto makes one up",
+            "a token has 8 to 256 characters of ASCII: letters, digits and signs, no spaces",
+            hint="--token auto generates one",
         )
     return given
 

@@ -1,4 +1,4 @@
-"""What the server counts and measures, for operators: plain numbers, cheap to add to, copied when somebody asks."""
+"""Counters and timings of the server: cheap to add to, and copied for each request of `/metrics`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUT_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1
 
 
 class Histogram:
-    """Count values by size: one search among a few bounds and two additions a value."""
+    """Count values by size; a value costs one search among a few bounds and two additions."""
 
     __slots__ = ("_bounds", "_counts", "sum")
 
@@ -41,15 +41,15 @@ class Histogram:
         self.sum += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Give how many values were at most each bound, as Prometheus wants them; the last bound is `+Inf`."""
+        """Return how many values were at most each bound, in the form of Prometheus; the last bound is `+Inf`."""
         names = [str(float(bound)) for bound in self._bounds]
         return list(zip([*names, "+Inf"], map(float, accumulate(self._counts)), strict=True))
 
 
 class LabelledCounter:
-    """Count by a name: 64 beside those given here, of 64 characters at most, and further ones as `other`.
+    """Count by label: the given names and 64 more, of at most 64 characters; all others count as `other`.
 
-    An author may make any number of names, from what a client sends too.
+    The limits are needed because an author may make labels of what a client sends.
     """
 
     __slots__ = ("_most", "counts")
@@ -74,7 +74,7 @@ def _by_rung() -> defaultdict[tuple[str, int], int]:
 
 @dataclass(slots=True)
 class FrameCounters:
-    """How many frames of each track were handed over by the model; on each rung of it encoded, and sent to a client."""
+    """Count the frames that the model handed over, by track, and those encoded and sent, by track and rung."""
 
     emitted: defaultdict[str, int] = field(default_factory=_by_track)
     encoded: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
@@ -83,7 +83,7 @@ class FrameCounters:
 
 @dataclass(slots=True)
 class TrafficCounters:
-    """Bytes and messages to and from clients, without what WebSocket and TCP add."""
+    """Count bytes and messages to and from clients, without the headers of WebSocket and TCP."""
 
     sent_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("video", "audio", "text"))
     received_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("media", "text"))
@@ -95,16 +95,16 @@ class TrafficCounters:
 
 @dataclass(slots=True)
 class _Seen:
-    """How far the frames of a session have come, and when inputs arrived that no frame has shown yet."""
+    """The next sequence numbers of a session, and the arrival times of inputs that no frame has shown yet."""
 
     next_seqs: defaultdict[str, int] = field(default_factory=_by_track)
     unseen: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_UNSEEN))
 
 
 class Metrics:
-    """Everything one server counts since its start; belongs to its loop.
+    """Hold all counters and timings of a server since its start; use on the server's loop.
 
-    With `trace` those who count also say when each thing happened.
+    `trace` is for the same callers, which record there when each of these events happened.
     """
 
     def __init__(self, trace: Trace | None = None) -> None:
@@ -125,11 +125,11 @@ class Metrics:
         self._seen: dict[str, _Seen] = {}
 
     def copied(self) -> Metrics:
-        """Give the figures of this moment, for another thread to read."""
+        """Return a copy for another thread."""
         return copy.deepcopy(self, {id(self.trace): None})
 
     def arrived(self, bundle: Bundle) -> None:
-        """Count what the model handed over; a gap in the numbers is what it discarded before."""
+        """Count the frames of a bundle; a gap in the sequence numbers are frames that the engine discarded."""
         next_seqs = self._seen.setdefault(bundle.session, _Seen()).next_seqs
         for picture in bundle.frames:
             self.frames.emitted[picture.track] += 1
@@ -140,21 +140,21 @@ class Metrics:
                 self.dropped.add("discarded", gap)
 
     def encoded(self, jobs: Sequence[Encoded]) -> None:
-        """Count what the jobs of a moment made, and take the time from the first one's start to the last one's end."""
+        """Count the frames of a bundle's jobs, and observe the time from the first start to the last end."""
         self.encode_s.observe(max(job.ended for job in jobs) - min(job.began for job in jobs))
         for frame in (frame for job in jobs for frame in job.frames):
             for rung in frame.by_rung:
                 self.frames.encoded[frame.track, rung] += 1
 
     def lost(self, bundle: Bundle, reason: str) -> None:
-        """Count frames that nobody is shown."""
+        """Count a bundle that is not shown, by reason."""
         if bundle.session in self._seen:
             self._seen[bundle.session].unseen.extend(bundle.inputs)
         if bundle.frames:
             self.dropped.add(reason, len(bundle.frames))
 
     def shown(self, bundle: Bundle, now: float) -> None:
-        """Take the time of the step, and of every input that is seen for the first time."""
+        """Observe the time of the step, and of each input whose effect is shown for the first time."""
         if bundle.first and bundle.step_s:
             self.step_s.observe(bundle.step_s)
         unseen = self._seen[bundle.session].unseen if bundle.session in self._seen else ()
@@ -165,11 +165,11 @@ class Metrics:
                 unseen.clear()
 
     def forget(self, session: str) -> None:
-        """Expect nothing more of a session: it is over."""
+        """Free what is kept of a session, which is over."""
         self._seen.pop(session, None)
 
     def sent(self, item: str | bytes, send_s: float) -> None:
-        """Count what a socket took, and how long it took."""
+        """Count an item that a socket took, and observe the seconds until the socket was ready again."""
         traffic = self.traffic
         if isinstance(item, str):
             traffic.sent_messages += 1
@@ -179,7 +179,7 @@ class Metrics:
         self.send_s.observe(send_s)
 
     def received(self, size_bytes: int, *, is_text: bool) -> None:
-        """Count a client's message, as far as it can be told without reading it."""
+        """Count a client's message by its kind, before it is decoded."""
         self.traffic.received_bytes.add("text" if is_text else "media", size_bytes)
         if not is_text:
             self.traffic.received_messages.add("media")

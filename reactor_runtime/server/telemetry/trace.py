@@ -1,6 +1,6 @@
-"""`--trace FILE`: when each frame and each event was where, in the trace event format that Perfetto opens.
+"""`--trace FILE`: writes the stages of each frame and event on a time line, for Perfetto.
 
-The loop only notes what happened; a thread turns that into JSON and writes it. `trace_events.py` knows the format.
+The loop queues records; a thread converts them to JSON and writes them. `trace_events.py` has the format.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ Make = Callable[[TraceNames], Iterable[Event]]
 
 
 class Trace:
-    """Write what it is told to a file, on a thread, five times a second; the recording belongs to the server's loop.
+    """Write records to a file on a thread, five times a second; use on the server's loop.
 
-    At most 20,000 records wait; what comes on top is lost, and the file says how much. At 256 MiB the file becomes
-    `FILE.1`, in place of the one before, and a new one begins, which names whoever occurs in it. A file that is cut off
-    is valid but for its last `]`. Raises UsageError when the file can't be written; when that happens later, the trace
-    ends there and the log says so.
+    At most 20,000 records wait; further ones are dropped and counted in the file. At 256 MiB the file is renamed to
+    `FILE.1`, which replaces an earlier one, and a new file begins. A file that is cut off is valid but for its last
+    `]`. Raises UsageError when the file can't be written; a later failure ends the trace with a line in the log.
     """
 
     def __init__(
@@ -64,29 +63,29 @@ class Trace:
         self._thread.start()
 
     def shown(self, bundle: Bundle, stages: Stages) -> None:
-        """Note how a moment came to be shown."""
-        self._note(lambda names: shown(names, bundle, stages))
+        """Record the stages of a bundle that was shown."""
+        self._record(lambda names: shown(names, bundle, stages))
 
     def dropped(self, bundle: Bundle, at: float, reason: str) -> None:
-        """Note that a moment is shown to nobody."""
-        self._note(lambda names: dropped(names, bundle, at, reason))
+        """Record a bundle that is not shown."""
+        self._record(lambda names: dropped(names, bundle, at, reason))
 
     def sent(self, client: str, item: str | bytes, posted_at: float, send_s: float) -> None:
-        """Note what a client's socket took, and how long it took."""
+        """Record an item that a client's socket took, and the seconds until the socket was ready again."""
         head = "" if isinstance(item, str) else item[:320]
         size = len(item)
-        self._note(lambda names: sent(names, client, head, size, posted_at, send_s))
+        self._record(lambda names: sent(names, client, head, size, posted_at, send_s))
 
     def spans(self, traced: TraceSpans, engine: str = "") -> None:
-        """Take what the model's process has noted, that of this `engine` where there are several."""
-        self._note(lambda names: spans(names, traced, engine))
+        """Record the spans of the engine, with its number where there are several."""
+        self._record(lambda names: spans(names, traced, engine))
 
     def close(self) -> None:
-        """Write the rest and end the file; blocks."""
+        """Write the records that wait, and close the file. Blocks."""
         self._over.set()
         self._thread.join()
 
-    def _note(self, make: Make) -> None:
+    def _record(self, make: Make) -> None:
         if len(self._waiting) < self._most_waiting:
             self._waiting.append(make)
         else:
@@ -118,7 +117,7 @@ class Trace:
             texts.append(_texts(self._waiting.popleft()(self._names)))
         if self._lost:
             lost, self._lost = self._lost, 0
-            logger.warning("the trace is not written as fast as it grows lost=%d", lost)
+            logger.warning("trace records were dropped: the disk is too slow lost=%d", lost)
             texts.append(_texts([self._names.lost(lost)]))
         self._write(b"".join(texts))
         if self._written > self._most_bytes:
@@ -128,7 +127,7 @@ class Trace:
             self._begin()
 
     def _write(self, data: bytes) -> None:
-        """Write whole events at a time, unbuffered: a process that is killed leaves whole events behind."""
+        """Write whole events without a buffer, so that a killed process leaves whole events."""
         self._written += len(data)
         rest = memoryview(data)
         while rest:

@@ -1,7 +1,7 @@
-"""Trace events, as "Trace Event Format" (Chromium) describes them: dicts that become one JSON object each.
+"""Converts records to events of the "Trace Event Format" (Chromium): dicts, each of which becomes a JSON object.
 
-Times are microseconds of CLOCK_MONOTONIC. Each thread has a lane of what it does one after the other; what overlaps,
-a frame's way and an event's wait, is an async event with an id.
+Times are microseconds of CLOCK_MONOTONIC. The work of a thread, one span after the other, is a lane. Spans that
+overlap, as those of frames and events do, are async events with an id.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from reactor_runtime.ipc.messages import Bundle, TraceSpans
 from reactor_runtime.server.encoding.encoded import Encoded
 from reactor_runtime.wire.media_header import detach
 
-FIRST_LANE = 1 << 22  # above the ids that Linux gives threads
-MOST_LANES = 1000  # remembered: who comes again after so many others is named again
+# Above the thread ids of Linux.
+FIRST_LANE = 1 << 22
+MOST_LANES = 1000
 
 Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """When a moment went through each stage in the server; its encoding may be shared out in several jobs."""
+    """The times of a bundle's stages in the server; it may be encoded in several jobs."""
 
     arrived_at: float
     jobs: tuple[Encoded, ...]
@@ -38,7 +39,7 @@ class Stages:
 
     @property
     def noticed_at(self) -> float:
-        """When the server first knew of it: its loop, or a thread of the encoder's that the engine had nudged."""
+        """When the server first knew of the bundle: on its loop, or on an encoder thread by an encode hint."""
         return min(self.arrived_at, self.encode_began)
 
     @property
@@ -50,7 +51,7 @@ class Stages:
         return max(job.ended for job in self.jobs)
 
     def spans(self, bundle: Bundle) -> Iterator[tuple[str, float, float]]:
-        """Give each stage's name, beginning and end, from hand-over until it was shown."""
+        """Yield the name, start and end of each stage, from the hand-over until the bundle was shown."""
         yield "arrive", bundle.handed_over, self.noticed_at
         yield "queue", self.noticed_at, self.encode_began
         yield "encode", self.encode_began, self.encode_ended
@@ -70,16 +71,17 @@ def us(seconds: float) -> float:
 
 
 class TraceNames:
-    """Name processes and lanes, each once a file; of the lanes of many clients the 1,000 last used are remembered."""
+    """Number the lanes, and name processes and lanes once in each file; the 1,000 lanes used last are remembered."""
 
     def __init__(self) -> None:
         self.server = os.getpid()
         self._numbers = itertools.count(FIRST_LANE)
-        self._lanes: OrderedDict[tuple[int, str], int] = OrderedDict()  # the one not used for longest comes first
+        # The lane that was not used for longest comes first.
+        self._lanes: OrderedDict[tuple[int, str], int] = OrderedDict()
         self._processes: set[int] = set()
 
     def begin(self) -> list[Event]:
-        """Give what a new file says first; all else is named anew where it occurs."""
+        """Return the first events of a new file; other processes and lanes are named again where they occur."""
         self._lanes.clear()
         self._processes = {self.server}
         return [
@@ -88,7 +90,7 @@ class TraceNames:
         ]
 
     def lane(self, process: int, name: str, thread: int | None = None, engine: str = "") -> tuple[int, list[Event]]:
-        """Give a lane's number, that of its `thread` where it is one, and the events that name it if it is new."""
+        """Return the number of a lane, that of its `thread` if it has one, and the events that name a new lane."""
         found = self._lanes.get((process, name))
         if found is not None:
             self._lanes.move_to_end((process, name))
@@ -104,7 +106,7 @@ class TraceNames:
         return number, events
 
     def lost(self, count: int) -> Event:
-        """Say that so many records are missing."""
+        """Return the event for records that were dropped."""
         name = f"{count} records lost"
         return {"ph": "i", "s": "g", "name": name, "pid": self.server, "tid": 0, "ts": us(time.monotonic())}
 
@@ -114,7 +116,7 @@ def _name(kind: str, process: int, thread: int, name: str) -> Event:
 
 
 def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
-    """Tell the way of a moment through the server: its stages, and its encoding on threads of the encoder."""
+    """Yield the events of a bundle that was shown: its stages, its encoding on threads, and its inputs."""
     whose = f"{bundle.session}.{bundle.number}"
     args = {"session": bundle.session, "bundle": bundle.number, "applied": bundle.applied, **_seqs(bundle)}
     frame = {"cat": "frame", "id": whose, "pid": names.server, "tid": names.server}
@@ -138,7 +140,7 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
 
 
 def dropped(names: TraceNames, bundle: Bundle, at: float, reason: str) -> Iterator[Event]:
-    """Tell that a moment was handed over and is shown to nobody."""
+    """Yield the events of a bundle that is not shown."""
     whose, args = f"{bundle.session}.{bundle.number}", {"reason": reason, **_seqs(bundle)}
     frame = {"cat": "frame", "id": whose, "name": "frame, dropped", "pid": names.server, "tid": names.server}
     yield {"ph": "b", "ts": us(bundle.handed_over), "args": args, **frame}
@@ -148,24 +150,22 @@ def dropped(names: TraceNames, bundle: Bundle, at: float, reason: str) -> Iterat
 def sent(
     names: TraceNames, client: str, head: str | bytes, size: int, posted_at: float, send_s: float
 ) -> Iterator[Event]:
-    """Tell how long a client's socket was busy with a message; `head` is where a file has its header."""
+    """Yield the span in which a client's socket was busy with a message, whose start is `head`."""
     lane, new = names.lane(names.server, f"client {client}")
     yield from new
     args: dict[str, object] = {"bytes": size}
     if not isinstance(head, str):
-        with contextlib.suppress(WireError):  # sound, whose header can't be read without the rest
+        # The header of sound can't be read without the rest.
+        with contextlib.suppress(WireError):
             header = detach(head)[0]
-            assert header is not None, "what we send carries our header"
+            assert header is not None, "media of the server has a header"
             args |= {"track": header.track, "seq": header.seq, "applied": header.applied}
     name = "send message" if isinstance(head, str) else "send"
     yield _complete(name, names.server, lane, posted_at, posted_at + send_s, args)
 
 
 def spans(names: TraceNames, traced: TraceSpans, engine: str = "") -> Iterator[Event]:
-    """Tell what the model's process did, the one of this `engine` where there are several.
-
-    What is in the lane `events` overlaps.
-    """
+    """Yield the spans of the engine, with its number where there are several; those of the lane `events` overlap."""
     for span in traced.spans:
         args = {"session": traced.session, **span["args"]}
         if span["lane"] == "events":

@@ -70,7 +70,7 @@ async def test_before_the_first_frame_a_snapshot_is_not_found(server: RunningSer
     async with controlling(server.url):
         assert server.get(SNAPSHOT) == (
             404,
-            "nothing has been shown on main_video yet: pictures come when somebody uses the model\n",
+            "there is no frame on main_video yet: frames come when a client controls the model\n",
         )
 
 

@@ -91,7 +91,7 @@ def test_auto_makes_one_up_each_time() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "short12", "with a space", "caf\xe9caf\xe9", "x" * 257, "line\nbreak"])
-def test_what_can_be_no_token_is_a_usage_error_that_does_not_repeat_it(given: str) -> None:
+def test_an_invalid_token_is_a_usage_error_that_does_not_repeat_it(given: str) -> None:
     with pytest.raises(UsageError, match="8 to 256 characters") as raised:
         parse_token(given)
     assert not given or given not in str(raised.value)
