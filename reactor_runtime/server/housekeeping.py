@@ -1,4 +1,4 @@
-"""Tasks that run beside the sessions, such as the playout; a failure of one does not end the server."""
+"""Background tasks, such as the playout, whose failure does not end the server."""
 
 from __future__ import annotations
 

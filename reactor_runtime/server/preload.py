@@ -1,12 +1,12 @@
-"""Modules that are not needed at startup, and that can't be imported later when file descriptors run out."""
+"""Imports the modules that are first needed later, when no descriptor may be left to open them."""
 
 from __future__ import annotations
 
 MODULES = (
-    # Starlette sends files through anyio
+    # Starlette sends files through anyio.
     "anyio._backends._asyncio",
     "anyio._core._fileio",
-    # imports prometheus-client
+    # It imports prometheus-client.
     "reactor_runtime.server.routes.exposition",
 )
 

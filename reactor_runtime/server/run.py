@@ -15,9 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from starlette.routing import WebSocketRoute
-from starlette.websockets import WebSocket
-
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.server.app import http_config
@@ -32,10 +29,10 @@ from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
 from reactor_runtime.server.routes.metrics import metrics_route
-from reactor_runtime.server.routes.pages import page_routes, status_routes, upgrade_route
+from reactor_runtime.server.routes.pages import page_routes, status_routes
 from reactor_runtime.server.routes.streams import watch_routes
 from reactor_runtime.server.routes.uploads import UploadRoute
-from reactor_runtime.server.routes.websocket import Services, serve_socket
+from reactor_runtime.server.routes.websocket import Services, socket_routes
 from reactor_runtime.server.security.certificate import tls_context
 from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.sessions.admission import Admission
@@ -52,7 +49,7 @@ logger = logging.getLogger(__name__)
 CLOSE_S = 1.5
 ABORT_S = 0.3
 TICK_S = 0.5
-TELL_OPERATOR_S = 5.0
+REPORT_S = 5.0
 EXIT_KILLED = 130
 # Encoder threads need the interpreter's lock a few times for each frame. With Python's own interval of 5 ms, an event
 # loop that is busy with messages delays a frame by 10 ms.
@@ -60,11 +57,11 @@ THREAD_SWITCH_INTERVAL_S = 0.001
 
 
 def serve(options: ServeOptions, operator: Operator) -> None:
-    """Serve the model until told to stop; takes over the thread and its signals.
+    """Serve the model until a signal; use on the main thread.
 
-    Returns after SIGINT, SIGTERM, or SIGHUP unless that is ignored as by nohup; a second SIGINT or SIGTERM kills the
-    engine and raises SystemExit(130). Raises UsageError when the certificate can't be used, BindError when the address
-    can't be had, ClassError, LoadError or ModelFailed when the model can't be served.
+    Returns after SIGINT or SIGTERM, and after SIGHUP unless that is ignored, as with nohup. A second SIGINT or SIGTERM
+    kills the engines and exits with 130. Raises UsageError if the certificate can't be used, BindError if the address
+    is not available, and ClassError, LoadError or ModelFailed if the model can't be served.
     """
     access = options.access
     tls = None if access.certificate is None else tls_context(access.certificate, access.key)
@@ -75,7 +72,7 @@ def serve(options: ServeOptions, operator: Operator) -> None:
 
 
 class Service:
-    """Hold the parts of a running server together, from the first socket to the last farewell."""
+    """Make the parts of a server, run them, and stop them in order."""
 
     def __init__(self, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None = None) -> None:
         self._options = options
@@ -93,17 +90,17 @@ class Service:
         self._uploads = UploadRoute(self._admission)
 
     async def run(self, sock: socket.socket) -> None:
-        """Serve on `sock` until a signal or until the model can't be served, which is raised."""
+        """Serve on `sock` until a signal; raise the reason if the model can't be served."""
         address = sock.getsockname()
         server = HttpServer(self._http_config(address[1]), self._acceptor(sock))
         with self._signals():
             self._operator.on_listening(ServerListening(address[0], address[1]))
             http = asyncio.create_task(server.serve(sockets=[]))
             engines = asyncio.create_task(self._engines.run())
-            tick = asyncio.create_task(keep_running(self._tick, "telling the clients how the model is"))
-            drained = asyncio.create_task(keep_running(self._drained, "waiting for the last sessions"))
-            cleaning = asyncio.create_task(keep_running(self._clean, "removing what killed servers left"))
-            preloading = asyncio.create_task(keep_running(self._preload, "importing what is needed later"))
+            tick = asyncio.create_task(keep_running(self._tick, "sending progress and statistics"))
+            drained = asyncio.create_task(keep_running(self._drained, "draining"))
+            cleaning = asyncio.create_task(keep_running(self._clean, "removing files of killed servers"))
+            preloading = asyncio.create_task(keep_running(self._preload, "importing modules ahead"))
             others = [tick, drained, cleaning, preloading]
             stop = asyncio.create_task(self._stop.wait())
             await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +126,7 @@ class Service:
         self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
 
     def _acceptor(self, sock: socket.socket) -> Acceptor:
-        """Make the acceptor; no address gets more than half of the descriptors, whatever the option says."""
+        """Return the acceptor; an address may use at most half of the descriptors, whatever the option is."""
         access, descriptors = self._options.access, descriptors_for_clients()
         per_address = min(access.per_address, descriptors // 2)
         if per_address < access.per_address:
@@ -149,54 +146,50 @@ class Service:
 
     def _http_config(self, port: int) -> ServerConfig:
         services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
-
-        async def socket_endpoint(websocket: WebSocket) -> None:
-            await serve_socket(websocket, services)
-
         routes = [
             *page_routes(),
             *status_routes(self._admission, time.monotonic()),
             metrics_route(self._admission),
             *watch_routes(services),
             self._uploads.route(),
-            WebSocketRoute("/ws", socket_endpoint),
-            upgrade_route(),
+            *socket_routes(services),
         ]
         refusals = self._admission.settings.metrics.refusals
         return http_config(routes, self._options, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
-        """Tell the clients once a second how they fare, and twice a second how far loading is."""
-        told_s = dict.fromkeys(self._admission.slots, 0.0)
+        """Send clients statistics once a second, and the progress of loading twice a second."""
+        reported_s = dict.fromkeys(self._admission.slots, 0.0)
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
             if self._stop.is_set():
                 return
-            phase = self._admission.slots.loading_message()
-            for client in self._admission.all_clients() if phase is not None else ():
-                client.send_message("reactor.session", phase or {})
+            loading = self._admission.slots.loading_message()
+            if loading is not None:
+                for client in self._admission.all_clients():
+                    client.send_message("reactor.session", loading)
             for slot in self._admission.slots:
                 if slot.engine.phase is EnginePhase.LOADING:
-                    told_s[slot] = self._tell_operator(slot, told_s[slot])
+                    reported_s[slot] = self._report_loading(slot, reported_s[slot])
                 elif count % 2 == 0:
                     slot.send_statistics(self._clock.now())
 
-    def _tell_operator(self, slot: Slot, told_s: float) -> float:
-        """Say every 5 s how far an engine is with loading; returns when that was, in seconds from its beginning."""
+    def _report_loading(self, slot: Slot, reported_s: float) -> float:
+        """Report the progress of an engine every 5 s; return at which second of loading that was last."""
         elapsed_s = slot.engine.loading_s
-        if elapsed_s < told_s:
-            told_s = 0.0
-        if elapsed_s - told_s < TELL_OPERATOR_S:
-            return told_s
+        if elapsed_s < reported_s:
+            reported_s = 0.0
+        if elapsed_s - reported_s < REPORT_S:
+            return reported_s
         self._operator.on_loading(
             LoadingProgress(elapsed_s, slot.engine.detail, slot.number, len(self._admission.slots))
         )
         return elapsed_s
 
     async def _preload(self) -> None:
-        """Import what is needed later, and have the garbage collector leave alone what is there for good.
+        """Import modules that are needed later, and exclude all objects made so far from garbage collection.
 
-        It would look at all modules for 25 ms every time that clients have come and gone, and stop everybody.
+        A collection would traverse all modules for 25 ms each time that clients have come and gone, and block the loop.
         """
         await asyncio.to_thread(preload)
         gc.collect()
@@ -206,7 +199,7 @@ class Service:
         await asyncio.to_thread(self._uploads.clean)
 
     async def _drained(self) -> None:
-        """Once asked to, let the sessions that run come to their end, but not for ever."""
+        """After SIGTERM with a drain timeout, wait until the running sessions are over, and stop the server."""
         await self._drain.wait()
         timeout_s = self._options.drain_timeout_s
         self._engines.drain()
@@ -224,7 +217,8 @@ class Service:
 
     def _begin_stop(self) -> None:
         logger.info("stopping")
-        self._engines.expect_end()  # the signal may have ended them as well
+        # The signal may have ended them as well.
+        self._engines.expect_end()
         self._stop.set()
 
     async def _close_sockets(self, failure: BaseException | None, server: HttpServer) -> None:
@@ -232,7 +226,7 @@ class Service:
         if failure is None:
             self._admission.close()
         else:
-            message = "the model can't be served; the log says why"
+            message = "the model can't be served; the log has the reason"
             if isinstance(failure, ReactorError) and self._options.exposes_errors:
                 message = failure.message
             self._admission.fail(message)
@@ -248,15 +242,16 @@ class Service:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Let the first signal stop the server, and a second SIGINT or SIGTERM kill everything at once.
+        """Stop the server on the first signal, and kill it on a second SIGINT or SIGTERM.
 
-        With a drain timeout a SIGTERM before those lets the sessions that run come to their end first.
+        With a drain timeout, a first SIGTERM drains the server, and counts as none.
         """
         loop = asyncio.get_running_loop()
 
         def on_signal(number: signal.Signals) -> None:
+            # A shell and the kernel send one each.
             if self._stop.is_set() and number is signal.SIGHUP:
-                return  # shell and kernel each send one
+                return
             if self._stop.is_set():
                 self._engines.kill()
                 os._exit(EXIT_KILLED)
@@ -278,8 +273,9 @@ class Service:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    # Some platforms have no wheels of it, and asyncio's loop works as well.
     try:
-        import uvloop  # no wheels for every platform: asyncio's own loop serves as well
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop

@@ -202,7 +202,7 @@ async def test_a_message_that_does_not_come_to_its_end_is_not_waited_for(open_se
         dripping = asyncio.create_task(_drip(writer, b" "))
         said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
         dripping.cancel()
-        assert b"a message has to come within 10 s" in said
+        assert b"a message has to arrive within 10 s" in said
 
 
 async def test_unfinished_pictures_of_many_clients_cost_no_memory(open_server: RunningServer) -> None:

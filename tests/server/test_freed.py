@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.routing import Route
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -25,7 +24,7 @@ from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.net.message_reader import MessageReader
 from reactor_runtime.server.net.sliced_reader import SlicedReader
 from reactor_runtime.server.routes.websocket import Services as Served
-from reactor_runtime.server.routes.websocket import serve_socket
+from reactor_runtime.server.routes.websocket import socket_routes
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
 from tests.timeouts import TIMEOUT_S
@@ -45,11 +44,7 @@ def no_collector() -> Iterator[None]:
 async def served(services: AdmissionFixture) -> AsyncIterator[int]:
     """Serve the sockets of a house whose engines do nothing by themselves; gives the port."""
     parts = Served(services.admission, services.inbound, services.clock, set())
-
-    async def endpoint(websocket: WebSocket) -> None:
-        await serve_socket(websocket, parts)
-
-    routes = [WebSocketRoute("/ws", endpoint), Route("/live", lambda _: PlainTextResponse("ok\n"))]
+    routes = [*socket_routes(parts), Route("/live", lambda _: PlainTextResponse("ok\n"))]
     with bind("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
         config = http_config(routes, services.admission.settings.options, port=port, refusals=LabelledCounter())

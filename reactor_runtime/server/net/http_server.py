@@ -50,9 +50,9 @@ LINGER_S = 0.25
 MAX_RECEIVING_BYTES = 64 << 20
 # Done, a page that is left, no code: the client does not mean to come back.
 FINAL_CODES = (1000, 1001, 1005)
-_TOO_SLOW = "the request took too long to come\n"
-_OLD = "a WebSocket begins with HTTP/1.1"
-_NO_HANDSHAKE = "no WebSocket begins like that: it has no body, at most 128 headers, and lines of at most 8 KiB\n"
+_TOO_SLOW = "the request took too long to arrive\n"
+_OLD = "a WebSocket handshake needs HTTP/1.1"
+_NO_HANDSHAKE = "not a WebSocket handshake: it has no body, at most 128 headers, and lines of at most 8 KiB\n"
 # Where the application finds the protocol that serves it: in the state of a request, in the extensions of a socket.
 _HTTP = "reactor.http"
 _SOCKET = "reactor.socket"

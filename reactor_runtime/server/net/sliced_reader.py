@@ -185,7 +185,7 @@ class SlicedReader:
 
     def _message_too_late(self) -> None:
         self._deadline = None
-        self._end(Violation(CloseCode.TOO_SLOW, f"a message has to come within {MESSAGE_S:.0f} s"))
+        self._end(Violation(CloseCode.TOO_SLOW, f"a message has to arrive within {MESSAGE_S:.0f} s"))
 
     def _end(self, violation: Violation) -> None:
         """Drop all messages that arrive from here on.

@@ -1,4 +1,4 @@
-"""The routes of the page and its files, of health and schema, and the answer to `/ws` without an upgrade."""
+"""The routes of the page and its files, of health and of the schema."""
 
 from __future__ import annotations
 
@@ -97,17 +97,6 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
         return Response(json.dumps(described), media_type="application/json", headers=NO_STORE)
 
     return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
-
-
-def upgrade_route() -> BaseRoute:
-    """Return the route that answers a request for `/ws` without an upgrade."""
-
-    async def upgrade_required(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        message = "/ws is a WebSocket: the request has no Upgrade header, or a proxy removed it\n"
-        headers = {**NO_STORE, "Upgrade": "websocket", "Connection": "Upgrade"}
-        return PlainTextResponse(message, status_code=426, headers=headers)
-
-    return Route("/ws", upgrade_required)
 
 
 def _engine(slot: Slot, admission: Admission) -> dict[str, object]:

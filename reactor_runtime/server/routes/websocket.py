@@ -13,7 +13,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.clock import Clock
@@ -65,6 +67,20 @@ class Services:
     inbound: Inbound
     clock: Clock
     clients: set[Client]
+
+
+def socket_routes(services: Services) -> list[BaseRoute]:
+    """Return the routes of `/ws`: the WebSocket, and the response to a request without an upgrade."""
+
+    async def socket(websocket: WebSocket) -> None:
+        await serve_socket(websocket, services)
+
+    async def upgrade_required(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        message = "/ws is a WebSocket: the request has no Upgrade header, or a proxy removed it\n"
+        headers = {"Cache-Control": "no-store", "Upgrade": "websocket", "Connection": "Upgrade"}
+        return PlainTextResponse(message, status_code=426, headers=headers)
+
+    return [WebSocketRoute("/ws", socket), Route("/ws", upgrade_required)]
 
 
 async def serve_socket(websocket: WebSocket, services: Services) -> None:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 STOP_S = 0.8
 ABORT_S = 2.0
-LOADING_HINT = "--load-timeout says how long import and load() may take together"
+LOADING_HINT = "--load-timeout limits the time of import and load() together"
 
 
 class EngineRun:
