@@ -1,4 +1,4 @@
-"""A real server and clients that send too much, too slowly, or too many at once."""
+"""A real server, and clients that send too much or too slowly, or that are too many."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield server
 
 
-async def test_a_thousand_connections_of_one_address_leave_room_for_as_many_as_it_may_have(
+async def test_a_thousand_connections_of_one_address_do_not_exceed_its_limit(
     open_server: RunningServer,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
@@ -50,7 +50,7 @@ def _lives(server: RunningServer) -> bool:
     return server.get("/live")[0] == 200
 
 
-async def test_a_request_that_does_not_come_is_not_waited_for(open_server: RunningServer) -> None:
+async def test_a_request_that_does_not_arrive_times_out(open_server: RunningServer) -> None:
     halves = [b"", b"GET /live HT", b"GET /ws HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n"]
     answers = await asyncio.gather(*(_answer_to_half(open_server, half) for half in halves))
     assert [answer.split(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 408 Request Timeout"] * 3
@@ -66,13 +66,13 @@ async def _answer_to_half(server: RunningServer, half: bytes) -> bytes:
 
 
 async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
-    """Send a little every second, as a client does that wants to be waited for."""
+    """Send a few bytes every second, so that the connection is never idle."""
     while True:
         await asyncio.sleep(1)
         writer.write(piece)
 
 
-async def test_more_messages_than_allowed_are_answered_then_closed(open_server: RunningServer) -> None:
+async def test_a_client_above_the_message_rate_is_answered_then_closed(open_server: RunningServer) -> None:
     async with connect(f"{open_server.url}?role=viewer", max_queue=None) as socket:
         flood = asyncio.create_task(_flood(socket))
         viewer = WireClient(socket)
@@ -86,7 +86,9 @@ async def test_more_messages_than_allowed_are_answered_then_closed(open_server: 
     assert any(message.get("id") == "flood" for message in viewer.texts)
 
 
-async def test_more_values_than_allowed_are_refused_and_the_connection_goes_on(open_server: RunningServer) -> None:
+async def test_a_message_with_too_many_values_is_refused_and_the_connection_stays_open(
+    open_server: RunningServer,
+) -> None:
     async with controlling(open_server.url) as controller:
         await controller.send("set_level", {"level": [0] * 20_000})
         error = await controller.data("reactor.error", code="invalid_json")
@@ -95,7 +97,7 @@ async def test_more_values_than_allowed_are_refused_and_the_connection_goes_on(o
 
 
 async def _flood(socket: ClientConnection) -> None:
-    """Send 100 acknowledgements in one piece: the library would take longer than the server to read them."""
+    """Send 100 acknowledgements in one write: the client library is slower than the server."""
     with contextlib.suppress(ConnectionClosed):
         while True:
             socket.transport.write(ACK * 100)
@@ -103,7 +105,7 @@ async def _flood(socket: ClientConnection) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_acknowledgements_count_as_messages_do(open_server: RunningServer) -> None:
+async def test_acknowledgements_count_as_messages(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")
@@ -114,7 +116,7 @@ async def test_acknowledgements_count_as_messages_do(open_server: RunningServer)
                 said += await reader.read(65536)
 
 
-async def test_a_burst_is_no_flood(open_server: RunningServer) -> None:
+async def test_a_burst_is_allowed(open_server: RunningServer) -> None:
     async with client(open_server.url, role="viewer") as viewer:
         for number in range(2000):
             await viewer.send("reactor.ping", {"t": number})
@@ -123,7 +125,7 @@ async def test_a_burst_is_no_flood(open_server: RunningServer) -> None:
         assert not [text for text in viewer.texts if text["type"] == "reactor.error"]
 
 
-async def test_a_flood_of_pings_ends_the_connection(open_server: RunningServer) -> None:
+async def test_too_many_pings_end_the_connection(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")
@@ -137,7 +139,7 @@ async def test_a_flood_of_pings_ends_the_connection(open_server: RunningServer) 
             assert not said or struct.pack(">H", 4429) in said
 
 
-async def test_pings_of_a_client_that_reads_nothing_cost_no_memory(open_server: RunningServer) -> None:
+async def test_pings_of_a_client_that_reads_nothing_use_no_memory(open_server: RunningServer) -> None:
     before = resident_kib(open_server)
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
@@ -151,7 +153,7 @@ async def test_pings_of_a_client_that_reads_nothing_cost_no_memory(open_server: 
     open_server.until(lambda: _lives(open_server), "an answer")
 
 
-async def test_a_client_s_40_000_empty_messages_at_once_let_others_have_their_turn(open_server: RunningServer) -> None:
+async def test_40_000_empty_messages_of_a_client_do_not_delay_others(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer), client(open_server.url, role="viewer") as other:
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")
@@ -166,7 +168,7 @@ def resident_kib(server: RunningServer) -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
-async def test_deep_json_is_an_error_and_no_end(open_server: RunningServer) -> None:
+async def test_deep_json_is_refused_and_the_connection_stays_open(open_server: RunningServer) -> None:
     async with controlling(open_server.url) as controller:
         for opening, closing in (("[", "]"), ('{"a":', "}")):
             await controller.socket.send(opening * 20_000 + closing * 20_000)
@@ -194,7 +196,7 @@ async def test_a_message_that_is_too_long_ends_the_connection(
         assert await sender.closed() == (1009, reason)
 
 
-async def test_a_message_that_does_not_come_to_its_end_is_not_waited_for(open_server: RunningServer) -> None:
+async def test_an_unfinished_message_times_out(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")
@@ -205,7 +207,7 @@ async def test_a_message_that_does_not_come_to_its_end_is_not_waited_for(open_se
         assert b"a message has to arrive within 10 s" in said
 
 
-async def test_unfinished_pictures_of_many_clients_cost_no_memory(open_server: RunningServer) -> None:
+async def test_unfinished_messages_of_many_clients_use_bounded_memory(open_server: RunningServer) -> None:
     before = resident_kib(open_server)
     async with contextlib.AsyncExitStack() as stack:
         for role in ("viewer", "controller") * 10:
@@ -218,7 +220,7 @@ async def test_unfinished_pictures_of_many_clients_cost_no_memory(open_server: R
         assert resident_kib(open_server) - before < 64 * 1024
 
 
-async def test_what_a_controller_in_line_sends_is_dropped_and_answered(open_server: RunningServer) -> None:
+async def test_events_of_a_waiting_controller_are_refused(open_server: RunningServer) -> None:
     async with controlling(open_server.url), client(open_server.url) as waiting:
         await waiting.socket.send(b"\xff\xd8" + bytes(1 << 20))
         assert "the message was dropped" in (await waiting.data("reactor.error", code="not_controller"))["message"]
@@ -226,7 +228,7 @@ async def test_what_a_controller_in_line_sends_is_dropped_and_answered(open_serv
         await waiting.data("reactor.pong")
 
 
-async def test_a_message_in_endless_pieces_ends_the_connection(open_server: RunningServer) -> None:
+async def test_a_message_in_endless_fragments_ends_the_connection(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server))
         await reader.readuntil(b"\r\n\r\n")

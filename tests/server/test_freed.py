@@ -1,4 +1,4 @@
-"""What is left of a connection that is lost, with the garbage collector off: nothing may refer to itself."""
+"""Objects of a closed connection are freed without the garbage collector: there are no reference cycles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def no_collector() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def served(services: AdmissionFixture) -> AsyncIterator[int]:
-    """Serve the sockets of a house whose engines do nothing by themselves; gives the port."""
+    """Serve sockets with engines that do nothing by themselves; yield the port."""
     parts = Served(services.admission, services.inbound, services.clock, set())
     routes = [*socket_routes(parts), Route("/live", lambda _: PlainTextResponse("ok\n"))]
     with bind("127.0.0.1", 0) as sock:
@@ -58,7 +58,7 @@ async def served(services: AdmissionFixture) -> AsyncIterator[int]:
 
 
 async def none_left() -> None:
-    """Wait until nothing of any connection is left; the collector would find it, and is off."""
+    """Wait until all objects of connections are freed, which only reference counts do here."""
     async with asyncio.timeout(TIMEOUT_S):
         while left := [type(each).__name__ for each in gc.get_objects() if type(each) in KINDS]:
             await asyncio.sleep(0.05)
@@ -67,7 +67,7 @@ async def none_left() -> None:
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("ending", ["closed", "broken", "refused"])
-async def test_nothing_is_left_of_a_socket(ending: str) -> None:
+async def test_a_closed_socket_is_freed(ending: str) -> None:
     async with served(AdmissionFixture(most_waiting=0)) as port:
         async with connect(f"ws://127.0.0.1:{port}/ws?role=viewer", compression=None) as socket:
             await socket.send('{"type": "reactor.ping", "data": {"t": 1}}')
@@ -84,7 +84,7 @@ async def test_nothing_is_left_of_a_socket(ending: str) -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_nothing_is_left_of_a_request() -> None:
+async def test_a_closed_http_connection_is_freed() -> None:
     async with served(AdmissionFixture()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):

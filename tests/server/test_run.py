@@ -1,4 +1,4 @@
-"""The server within this process, so that whatever blocks its loop is an error."""
+"""The server within this process, so that blocking its loop is an error."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_nothing_blocks_the_server_s_loop(tmp_path: Path) -> None:
     await serving.stop()
 
 
-async def test_stopping_ends_every_task_and_gives_back_the_signals(tmp_path: Path) -> None:
+async def test_stopping_ends_every_task_and_restores_the_signal_handlers(tmp_path: Path) -> None:
     tasks, handler = len(asyncio.all_tasks()), signal.getsignal(signal.SIGTERM)
     serving = Serving(write_project(tmp_path, MODEL), {})
     await serving.until_ready()
@@ -111,7 +111,7 @@ async def test_stopping_ends_every_task_and_gives_back_the_signals(tmp_path: Pat
     assert (len(asyncio.all_tasks()), signal.getsignal(signal.SIGTERM)) == (tasks, handler)
 
 
-async def test_why_the_model_cannot_be_served_is_raised(tmp_path: Path) -> None:
+async def test_the_reason_why_the_model_cannot_be_served_is_raised(tmp_path: Path) -> None:
     serving = Serving(write_project(tmp_path, MODEL), {"fail": True})
     with pytest.raises(LoadError, match="disk on fire") as raised:
         await asyncio.wait_for(serving.task, TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Ctrl-C, once and twice, from whatever the server is doing."""
+"""Ctrl-C, once and twice, in each state of the server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MyModel(ReactorPipeline):
 """
 
 
-async def test_a_client_that_reads_nothing_is_cut_off_without_a_word(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected_without_an_error(tmp_path: Path) -> None:
     with started(write_project(tmp_path, MODEL.replace("gray(100)", "NOISE"))) as server:
         server.wait_for("ready in")
         async with client(server.url) as controller:
@@ -72,7 +72,7 @@ async def test_a_client_that_reads_nothing_is_cut_off_without_a_word(tmp_path: P
         assert "error" not in server.log
 
 
-async def test_ctrl_c_in_a_session_tells_everyone_and_lets_the_model_finish(tmp_path: Path) -> None:
+async def test_ctrl_c_in_a_session_closes_all_clients_and_the_model_finishes(tmp_path: Path) -> None:
     with started(write_project(tmp_path, MODEL)) as server:
         server.wait_for("ready in")
         async with (
@@ -108,7 +108,7 @@ async def test_ctrl_c_while_the_model_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_ctrl_c_with_nobody_there(tmp_path: Path, number: signal.Signals) -> None:
+def test_ctrl_c_without_clients(tmp_path: Path, number: signal.Signals) -> None:
     with started(write_project(tmp_path, MODEL)) as server:
         server.wait_for("ready in")
         os.kill(server.process.pid, number)
@@ -126,7 +126,7 @@ def test_ctrl_c_while_the_engine_s_interpreter_starts(tmp_path: Path, wait_s: fl
         assert "Traceback" not in server.log
 
 
-async def test_a_step_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
+async def test_a_step_that_hangs_does_not_delay_the_end_of_the_server(tmp_path: Path) -> None:
     with started(write_project(tmp_path, MODEL)) as server:
         server.wait_for("ready in")
         async with controlling(server.url) as controller:

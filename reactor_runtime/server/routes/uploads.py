@@ -215,7 +215,7 @@ def _name(request: Request) -> str:
     """Return the file's name without directories, since the author may save the file under it."""
     name = re.split(r"[/\\]", request.query_params.get("name", ""))[-1]
     if len(name) > LONGEST_NAME or not name.isprintable():
-        raise UploadRefused(400, f"a name has to be printable, with at most {LONGEST_NAME} characters")
+        raise UploadRefused(400, f"a name has to be printable, and no longer than {LONGEST_NAME} characters")
     return "" if name in (".", "..") else name
 
 

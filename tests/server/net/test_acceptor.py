@@ -1,8 +1,9 @@
-"""The acceptor on real sockets, under asyncio's loop and uvloop's."""
+"""The acceptor on real sockets, on the loops of asyncio and uvloop."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import logging
 import resource
@@ -43,8 +44,8 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)
 
 
-class Door:
-    """A listening acceptor, and clients that come from addresses of this machine."""
+class Listening:
+    """A listening acceptor, and clients that connect from addresses of this machine."""
 
     def __init__(self, most: int, most_descriptors: int = MANY, tls: ssl.SSLContext | None = None) -> None:
         self.refusals = LabelledCounter()
@@ -62,7 +63,7 @@ class Door:
         self.acceptor.start(Echo)
         self._clients: list[asyncio.StreamWriter] = []
 
-    async def come(
+    async def connect(
         self, address: str = "127.0.0.1", **options: Any
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0), **options)
@@ -70,9 +71,9 @@ class Door:
         return reader, writer
 
     async def answer(self, address: str = "127.0.0.1", **options: Any) -> str:
-        """Send a line, and return the answer's first; "reset" when there is none."""
+        """Send a line, and return the first line of the response, or "reset"."""
         try:
-            reader, writer = await self.come(address, **options)
+            reader, writer = await self.connect(address, **options)
             writer.write(b"hello\n")
             return (await reader.readline()).decode().strip() or "closed"
         except ConnectionError:
@@ -89,59 +90,59 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def door(most: int, **options: Any) -> AsyncIterator[Door]:
-    opened = Door(most, **options)
+async def listening(most: int, **options: Any) -> AsyncIterator[Listening]:
+    server = Listening(most, **options)
     try:
-        yield opened
+        yield server
     finally:
-        await opened.aclose()
+        await server.aclose()
 
 
-def test_an_address_has_as_many_connections_as_it_may_and_a_closed_one_makes_room(run: Run) -> None:
+def test_connections_of_an_address_are_limited_and_a_closed_one_frees_its_place(run: Run) -> None:
     async def test() -> None:
-        async with door(2) as it:
-            _, first = await it.come()
-            assert [await it.answer() for _ in range(2)] == ["hello", "HTTP/1.1 429 Too Many Requests"]
-            assert await it.answer("127.0.0.2") == "hello"
+        async with listening(2) as server:
+            _, first = await server.connect()
+            assert [await server.answer() for _ in range(2)] == ["hello", "HTTP/1.1 429 Too Many Requests"]
+            assert await server.answer("127.0.0.2") == "hello"
             first.close()
-            await it.counted(2)
-            assert await it.answer() == "hello"
+            await server.counted(2)
+            assert await server.answer() == "hello"
 
     run(test())
 
 
-def test_connections_that_never_begin_tls_count_for_their_address(run: Run, tmp_path: Path) -> None:
+def test_connections_without_a_tls_handshake_count_for_their_address(run: Run, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     trusting = ssl.create_default_context(cafile=str(certificate))
 
     async def test() -> None:
-        async with door(2, tls=context) as it:
-            silent = [await it.come() for _ in range(2)]
-            await it.counted(2)
-            assert await it.answer(ssl=trusting) == "HTTP/1.1 429 Too Many Requests"
-            assert await it.answer("127.0.0.2", ssl=trusting) == "hello"
+        async with listening(2, tls=context) as server:
+            silent = [await server.connect() for _ in range(2)]
+            await server.counted(2)
+            assert await server.answer(ssl=trusting) == "HTTP/1.1 429 Too Many Requests"
+            assert await server.answer("127.0.0.2", ssl=trusting) == "hello"
             for _, writer in silent:
                 writer.write(b"this is no TLS\n")
-            await it.counted(1)
-            assert await it.answer(ssl=trusting) == "hello"
+            await server.counted(1)
+            assert await server.answer(ssl=trusting) == "hello"
 
     run(test())
 
 
-def test_few_connections_above_the_limit_are_kept_to_be_answered_and_the_others_are_reset(
+def test_eight_connections_above_the_limit_are_answered_and_others_are_reset(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async with door(1) as it:
-            await it.come()
-            await it.counted(1)
+        async with listening(1) as server:
+            await server.connect()
+            await server.counted(1)
             for _ in range(MOST_REFUSED):
-                await it.come()
-            await until(lambda: it.refusals.counts == {"429": MOST_REFUSED})
-            assert [await it.answer() for _ in range(20)] == ["reset"] * 20
-            assert it.refusals.counts == {"429": MOST_REFUSED, "none": 20}
+                await server.connect()
+            await until(lambda: server.refusals.counts == {"429": MOST_REFUSED})
+            assert [await server.answer() for _ in range(20)] == ["reset"] * 20
+            assert server.refusals.counts == {"429": MOST_REFUSED, "none": 20}
 
     run(test())
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
@@ -149,10 +150,10 @@ def test_few_connections_above_the_limit_are_kept_to_be_answered_and_the_others_
     ]
 
 
-def test_the_last_descriptors_are_for_no_connection(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_with_one_of_the_last_descriptors_is_reset(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with door(100, most_descriptors=0) as it:
-            assert [await it.answer(f"127.0.0.{host}") for host in range(1, 5)] == ["reset"] * 4
+        async with listening(100, most_descriptors=0) as server:
+            assert [await server.answer(f"127.0.0.{host}") for host in range(1, 5)] == ["reset"] * 4
 
     run(test())
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
@@ -160,10 +161,12 @@ def test_the_last_descriptors_are_for_no_connection(run: Run, caplog: pytest.Log
     ]
 
 
-def test_accepting_goes_on_once_there_are_descriptors_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_accepting_continues_when_descriptors_are_free_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
+        # uvloop imports this codec at the first connection, and no descriptor is free then.
+        codecs.lookup("idna")
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        async with door(100) as it:
+        async with listening(100) as server:
             sock = socket.socket()
             sock.setblocking(False)
             with contextlib.closing(socket.socket()) as next_one:
@@ -171,11 +174,11 @@ def test_accepting_goes_on_once_there_are_descriptors_again(run: Run, caplog: py
             resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
             try:
                 loop = asyncio.get_running_loop()
-                await loop.sock_connect(sock, ("127.0.0.1", it.port))
+                await loop.sock_connect(sock, ("127.0.0.1", server.port))
                 await until(lambda: bool(caplog.records))
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            assert await it.answer() == "hello"
+            assert await server.answer() == "hello"
             sock.close()
 
     run(test())
@@ -183,20 +186,20 @@ def test_accepting_goes_on_once_there_are_descriptors_again(run: Run, caplog: py
     assert record.message == "no connection can be accepted: Too many open files; trying again every 0.5 s"
 
 
-def test_all_connections_of_an_address_are_opened_in_the_end(run: Run) -> None:
+def test_many_connections_of_an_address_are_all_opened(run: Run) -> None:
     async def test() -> None:
-        async with door(100) as it:
-            assert await asyncio.gather(*(it.answer() for _ in range(5 * OPENED_AT_ONCE))) == ["hello"] * 40
+        async with listening(100) as server:
+            assert await asyncio.gather(*(server.answer() for _ in range(5 * OPENED_AT_ONCE))) == ["hello"] * 40
 
     run(test())
 
 
-def test_connections_that_wait_to_be_opened_are_closed_with_the_acceptor(run: Run) -> None:
+def test_closing_the_acceptor_closes_connections_that_wait_to_be_opened(run: Run) -> None:
     async def test() -> None:
-        async with door(200) as it:
-            clients = [await it.come() for _ in range(150)]
-            await it.counted(150)
-            it.acceptor.close()
+        async with listening(200) as server:
+            clients = [await server.connect() for _ in range(150)]
+            await server.counted(150)
+            server.acceptor.close()
             reader, _ = clients[-1]
             assert await reader.read() == b""
 

@@ -1,4 +1,4 @@
-"""A server that may open few descriptors, and clients of one address and of several that want them all."""
+"""A server with a low limit of descriptors, and clients that open more connections, from one address and several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 256
 
 @contextlib.contextmanager
 def silent(server: RunningServer, count: int, *hosts: int) -> Iterator[list[socket.socket]]:
-    """Open connections from addresses of this machine that never say anything; some may be reset at once."""
+    """Open connections from addresses of this machine that send nothing; some may be reset at once."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(client)
@@ -46,7 +46,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
         assert _limit(server.process.pid) == ("300", "300")
 
 
-async def test_one_address_that_wants_every_descriptor_takes_nothing_from_others(tmp_path: Path) -> None:
+async def test_an_address_that_opens_many_connections_leaves_descriptors_to_others(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), descriptors=(LIMIT, LIMIT)) as server:
         async with controlling(server.url) as controller:
             with silent(server, 2 * LIMIT, 2):
@@ -60,7 +60,7 @@ async def test_one_address_that_wants_every_descriptor_takes_nothing_from_others
         assert "Traceback" not in server.log
 
 
-async def test_with_every_descriptor_taken_that_clients_may_have_a_lost_engine_is_started_again(tmp_path: Path) -> None:
+async def test_an_engine_is_started_again_while_clients_hold_all_their_descriptors(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), descriptors=(LIMIT, LIMIT)) as server:
         async with controlling(server.url) as controller:
             await controller.frame()

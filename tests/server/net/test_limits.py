@@ -16,7 +16,7 @@ from reactor_runtime.server.net.limits import (
 )
 
 
-def test_a_rest_pays_for_a_burst() -> None:
+def test_a_pause_allows_a_burst() -> None:
     rate = TokenBucket(10, 5)
     assert [rate.take(0.0) for _ in range(7)] == [True] * 5 + [False] * 2
     assert rate.take(0.1)
@@ -24,13 +24,13 @@ def test_a_rest_pays_for_a_burst() -> None:
     assert [rate.take(100.0) for _ in range(6)] == [True] * 5 + [False]
 
 
-def test_what_comes_above_the_rate_takes_no_room() -> None:
+def test_a_refused_message_takes_no_tokens() -> None:
     rate = TokenBucket(1, 10)
     assert not rate.take(0.0, 11)
     assert rate.take(0.0, 10)
 
 
-def test_time_over_the_rate_counts_until_there_is_a_lull() -> None:
+def test_time_above_the_rate_is_measured_until_a_pause() -> None:
     rate = TokenBucket(10, 10)
     taken = [rate.take(tenth / 100) for tenth in range(500)]  # 100 a second for 5 s
     assert 0 < taken.count(True) <= 61
@@ -41,7 +41,7 @@ def test_time_over_the_rate_counts_until_there_is_a_lull() -> None:
 
 
 @given(st.lists(st.floats(0, 0.5), min_size=1, max_size=200))
-def test_no_more_is_taken_than_the_rate_and_a_burst(gaps: list[float]) -> None:
+def test_no_more_tokens_are_taken_than_the_rate_and_a_burst(gaps: list[float]) -> None:
     rate, now, taken = TokenBucket(20, 30), 0.0, 0
     for gap in gaps:
         now += gap
@@ -49,14 +49,14 @@ def test_no_more_is_taken_than_the_rate_and_a_burst(gaps: list[float]) -> None:
     assert taken <= 30 + 20 * now + 1e-6
 
 
-def test_the_page_with_a_camera_at_60_fps_stays_far_below() -> None:
+def test_the_page_with_a_camera_at_60_fps_stays_far_below_the_rate() -> None:
     rate = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE)
     a_second = 60 + 4 * 60 + 2 * 60 + 1  # pictures, acknowledgements of four tracks, two sliders in motion, a ping
     assert all(rate.take(n / a_second) for n in range(int(a_second * 2 * OVER_S)))
     assert a_second < MESSAGES_PER_S / 2
 
 
-def test_an_address_has_so_many_and_others_have_theirs() -> None:
+def test_the_limit_counts_each_address_separately() -> None:
     limiter = ConnectionLimiter(2)
     assert [limiter.enter("192.0.2.1", who) for who in "abc"] == [True, True, False]
     assert limiter.enter("192.0.2.1", "a")
@@ -67,7 +67,7 @@ def test_an_address_has_so_many_and_others_have_theirs() -> None:
     assert limiter.enter("192.0.2.1", "d")
 
 
-def test_a_network_of_ipv6_is_one_address() -> None:
+def test_an_ipv6_network_counts_as_one_address() -> None:
     limiter = ConnectionLimiter(1)
     assert limiter.enter("2001:db8::1", "a")
     assert not limiter.enter("2001:db8::2", "b")
@@ -100,23 +100,23 @@ def test_nothing_is_kept_of_connections_that_have_closed() -> None:
         ("not:an:address", "not:an:address"),
     ],
 )
-def test_what_counts_as_one_address(address: str, network: str) -> None:
+def test_addresses_map_to_networks(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-def test_a_source_has_one_line_a_minute_that_says_how_many_it_stands_for() -> None:
+def test_a_source_has_one_line_a_minute_with_the_number_of_events() -> None:
     lines = LineLimit()
     assert [lines.take("a", now) for now in (0.0, 1.0, 59.0, 60.0, 61.0)] == [1, 0, 0, 3, 0]
     assert lines.take("b", 61.0) == 1
 
 
-def test_sources_without_number_have_no_lines_without_number() -> None:
+def test_any_number_of_sources_has_at_most_1000_lines_a_minute() -> None:
     lines = LineLimit()
     assert sum(lines.take(f"192.0.2.{number}", 0.0) for number in range(5000)) == 1000
     assert lines.take("198.51.100.1", 60.0) == 1
 
 
-def test_a_source_waits_for_its_place_after_a_few_at_once() -> None:
+def test_connections_of_a_source_wait_after_the_first_few() -> None:
     pace = ConnectionPace(10, 3)
     assert [pace.wait_s("a", 100.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
     assert pace.wait_s("b", 100.0) == 0
@@ -124,7 +124,7 @@ def test_a_source_waits_for_its_place_after_a_few_at_once() -> None:
     assert [pace.wait_s("a", 200.0) for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
 
 
-def test_many_sources_leave_nothing_behind_once_their_places_are_free() -> None:
+def test_sources_are_forgotten_when_their_connections_need_not_wait() -> None:
     pace = ConnectionPace(10, 1)
     for source in range(5000):
         assert pace.wait_s(str(source), float(source)) == 0

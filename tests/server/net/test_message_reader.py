@@ -14,8 +14,8 @@ MOST = 200_000
 KEPT = 100_000
 
 
-class Heard:
-    """Keeps what a reader passes on."""
+class Received:
+    """Keeps messages and control frames."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[bytes | None, int, bool]] = []
@@ -36,12 +36,12 @@ class Heard:
 
 
 class Line:
-    """A reader, the budget it takes from, and what it passes on."""
+    """A reader with its budget, and what it has read."""
 
     def __init__(self, budget: int = MOST) -> None:
-        self.heard = Heard()
+        self.received = Received()
         self.budget = Budget(budget)
-        self.reader = MessageReader(self.heard, self.budget)
+        self.reader = MessageReader(self.received, self.budget)
 
     def read(self, data: bytes) -> None:
         self.reader.feed(data)
@@ -62,27 +62,27 @@ def masked(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
     st.lists(st.binary(max_size=300) | st.integers(125, 70_000).map(bytes), max_size=4),
     st.lists(st.integers(1, 50_000), max_size=6),
 )
-def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[bytes], cuts: list[int]) -> None:
+def test_messages_are_read_however_their_bytes_are_cut(messages: list[bytes], cuts: list[int]) -> None:
     line = Line()
     stream = b"".join(masked(Opcode.BINARY, message) for message in messages)
     for cut in cuts:
         line.read(stream[:cut])
         stream = stream[cut:]
     line.read(stream)
-    assert line.heard.messages == [(message, len(message), False) for message in messages]
+    assert line.received.messages == [(message, len(message), False) for message in messages]
     assert not line.reader.is_partial
     assert line.budget.left == MOST
 
 
-def test_a_message_in_pieces_is_put_together_around_control_frames() -> None:
+def test_a_fragmented_message_is_joined_across_control_frames() -> None:
     line = Line()
     ping = masked(Opcode.PING, b"there?")
     line.read(masked(Opcode.TEXT, b"one ", fin=False) + ping + masked(Opcode.CONT, b"", fin=False))
     assert line.reader.is_partial
-    assert (line.heard.controls, line.heard.messages) == ([ping], [])
+    assert (line.received.controls, line.received.messages) == ([ping], [])
     line.read(masked(Opcode.CONT, b"text"))
-    assert line.heard.messages == [(b"one text", 8, True)]
-    assert line.heard.continuations == 2
+    assert line.received.messages == [(b"one text", 8, True)]
+    assert line.received.continuations == 2
 
 
 HEAD = {
@@ -100,7 +100,7 @@ HEAD = {
 
 
 @pytest.mark.parametrize("name", HEAD)
-def test_a_frame_that_the_protocol_forbids_is_refused_at_its_head(name: str) -> None:
+def test_an_invalid_frame_is_refused_at_its_header(name: str) -> None:
     head, reason = HEAD[name]
     code, message = Line().refused(head + bytes(4))
     assert code == 1002
@@ -108,18 +108,18 @@ def test_a_frame_that_the_protocol_forbids_is_refused_at_its_head(name: str) -> 
 
 
 @pytest.mark.parametrize("size", [126, 65_535, 65_536])
-def test_a_length_takes_as_many_bytes_as_it_needs(size: int) -> None:
+def test_a_length_in_the_fewest_bytes_is_accepted(size: int) -> None:
     line = Line()
     line.read(masked(Opcode.BINARY, bytes(size)))
-    assert line.heard.messages == [(bytes(size), size, False)]
+    assert line.received.messages == [(bytes(size), size, False)]
 
 
-def test_a_message_that_is_too_large_is_refused_before_it_comes() -> None:
+def test_a_message_that_is_too_large_is_refused_at_its_header() -> None:
     assert Line().refused(b"\x82\xff" + struct.pack(">Q", MOST + 1) + bytes(4)) == (1009, "too large")
     assert Line().refused(b"\x81\x8b" + bytes(4)) == (1009, "too long a text")
 
 
-def test_pieces_are_limited_together() -> None:
+def test_the_fragments_of_a_message_are_limited_together() -> None:
     half = masked(Opcode.BINARY, bytes(MOST // 2), fin=False)
     assert Line().refused(half + masked(Opcode.CONT, bytes(MOST // 2), fin=False) + half) == (
         1002,
@@ -129,18 +129,18 @@ def test_pieces_are_limited_together() -> None:
     assert Line().refused(half + more + more) == (1009, "too large")
 
 
-def test_of_a_message_that_is_not_kept_nothing_is_held() -> None:
+def test_a_message_that_is_not_kept_uses_no_memory() -> None:
     line = Line(budget=KEPT)
     line.read(masked(Opcode.BINARY, bytes(KEPT + 1))[:-1])
     assert line.budget.left == KEPT
     line.read(b"\0")
-    assert line.heard.messages == [(None, KEPT + 1, False)]
+    assert line.received.messages == [(None, KEPT + 1, False)]
 
 
-def test_unfinished_messages_of_all_clients_come_out_of_one_budget() -> None:
+def test_unfinished_messages_of_all_clients_share_one_budget() -> None:
     line, other, third = Line(budget=100), Line(), Line()
-    other.reader = MessageReader(other.heard, line.budget)
-    third.reader = MessageReader(third.heard, line.budget)
+    other.reader = MessageReader(other.received, line.budget)
+    third.reader = MessageReader(third.received, line.budget)
     line.read(masked(Opcode.BINARY, bytes(80))[:-1])
     code, reason = other.refused(masked(Opcode.BINARY, bytes(50)))
     assert code == 1013
@@ -154,12 +154,12 @@ def test_a_large_message_is_read_in_pieces_of_64_kib() -> None:
     line = Line()
     line.reader.feed(masked(Opcode.BINARY, bytes(KEPT)))
     assert line.reader.step()
-    assert line.heard.messages == []
+    assert line.received.messages == []
     assert line.reader.step()
-    assert len(line.heard.messages) == 1
+    assert len(line.received.messages) == 1
 
 
-def test_an_unfinished_message_is_told_from_the_next_one() -> None:
+def test_an_unfinished_message_is_distinguished_from_the_next() -> None:
     line, ping = Line(), masked(Opcode.PING, b"")
     line.read(masked(Opcode.TEXT, b"a") + b"\x01")
     assert (line.reader.is_partial, line.reader.ended) == (True, 1)

@@ -10,7 +10,7 @@ from tests.fakes import FakeClock
 
 
 class Socket:
-    """A socket whose slices take so long, as many as there are."""
+    """A socket with a number of slices, each of which takes `slice_s`."""
 
     def __init__(self, clock: FakeClock, reading: Reading, slices: int, slice_s: float = 0.26 * TURN_S) -> None:
         self.share = Share(0.005, reading.pool, clock.now())
@@ -25,8 +25,8 @@ class Socket:
         return self.slices > 0
 
 
-class Turns:
-    """A loop whose turns the test makes."""
+class Iterations:
+    """A loop whose iterations the test makes."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -36,60 +36,60 @@ class Turns:
     def socket(self, slices: int) -> Socket:
         return Socket(self.clock, self.reading, slices)
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         calls, self.calls[:] = list(self.calls), []
         for call in calls:
             call()
 
 
-def test_what_is_little_is_read_at_once() -> None:
-    turns = Turns()
-    socket = turns.socket(1)
-    turns.reading.read(socket)
+def test_few_bytes_are_read_at_once() -> None:
+    loop = Iterations()
+    socket = loop.socket(1)
+    loop.reading.read(socket)
     assert socket.slices == 0
 
 
-def test_what_is_much_is_read_for_two_milliseconds_a_turn() -> None:
-    turns = Turns()
-    socket = turns.socket(10)
-    turns.reading.read(socket)
+def test_many_bytes_are_read_for_two_milliseconds_in_each_iteration() -> None:
+    loop = Iterations()
+    socket = loop.socket(10)
+    loop.reading.read(socket)
     left = [socket.slices]
-    while turns.calls:
-        turns.turn()
+    while loop.calls:
+        loop.iterate()
         left.append(socket.slices)
     assert left[:3] == [6, 2, 0]
 
 
 def test_a_client_that_sends_little_is_read_before_many_that_send_much() -> None:
-    turns = Turns()
-    many = [turns.socket(100) for _ in range(20)]
+    loop = Iterations()
+    many = [loop.socket(100) for _ in range(20)]
     for socket in many:
-        turns.reading.read(socket)
+        loop.reading.read(socket)
     for _ in many:
-        turns.turn()
-    light = turns.socket(1)
-    turns.reading.read(light)
+        loop.iterate()
+    light = loop.socket(1)
+    loop.reading.read(light)
     assert light.slices == 1
-    turns.turn()
+    loop.iterate()
     assert light.slices == 0
 
 
-def test_a_socket_that_is_forgotten_is_read_no_more() -> None:
-    turns = Turns()
-    socket = turns.socket(100)
-    turns.reading.read(socket)
-    turns.reading.forget(socket)
-    while turns.calls:
-        turns.turn()
+def test_a_forgotten_socket_is_not_read() -> None:
+    loop = Iterations()
+    socket = loop.socket(100)
+    loop.reading.read(socket)
+    loop.reading.forget(socket)
+    while loop.calls:
+        loop.iterate()
     assert socket.slices == 96
 
 
-def test_a_client_within_its_share_never_rests() -> None:
+def test_a_client_within_its_share_is_not_paused() -> None:
     share = Share(0.005, TokenBucket(0, 0), 0.0)
     assert [share.spend(second / 10, 0.0005) for second in range(1000)] == [0.0] * 1000
 
 
-def test_a_client_over_its_share_rests_until_it_has_paid() -> None:
+def test_a_client_above_its_share_is_paused_until_the_time_is_made_up() -> None:
     share = Share(0.05, TokenBucket(0, 0), 0.0)
     now, spent, rests = 0.0, 0.0, 0
     while now < 60:
@@ -101,7 +101,7 @@ def test_a_client_over_its_share_rests_until_it_has_paid() -> None:
     assert spent <= AT_ONCE_S + 0.05 * 60 + 0.002
 
 
-def test_a_pool_serves_those_over_their_share() -> None:
+def test_a_client_above_its_share_takes_time_from_the_pool() -> None:
     pool = TokenBucket(POOL_PER_S, POOL_PER_S)
     shares = [Share(0.005, pool, 0.0) for _ in range(2)]
     served = sum(share.spend(0.0, 0.001) == 0 for share in shares * 1000)

@@ -20,7 +20,7 @@ class Pausing(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_pieces_for_a_peer_that_reads_nothing_pause_the_protocol(
+def test_writing_to_a_peer_that_reads_nothing_pauses_the_protocol(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def write() -> int:

@@ -28,14 +28,14 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def killed(parent: Path) -> Path:
-    """Have a process make a folder with a file in it, and be killed."""
+    """Make a folder with a file in a process that is killed."""
     process = subprocess.run(
         [sys.executable, "-c", KILLED], env={"TMPDIR": str(parent)}, capture_output=True, text=True, timeout=TIMEOUT_S
     )
     return Path(process.stdout.strip())
 
 
-def test_a_folder_is_made_when_it_is_needed_for_nobody_else_and_removed_with_what_is_in_it(parent: Path) -> None:
+def test_a_folder_is_made_when_needed_for_this_user_only_and_removed_with_its_content(parent: Path) -> None:
     folder = TemporaryFolder()
     assert list(parent.iterdir()) == []
     folder.make()
@@ -48,7 +48,7 @@ def test_a_folder_is_made_when_it_is_needed_for_nobody_else_and_removed_with_wha
     assert list(parent.iterdir()) == []
 
 
-def test_the_folder_of_a_killed_server_is_removed_and_that_of_a_running_one_is_not(parent: Path) -> None:
+def test_only_the_folder_of_a_killed_server_is_removed(parent: Path) -> None:
     running, abandoned = TemporaryFolder(), killed(parent)
     running.make()
     assert (abandoned / "file").exists()
@@ -57,7 +57,7 @@ def test_the_folder_of_a_killed_server_is_removed_and_that_of_a_running_one_is_n
     running.remove()
 
 
-def test_what_only_has_such_a_name_is_left_alone(parent: Path) -> None:
+def test_other_folders_with_a_similar_name_are_kept(parent: Path) -> None:
     elsewhere = parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "file").write_bytes(b"")
@@ -69,7 +69,7 @@ def test_what_only_has_such_a_name_is_left_alone(parent: Path) -> None:
     assert (elsewhere / "file").exists()
 
 
-def test_no_folder_for_folders_is_no_trouble_until_one_is_needed(parent: Path) -> None:
+def test_a_missing_parent_is_an_error_only_when_a_folder_is_needed(parent: Path) -> None:
     folder = TemporaryFolder()
     parent.rmdir()
     folder.remove_abandoned()

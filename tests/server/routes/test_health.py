@@ -1,4 +1,4 @@
-"""What `/health` and `/ready` say in each state a server can be in."""
+"""`/health` and `/ready` in each state of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def loading(services: AdmissionFixture) -> None:
 
 
 def ready(services: AdmissionFixture) -> None:
-    """Do nothing: it is."""
+    """Do nothing: the server is in this state."""
 
 
 def busy(services: AdmissionFixture) -> None:
@@ -83,7 +83,9 @@ def given_up(services: AdmissionFixture) -> None:
         (given_up, "failed", "failed"),
     ],
 )
-async def test_each_state_is_told(come_about: Callable[[AdmissionFixture], None], health: str, answer: str) -> None:
+async def test_each_state_has_its_health_and_readiness(
+    come_about: Callable[[AdmissionFixture], None], health: str, answer: str
+) -> None:
     services = AdmissionFixture()
     come_about(services)
     assert health_status(services.admission) == health
@@ -91,14 +93,14 @@ async def test_each_state_is_told(come_about: Callable[[AdmissionFixture], None]
     assert (health in SERVING) == (answer in ("", "full"))
 
 
-async def test_where_nobody_may_wait_a_busy_model_is_not_ready() -> None:
+async def test_a_busy_model_without_a_wait_queue_is_not_ready() -> None:
     services = AdmissionFixture(most_waiting=0)
     assert not why_not_ready(services.admission)
     busy(services)
     assert why_not_ready(services.admission) == "full"
 
 
-async def test_a_model_that_has_been_loaded_again_is_ready() -> None:
+async def test_a_model_is_ready_after_it_was_loaded_again() -> None:
     services = AdmissionFixture()
     failing_to_load_again(services)
     services.engine.failed_loads = 0

@@ -1,4 +1,4 @@
-"""`/metrics` of a server as people run it, read by the library's own parser."""
+"""`/metrics` of a real server, parsed by prometheus-client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Samples = dict[tuple[str, str], float]
 
 
 def samples(server: RunningServer) -> Samples:
-    """Give each sample by its name and its track, or its last label's value."""
+    """Return each sample by its name and its track, or the value of its last label."""
     status, text = server.get("/metrics")
     assert status == 200
     found = [sample for family in parse_text(text) for sample in family.samples]
@@ -58,7 +58,7 @@ def samples(server: RunningServer) -> Samples:
     }
 
 
-async def test_a_session_shows_in_the_figures(server: RunningServer) -> None:
+async def test_a_session_is_counted_in_the_metrics(server: RunningServer) -> None:
     before = samples(server)
     async with controlling(server.url) as controller, client(server.url, role="viewer"):
         await controller.ask("set_level", {"level": 9})
@@ -92,7 +92,7 @@ async def test_a_session_shows_in_the_figures(server: RunningServer) -> None:
         assert 0 < during[f"reactor_{what}_seconds_sum", ""] < TIMEOUT_S
 
 
-async def test_a_lost_engine_is_a_restart_and_an_end_of_its_session(server: RunningServer) -> None:
+async def test_a_lost_engine_is_counted_as_a_restart_and_an_ended_session(server: RunningServer) -> None:
     async with controlling(server.url) as controller:
         os.kill(server.engine, signal.SIGKILL)
         await controller.closed()
@@ -103,7 +103,7 @@ async def test_a_lost_engine_is_a_restart_and_an_end_of_its_session(server: Runn
     assert after["reactor_engine_state", "ready"] == 1
 
 
-def test_names_follow_the_conventions(server: RunningServer) -> None:
+def test_names_follow_the_conventions_of_prometheus(server: RunningServer) -> None:
     families = list(parse_text(server.get("/metrics")[1]))
     for family in families:
         assert family.name.startswith(("reactor_", "process_")), family.name
@@ -117,7 +117,7 @@ def test_names_follow_the_conventions(server: RunningServer) -> None:
     assert build.labels["model"] == "my-model"
 
 
-def test_who_asks_for_openmetrics_gets_it(server: RunningServer) -> None:
+def test_openmetrics_is_sent_on_request(server: RunningServer) -> None:
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers=accept)
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
@@ -126,13 +126,13 @@ def test_who_asks_for_openmetrics_gets_it(server: RunningServer) -> None:
     assert "reactor_step_seconds" in [family.name for family in families]
 
 
-def test_starting_a_server_doesn_t_wait_for_the_library() -> None:
+def test_starting_a_server_does_not_import_prometheus_client() -> None:
     program = "import sys, reactor_runtime.server.run; sys.exit('prometheus_client' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
 
 
-def test_the_page_explains_every_figure_and_names_no_other(server: RunningServer) -> None:
+def test_the_documentation_names_exactly_the_metrics_that_exist(server: RunningServer) -> None:
     page = PAGE.read_text(encoding="utf-8")
     names = {sample.name for family in parse_text(server.get("/metrics")[1]) for sample in family.samples}
     explained = set(re.findall(r"^\| `(reactor_\w+)`", page, re.MULTILINE))
@@ -141,7 +141,7 @@ def test_the_page_explains_every_figure_and_names_no_other(server: RunningServer
 
 
 @pytest.mark.parametrize("title", ["prometheus.yml", "reactor.rules.yml"])
-def test_the_configuration_shown_is_yaml_of_the_right_form(title: str) -> None:
+def test_the_documented_configuration_is_valid(title: str) -> None:
     shown = yaml.safe_load(one("metrics.md", title).text)
     if title == "prometheus.yml":
         assert shown["rule_files"] == ["reactor.rules.yml"]
@@ -151,7 +151,7 @@ def test_the_configuration_shown_is_yaml_of_the_right_form(title: str) -> None:
             assert {"alert", "expr", "annotations"} <= rule.keys()
 
 
-async def test_what_is_refused_is_counted_by_its_status(server: RunningServer) -> None:
+async def test_refusals_are_counted_by_status(server: RunningServer) -> None:
     before = samples(server)
     upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     whole = f"{upgrade}Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"

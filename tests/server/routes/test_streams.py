@@ -1,4 +1,4 @@
-"""The picture over plain HTTP, asked for by a socket that knows nothing of us."""
+"""Video over plain HTTP, requested by a plain socket."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
-async def test_a_snapshot_is_the_picture_on_screen(server: RunningServer) -> None:
+async def test_a_snapshot_is_the_latest_frame(server: RunningServer) -> None:
     async with controlling(server.url) as controller:
         for n, level in enumerate((40, 200), start=1):
             await controller.ask("set_level", {"level": level})
@@ -75,14 +75,14 @@ async def test_before_the_first_frame_a_snapshot_is_not_found(server: RunningSer
 
 
 @pytest.mark.parametrize("path", ["/snapshot/nope.jpg", "/stream/nope.mjpg", "/stream/..%2Fhealth.mjpg"])
-def test_a_track_that_is_not_there_is_named_with_those_that_are(server: RunningServer, path: str) -> None:
+def test_a_missing_track_is_answered_with_those_that_exist(server: RunningServer, path: str) -> None:
     status, text = server.get(path)
     assert status == 404
     assert "no video track" in text or text == "Not Found"
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
-async def test_a_stream_gives_the_held_frame_at_once_and_then_what_comes(server: RunningServer, version: str) -> None:
+async def test_a_stream_begins_with_the_latest_frame(server: RunningServer, version: str) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         await controller.ask("set_level", {"level": 40})
@@ -110,7 +110,7 @@ async def test_a_browser_gets_the_headers_of_the_next_part_with_each_frame(serve
             assert abs(parse_frame(await stream.until(b"\r\n" + HEAD + b"\r\n")).level - 40) < 3
 
 
-async def test_the_next_session_goes_on_in_the_same_stream(server: RunningServer) -> None:
+async def test_a_stream_continues_with_the_next_session(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with asked(server.port, STREAM) as stream:
         for level in (60, 200):
@@ -135,7 +135,7 @@ async def test_a_stream_counts_as_a_viewer(server: RunningServer) -> None:
     server.until(lambda: server.health()[1]["viewers"] == 0, "viewers that leave")
 
 
-async def test_the_frames_of_a_stream_are_among_the_figures(tmp_path: Path) -> None:
+async def test_the_frames_of_a_stream_are_counted(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL)) as server:
         server.wait_for_health("ready")
         async with controlling(server.url) as controller:
@@ -147,7 +147,7 @@ async def test_the_frames_of_a_stream_are_among_the_figures(tmp_path: Path) -> N
             server.until(lambda: sent in server.get("/metrics")[1], "figures of both")
 
 
-async def test_fps_thins_a_stream_out(server: RunningServer) -> None:
+async def test_fps_limits_the_rate_of_a_stream(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         await controller.send("set_moving", {"moving": True})
@@ -157,12 +157,12 @@ async def test_fps_thins_a_stream_out(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("fps", ["0", "-1", "nan", "inf", "many", ""])
-def test_a_wrong_fps_is_refused_in_words(server: RunningServer, fps: str) -> None:
+def test_a_wrong_fps_is_refused_with_the_reason(server: RunningServer, fps: str) -> None:
     status, text = server.get(f"{STREAM}?fps={fps}")
     assert (status, text) == (400, "fps is the most frames a second, a number from 0.01 up\n")
 
 
-async def test_who_reads_late_finds_the_newest_picture_and_not_the_oldest(server: RunningServer) -> None:
+async def test_a_slow_reader_gets_the_newest_frame(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         await controller.send("set_moving", {"moving": True})

@@ -1,4 +1,4 @@
-"""Files for events to name, sent as any HTTP client sends them."""
+"""Uploads, as any HTTP client sends them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def post(server: RunningServer, body: bytes, content_type: str = "image/png", **query: str) -> tuple[int, str]:
-    """Send a file; returns the status, and the id or what is said instead of it."""
+    """Send a file; return the status, and the id or the text of the refusal."""
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
     try:
         client.request("POST", f"/uploads?{urlencode(query)}", body, {"Content-Type": content_type})
@@ -87,7 +87,7 @@ def post(server: RunningServer, body: bytes, content_type: str = "image/png", **
 
 
 def spooled() -> list[Path]:
-    """List what lies on the disk for the engine."""
+    """Return the files on the disk for the engine."""
     return [path for path in Path(os.environ["TMPDIR"]).rglob("*") if path.is_file()]
 
 
@@ -98,7 +98,7 @@ def key_of(controller: WireClient) -> str:
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE, b""], ids=["small", "large", "empty"])
-async def test_an_event_gets_the_file_it_names(server: RunningServer, content: bytes) -> None:
+async def test_an_event_gets_the_file_that_it_refers_to(server: RunningServer, content: bytes) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         padded = content + b"ABCDE"
@@ -115,7 +115,7 @@ async def test_an_event_gets_the_file_it_names(server: RunningServer, content: b
         assert spooled() == []
 
 
-async def test_a_field_keeps_its_file_and_clients_are_told_its_id(server: RunningServer) -> None:
+async def test_a_field_keeps_its_file_and_clients_get_its_id(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         _, id = post(server, SMALL, key=key_of(controller))
@@ -127,7 +127,7 @@ async def test_a_field_keeps_its_file_and_clients_are_told_its_id(server: Runnin
         assert await controller.data("reactor.state") == {"image": None}
 
 
-async def test_a_file_is_gone_with_its_session(server: RunningServer) -> None:
+async def test_a_file_is_removed_with_its_session(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         key = key_of(controller)
@@ -154,7 +154,7 @@ async def test_other_wrong_values_beside_an_unresolved_file_are_an_invalid_event
         assert answer["data"]["fields"] == [{"path": "take.file", "message": '"cat.png" is not an object'}]
 
 
-async def test_viewers_have_no_key_and_guesses_none_either(server: RunningServer) -> None:
+async def test_an_upload_without_the_key_is_refused(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url), client(server.url, role="viewer") as viewer:
         assert (await viewer.data("reactor.welcome"))["upload_key"] is None
@@ -173,7 +173,7 @@ async def test_viewers_have_no_key_and_guesses_none_either(server: RunningServer
     ],
     ids=["long name", "two lines", "form"],
 )
-async def test_what_is_refused_says_why(
+async def test_a_refused_upload_is_answered_with_the_reason(
     server: RunningServer, query: dict[str, str], content_type: str, status: int, words: str
 ) -> None:
     server.wait_for_health("ready")
@@ -183,7 +183,7 @@ async def test_what_is_refused_says_why(
     assert words in answer[1]
 
 
-async def test_a_file_over_the_limit_is_refused_before_it_comes(server: RunningServer) -> None:
+async def test_a_file_above_the_limit_is_refused_at_its_header(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
@@ -195,7 +195,7 @@ async def test_a_file_over_the_limit_is_refused_before_it_comes(server: RunningS
         client.close()
 
 
-async def test_an_upload_that_breaks_off_leaves_nothing(server: RunningServer) -> None:
+async def test_an_interrupted_upload_leaves_no_file(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
@@ -209,7 +209,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(server: RunningServer) -
         server.until(lambda: spooled() == [], "its end")
 
 
-async def test_files_that_the_model_s_process_has_not_taken_are_counted(server: RunningServer) -> None:
+async def test_files_that_the_engine_has_not_received_are_limited(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         key = key_of(controller)
@@ -228,7 +228,7 @@ async def test_files_that_the_model_s_process_has_not_taken_are_counted(server: 
         assert spooled() == []
 
 
-async def test_a_crash_of_the_model_ends_the_key_and_the_next_session_has_its_own(server: RunningServer) -> None:
+async def test_a_crash_of_the_model_invalidates_the_key(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         key = key_of(controller)

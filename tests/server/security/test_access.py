@@ -1,4 +1,4 @@
-"""A real server and those it does not know: without the token, by another name, from another page."""
+"""A real server and requests that it refuses: without the token, by another host name, from another site."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
 
 
 async def refused(url: str, **options: object) -> tuple[int, str]:
-    """Try to connect; returns the status that HTTP refuses it with, and the words."""
+    """Try to connect; return the status and the text of the refusal."""
     with pytest.raises(InvalidStatus) as raised:
         async with connect(url, **options):  # type: ignore[arg-type]  # any of its options
             pass
@@ -43,14 +43,14 @@ async def refused(url: str, **options: object) -> tuple[int, str]:
     return response.status_code, bytes(response.body or b"").decode()
 
 
-async def test_a_client_without_the_token_is_told_so(guarded: RunningServer) -> None:
+async def test_a_client_without_the_token_is_refused_with_the_reason(guarded: RunningServer) -> None:
     assert await refused(guarded.url) == (401, "this server wants a token\n")
     assert await refused(f"{guarded.url}?token=wrong") == (401, "the token is wrong\n")
     headers = {"Authorization": "Bearer wrong"}
     assert await refused(guarded.url, additional_headers=headers) == (401, "the token is wrong\n")
 
 
-async def test_a_client_with_it_is_served(guarded: RunningServer) -> None:
+async def test_a_client_with_the_token_is_served(guarded: RunningServer) -> None:
     async with client(guarded.url, token=SECRET) as controller:
         await controller.frame()
     for headers in ({"Authorization": f"Bearer {SECRET}"}, {"X-Reactor-Token": SECRET}):
@@ -58,7 +58,7 @@ async def test_a_client_with_it_is_served(guarded: RunningServer) -> None:
             await WireClient(socket).data("reactor.welcome")
 
 
-def test_strangers_learn_of_health_one_word(guarded: RunningServer) -> None:
+def test_health_without_the_token_returns_only_the_status(guarded: RunningServer) -> None:
     guarded.wait_for_health("ready")
     assert guarded.health() == (200, {"status": "ready"})
     assert json.loads(guarded.get(f"/health?token={SECRET}")[1])["model"] == "my-model"
@@ -71,14 +71,14 @@ def test_strangers_learn_of_health_one_word(guarded: RunningServer) -> None:
     ("method", "path"),
     [("GET", "/snapshot/main_video.jpg"), ("GET", "/stream/main_video.mjpg"), ("POST", "/uploads?key=x")],
 )
-async def test_pictures_and_uploads_want_the_token_too(guarded: RunningServer, method: str, path: str) -> None:
+async def test_images_and_uploads_need_the_token(guarded: RunningServer, method: str, path: str) -> None:
     async with asked(guarded.port, path, method=method) as answer:
         assert answer.status == 401
     async with asked(guarded.port, f"{path}{'&' if '?' in path else '?'}token={SECRET}", method=method) as answer:
         assert answer.status != 401
 
 
-async def test_pages_of_others_may_not_upload(open_server: RunningServer) -> None:
+async def test_a_page_of_another_site_may_not_upload(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         headers = "Host: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\nConnection: close\r\n"
         writer.write(f"POST /uploads?key=x HTTP/1.1\r\n{headers}\r\n".encode())
@@ -87,7 +87,7 @@ async def test_pages_of_others_may_not_upload(open_server: RunningServer) -> Non
     assert "--allow-origin http://evil.example " in answer
 
 
-async def test_pages_of_others_are_refused(open_server: RunningServer) -> None:
+async def test_a_socket_of_a_page_of_another_site_is_refused(open_server: RunningServer) -> None:
     status, words = await refused(open_server.url, origin="http://evil.example")
     assert (status, "--allow-origin http://evil.example " in words) == (403, True)
     async with connect(
@@ -96,7 +96,7 @@ async def test_pages_of_others_are_refused(open_server: RunningServer) -> None:
         await WireClient(socket).data("reactor.welcome")
 
 
-async def test_a_site_that_is_allowed_may_connect_and_read(tmp_path: Path) -> None:
+async def test_an_allowed_site_may_connect_and_read(tmp_path: Path) -> None:
     site = "https://a.example"
     with serving(write_project(tmp_path, MODEL), "--allow-origin", site, "--token", SECRET) as server:
         async with connect(f"{server.url}?token={SECRET}", origin=Origin(site)) as socket:
@@ -115,7 +115,7 @@ async def test_a_site_that_is_allowed_may_connect_and_read(tmp_path: Path) -> No
             assert (f"access-control-allow-origin: {site}\r\n" in answer) is (origin == site)
 
 
-async def test_a_rebound_name_is_refused(open_server: RunningServer) -> None:
+async def test_another_host_name_is_refused(open_server: RunningServer) -> None:
     async with bare(open_server) as (reader, writer):
         writer.write(handshake(open_server, Host="evil.example:80", Origin="http://evil.example:80"))
         answer = (await reader.read()).decode()
@@ -123,7 +123,7 @@ async def test_a_rebound_name_is_refused(open_server: RunningServer) -> None:
     assert "--allow-host evil.example " in answer
 
 
-async def test_it_serves_over_tls(tmp_path: Path) -> None:
+async def test_the_server_serves_over_tls(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     own = write_project(tmp_path / "model", MODEL)
     trusting = ssl.create_default_context(cafile=str(certificate))
@@ -143,7 +143,7 @@ async def test_it_serves_over_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--dev",), ("--allow-host", "demo.example"), ("--root-path", "/demo"), ()])
-async def test_what_exceptions_say_is_told_to_this_machine_s_own_and_where_asked_for(
+async def test_messages_of_exceptions_are_sent_on_this_machine_and_with_dev(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     failing = MODEL.replace("yield gray(self.state.level)", "yield gray(1); raise OSError('/home/me/secret')")

@@ -19,7 +19,7 @@ def make_certificate(directory: Path, name: str = "own", *options: str) -> tuple
     return certificate, key
 
 
-def test_a_certificate_and_its_key(tmp_path: Path) -> None:
+def test_a_certificate_and_its_key_are_loaded(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     assert tls_context(certificate, key)
     both = tmp_path / "both.pem"
@@ -27,7 +27,7 @@ def test_a_certificate_and_its_key(tmp_path: Path) -> None:
     assert tls_context(both, None)
 
 
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_wrong_certificate_or_key_is_explained_in_one_line(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     other, locked = (
         make_certificate(tmp_path, "other")[1],

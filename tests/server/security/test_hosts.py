@@ -13,23 +13,23 @@ FOREIGN = ["evil.example", "evil.example:8080", "localhost.evil.example", "127.0
 
 @pytest.mark.parametrize("header", LOOPBACK)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "10.0.0.7"])
-def test_names_of_this_machine_s_loopback_are_ours(bound: str, header: str) -> None:
+def test_loopback_names_are_accepted(bound: str, header: str) -> None:
     assert Hosts(bound, machine="box").allows(header)
 
 
 @pytest.mark.parametrize("header", FOREIGN)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "0.0.0.0"])
-def test_a_foreign_name_is_not(bound: str, header: str) -> None:
+def test_other_names_are_refused(bound: str, header: str) -> None:
     assert not Hosts(bound, machine="box").allows(header)
 
 
 @pytest.mark.parametrize("header", [*ADDRESSES, "box:8080", "box.local", "box.lan.example"])
-def test_addresses_and_the_machine_s_name_are_ours_where_others_reach_us(header: str) -> None:
+def test_addresses_and_the_machine_s_name_are_accepted_unless_bound_to_loopback(header: str) -> None:
     assert Hosts("0.0.0.0", machine="box.lan.example").allows(header)
     assert not Hosts("127.0.0.1", machine="box.lan.example").allows(header)
 
 
-def test_the_name_it_is_bound_to_is_ours() -> None:
+def test_the_name_that_the_server_is_bound_to_is_accepted() -> None:
     assert Hosts("reactor.example", machine="box").allows("Reactor.Example:80")
 
 
@@ -45,27 +45,27 @@ def test_the_name_it_is_bound_to_is_ours() -> None:
         ("*", "whatever", True),
     ],
 )
-def test_names_that_are_allowed(allowed: str, header: str, answer: bool) -> None:
+def test_allowed_names_are_accepted(allowed: str, header: str, answer: bool) -> None:
     assert Hosts("127.0.0.1", [parse_host(allowed)], machine="box").allows(header) is answer
 
 
-def test_without_the_header_it_is_no_browser() -> None:
+def test_a_request_without_the_header_is_accepted() -> None:
     assert Hosts("127.0.0.1", machine="box").allows(None)
 
 
 @pytest.mark.parametrize(
     ("header", "name"), [("A.b:80", "a.b"), ("[::1]", "::1"), ("[::1]:80", "::1"), ("a;b", ""), ("a.", "a")]
 )
-def test_the_name_in_a_header(header: str, name: str) -> None:
+def test_the_name_is_parsed_from_the_header(header: str, name: str) -> None:
     assert name_in(header) == name
 
 
 @pytest.mark.parametrize("given", ["http://a.example", "a.example:80", "a/b", "", "a.*.b", "**", "a b"])
-def test_what_is_no_name_is_a_usage_error(given: str) -> None:
+def test_an_invalid_host_name_is_a_usage_error(given: str) -> None:
     with pytest.raises(UsageError, match="is not a host name"):
         parse_host(given)
 
 
 @pytest.mark.parametrize(("given", "read"), [("Demo.Example.", "demo.example"), ("[::1]", "::1"), ("*", "*")])
-def test_a_name_is_read(given: str, read: str) -> None:
+def test_a_host_name_is_normalised(given: str, read: str) -> None:
     assert parse_host(given) == read

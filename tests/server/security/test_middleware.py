@@ -1,4 +1,4 @@
-"""The guard before an application that tells what got through."""
+"""The middleware before an application that returns what it got."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SECRET = "correct-horse"
 BASE = "http://127.0.0.1:8080"
 
 
-async def _tell(request: Request) -> Response:
+async def _echo(request: Request) -> Response:
     return JSONResponse({"path": request.url.path, "known": request.state.known, "root": request.scope["root_path"]})
 
 
-def door(
+def middleware(
     *, token: bool = True, origins: tuple[str, ...] = (), root_path: str = "", limiter: ConnectionLimiter | None = None
 ) -> SecurityMiddleware:
-    """Make a guard whose application answers any path, but for the page's with text."""
+    """Return a middleware whose application answers any path with JSON, and `/` with text."""
     app = Starlette(
         routes=[
             Route("/", lambda request: PlainTextResponse("page")),  # noqa: ARG005
-            Route("/{path:path}", _tell, methods=["GET", "POST"]),
+            Route("/{path:path}", _echo, methods=["GET", "POST"]),
         ]
     )
     return SecurityMiddleware(
@@ -58,22 +58,22 @@ def browser(guard: Any, **options: Any) -> httpx.AsyncClient:
      ("/ready", 200), ("/static/main.js", 200), ("/reactor.js", 200), ("/healthy", 401), ("/live/", 401),
      ("//live", 401), ("/static/../schema", 401)],
 )  # fmt: skip
-async def test_which_routes_want_the_token(path: str, status: int) -> None:
-    async with browser(door()) as client:
+async def test_routes_need_the_token_unless_they_are_open(path: str, status: int) -> None:
+    async with browser(middleware()) as client:
         assert (await client.get(f"{BASE}{path}")).status_code == status
         assert (await client.get(f"{BASE}{path}", headers={"X-Reactor-Token": SECRET})).status_code == 200
 
 
-async def test_health_is_passed_on_for_strangers_as_such() -> None:
-    async with browser(door()) as client:
+async def test_health_without_the_token_is_passed_on_as_unknown() -> None:
+    async with browser(middleware()) as client:
         assert (await client.get("/health")).json()["known"] is False
         assert (await client.get("/health", params={"token": SECRET})).json()["known"] is True
-    async with browser(door(token=False)) as client:
+    async with browser(middleware(token=False)) as client:
         assert (await client.get("/health")).json()["known"] is True
 
 
-async def test_a_refusal_says_how_to_ask_and_is_not_kept() -> None:
-    async with browser(door()) as client:
+async def test_a_refusal_names_the_scheme_and_is_not_cached() -> None:
+    async with browser(middleware()) as client:
         refused = await client.get("/schema")
         assert (refused.status_code, refused.text) == (401, "this server wants a token\n")
         assert refused.headers["WWW-Authenticate"].startswith("Bearer")
@@ -81,8 +81,8 @@ async def test_a_refusal_says_how_to_ask_and_is_not_kept() -> None:
         assert (await client.get("/schema?token=wrong")).text == "the token is wrong\n"
 
 
-async def test_a_browser_gets_a_page_to_enter_it_in() -> None:
-    async with browser(door(), headers={"Accept": "text/html,*/*"}) as client:
+async def test_a_browser_without_the_token_gets_a_page_to_enter_it() -> None:
+    async with browser(middleware(), headers={"Accept": "text/html,*/*"}) as client:
         page = await client.get('/?role=viewer&"><script>=1')
         assert page.status_code == 401
         assert "This server wants a token" in page.text
@@ -93,8 +93,8 @@ async def test_a_browser_gets_a_page_to_enter_it_in() -> None:
         assert (await client.get("/schema")).headers["Content-Type"].startswith("text/plain")
 
 
-async def test_a_page_opened_with_the_token_is_open_from_then_on() -> None:
-    async with browser(door()) as client:
+async def test_a_page_opened_with_the_token_sets_a_cookie_that_admits() -> None:
+    async with browser(middleware()) as client:
         opened = await client.get("/", params={"token": SECRET})
         assert (opened.status_code, opened.text) == (200, "page")
         assert "HttpOnly" in opened.headers["Set-Cookie"]
@@ -103,14 +103,14 @@ async def test_a_page_opened_with_the_token_is_open_from_then_on() -> None:
         assert "Set-Cookie" not in again.headers
 
 
-async def test_a_wrong_token_is_no_cookie() -> None:
-    async with browser(door()) as client:
+async def test_a_wrong_token_sets_no_cookie() -> None:
+    async with browser(middleware()) as client:
         for path in ("/", "/health", "/static/x.js"):
             assert "Set-Cookie" not in (await client.get(path, params={"token": "wrong"})).headers
 
 
-async def test_a_rebound_name_is_refused_with_the_option_that_allows_it() -> None:
-    async with browser(door(token=False)) as client:
+async def test_another_host_name_is_refused_with_the_option_that_allows_it() -> None:
+    async with browser(middleware(token=False)) as client:
         refused = await client.get("/schema", headers={"Host": "evil.example:8080"})
         assert refused.status_code == 421
         assert "--allow-host evil.example " in refused.text
@@ -128,8 +128,8 @@ async def test_a_rebound_name_is_refused_with_the_option_that_allows_it() -> Non
         ("GET", "http://evil.example", 200),
     ],
 )
-async def test_other_pages_may_look_and_not_touch(method: str, origin: str | None, status: int) -> None:
-    async with browser(door(token=False)) as client:
+async def test_other_sites_may_read_and_not_post(method: str, origin: str | None, status: int) -> None:
+    async with browser(middleware(token=False)) as client:
         answer = await client.request(method, "/uploads", headers={"Origin": origin} if origin else {})
         assert answer.status_code == status
         assert "Access-Control-Allow-Origin" not in answer.headers
@@ -137,14 +137,14 @@ async def test_other_pages_may_look_and_not_touch(method: str, origin: str | Non
             assert f"--allow-origin {origin} " in answer.text
 
 
-async def test_a_page_that_is_allowed_may_post() -> None:
-    async with browser(door(token=False, origins=("https://a.example",))) as client:
+async def test_a_page_of_an_allowed_site_may_post() -> None:
+    async with browser(middleware(token=False, origins=("https://a.example",))) as client:
         assert (await client.post("/uploads", headers={"Origin": "https://a.example"})).status_code == 200
         assert (await client.post("/uploads", headers={"Origin": "https://b.example"})).status_code == 403
 
 
-async def test_every_answer_carries_the_security_headers() -> None:
-    async with browser(door()) as client:
+async def test_every_response_has_the_security_headers() -> None:
+    async with browser(middleware()) as client:
         for path in ("/", "/live", "/static/x.js", "/schema"):
             headers = (await client.get(path)).headers
             policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
@@ -160,15 +160,15 @@ async def test_every_answer_carries_the_security_headers() -> None:
 
 
 async def test_an_allowed_site_may_show_the_page_in_a_frame() -> None:
-    async with browser(door(token=False, origins=("https://a.example", "null"))) as client:
+    async with browser(middleware(token=False, origins=("https://a.example", "null"))) as client:
         headers = (await client.get("/")).headers
         assert headers["Content-Security-Policy"].endswith("frame-ancestors 'self' https://a.example")
         assert "X-Frame-Options" not in headers
 
 
 @pytest.mark.parametrize("stripped", [True, False], ids=["proxy strips the path", "proxy keeps it"])
-async def test_a_root_path_is_understood_either_way(stripped: bool) -> None:
-    async with browser(door(root_path="/demo")) as client:
+async def test_a_root_path_works_with_and_without_the_proxy_stripping_it(stripped: bool) -> None:
+    async with browser(middleware(root_path="/demo")) as client:
         root = "" if stripped else "/demo"
         assert (await client.get(f"{root}/schema")).status_code == 401
         told = await client.get(f"{root}/schema", params={"token": SECRET})
@@ -178,8 +178,8 @@ async def test_a_root_path_is_understood_either_way(stripped: bool) -> None:
         assert (await client.get(f"{root}/static/x.js")).status_code == 200
 
 
-async def test_the_root_without_its_slash_is_sent_on() -> None:
-    async with browser(door(token=False, root_path="/demo")) as client:
+async def test_the_root_path_without_a_slash_is_redirected() -> None:
+    async with browser(middleware(token=False, root_path="/demo")) as client:
         assert (await client.get("/demo")).headers["Location"] == "/demo/"
         assert (await client.get("/demolition")).json()["path"] == "/demo/demolition"
 
@@ -210,25 +210,25 @@ class Socket:
         ([("origin", "http://evil.example"), ("x-reactor-token", SECRET)], 403, 4403),
     ],
 )
-async def test_a_socket_is_refused_before_its_handshake_where_possible(
+async def test_a_socket_is_refused_with_http_where_possible(
     headers: list[tuple[str, str]], status: int, code: int
 ) -> None:
     asked = Socket(*headers)
-    await door()(asked.scope, asked.receive, asked.send)
+    await middleware()(asked.scope, asked.receive, asked.send)
     assert asked.sent[0]["status"] == status
     without = Socket(*headers, http_answers=False)
-    await door()(without.scope, without.receive, without.send)
+    await middleware()(without.scope, without.receive, without.send)
     assert [message["type"] for message in without.sent] == ["websocket.accept", "websocket.close"]
     assert without.sent[1]["code"] == code
 
 
-async def test_who_comes_through_a_proxy_is_counted_by_address_while_being_served() -> None:
+async def test_connections_through_a_proxy_are_limited_by_address() -> None:
     limiter = ConnectionLimiter(1)
     asked = Socket(("x-reactor-token", SECRET))
     assert limiter.enter("192.0.2.1", "somebody else of that address")
-    await door(limiter=limiter)(asked.scope, asked.receive, asked.send)
+    await middleware(limiter=limiter)(asked.scope, asked.receive, asked.send)
     assert asked.sent[0]["status"] == 429
-    transport = httpx.ASGITransport(door(limiter=limiter), client=("192.0.2.1", 1))
+    transport = httpx.ASGITransport(middleware(limiter=limiter), client=("192.0.2.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
         assert (await client.get("/health")).status_code == 429
         limiter.leave("192.0.2.1", "somebody else of that address")

@@ -29,16 +29,16 @@ from reactor_runtime.server.security.origins import Origins, parse_origin
         (["*"], "http://evil.example", "127.0.0.1:8080", True),
     ],
 )
-def test_who_may_talk_to_us(allowed: list[str], origin: str | None, host: str | None, answer: bool) -> None:
+def test_origins_are_allowed_or_refused(allowed: list[str], origin: str | None, host: str | None, answer: bool) -> None:
     assert Origins(allowed).allows(origin, host) is answer
 
 
 @pytest.mark.parametrize("given", ["a.example", "ftp://a.example", "https://", "https://a.example/path", "https://u@a"])
-def test_what_is_no_origin_is_a_usage_error(given: str) -> None:
+def test_an_invalid_origin_is_a_usage_error(given: str) -> None:
     with pytest.raises(UsageError, match="is not an origin"):
         parse_origin(given)
 
 
 @pytest.mark.parametrize(("given", "read"), [("HTTPS://A.example/", "https://a.example"), ("*", "*"), ("null", "null")])
-def test_an_origin_is_read(given: str, read: str) -> None:
+def test_an_origin_is_normalised(given: str, read: str) -> None:
     assert parse_origin(given) == read

@@ -18,13 +18,13 @@ from reactor_runtime.server.security.proxies import Proxies, parse_proxies
         ("*", "192.0.2.1", True),
     ],
 )
-def test_who_is_a_proxy(given: str, address: str, answer: bool) -> None:
+def test_addresses_are_matched_with_proxies(given: str, address: str, answer: bool) -> None:
     proxies = Proxies(parse_proxies(given))
     assert (address in proxies) is answer
     assert bool(proxies) is bool(given)
 
 
 @pytest.mark.parametrize("given", ["nginx", "10.0.0.0/33", "10.0.0.1;10.0.0.2"])
-def test_what_is_no_address_is_a_usage_error(given: str) -> None:
+def test_an_invalid_proxy_is_a_usage_error(given: str) -> None:
     with pytest.raises(UsageError, match="neither an address nor a network"):
         parse_proxies(given)

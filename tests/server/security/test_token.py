@@ -30,7 +30,7 @@ def request(query: str = "", scheme: str = "http", root_path: str = "", **header
     ],
     ids=["query", "query twice", "bearer", "bearer with spaces", "header", "one of two"],
 )
-def test_the_token_is_found_wherever_it_may_be(carrying: HTTPConnection) -> None:
+def test_the_token_is_found_in_header_query_and_cookie(carrying: HTTPConnection) -> None:
     assert Token(SECRET, 8080).admits(carrying)
     assert was_given(carrying)
 
@@ -46,13 +46,13 @@ def test_the_token_is_found_wherever_it_may_be(carrying: HTTPConnection) -> None
         request(authorization=f"Basic {SECRET}", x_reactor_token="caf\xe9"),
     ],
 )
-def test_a_wrong_one_is_not(carrying: HTTPConnection) -> None:
+def test_a_wrong_token_is_not_admitted(carrying: HTTPConnection) -> None:
     assert not Token(SECRET, 8080).admits(carrying)
     assert was_given(carrying)
 
 
 @pytest.mark.parametrize("carrying", [request(), request("token="), request(cookie="a=b"), request(authorization="x")])
-def test_none_is_none(carrying: HTTPConnection) -> None:
+def test_a_request_without_a_token_has_given_none(carrying: HTTPConnection) -> None:
     assert not Token(SECRET, 8080).admits(carrying)
     assert not was_given(carrying)
 
@@ -63,7 +63,7 @@ def cookie(token: Token, opened: HTTPConnection) -> str:
     return response.headers["set-cookie"]
 
 
-def test_a_browser_keeps_it_as_a_cookie_that_does_not_hold_it() -> None:
+def test_the_cookie_does_not_contain_the_token() -> None:
     token = Token(SECRET, 8080)
     pair, *attributes = cookie(token, request()).split("; ")
     assert SECRET not in pair
@@ -73,18 +73,18 @@ def test_a_browser_keeps_it_as_a_cookie_that_does_not_hold_it() -> None:
     assert not token.admits(request(f"token={pair.partition('=')[2]}"))
 
 
-def test_the_cookie_of_another_port_or_token_is_no_good() -> None:
+def test_the_cookie_of_another_port_or_token_is_not_admitted() -> None:
     pair = cookie(Token(SECRET, 8080), request()).partition(";")[0]
     assert not Token(SECRET, 8081).admits(request(cookie=pair))
     assert not Token("another-horse", 8080).admits(request(cookie=pair))
 
 
-def test_the_cookie_stays_within_tls_and_below_our_path() -> None:
+def test_the_cookie_is_limited_to_tls_and_the_root_path() -> None:
     attributes = cookie(Token(SECRET, 8080), request(scheme="https", root_path="/demo")).split("; ")[1:]
     assert {"Secure", "Path=/demo"} <= set(attributes)
 
 
-def test_auto_makes_one_up_each_time() -> None:
+def test_auto_generates_a_new_token_each_time() -> None:
     made = {parse_token("auto") for _ in range(10)}
     assert len(made) == 10
     assert all(len(token) >= 22 and parse_token(token) == token for token in made)

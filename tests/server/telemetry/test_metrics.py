@@ -15,7 +15,7 @@ def bundle(seq: int, *, session: str = "s", first: bool = True, inputs: tuple[fl
     return Bundle(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, pictures, first=first, inputs=inputs)
 
 
-def test_a_value_on_a_bound_is_within_it() -> None:
+def test_a_value_on_a_bound_is_counted_below_it() -> None:
     histogram = Histogram((1, 2))
     for value in (0.5, 1.0, 1.5, 2.5):
         histogram.observe(value)
@@ -23,7 +23,7 @@ def test_a_value_on_a_bound_is_within_it() -> None:
     assert histogram.sum == 5.5
 
 
-def test_a_tally_of_any_number_of_names_stays_small() -> None:
+def test_a_counter_of_any_number_of_labels_stays_small() -> None:
     tally = LabelledCounter("known")
     for number in range(1000):
         tally.add(f"made up {number}")
@@ -33,7 +33,7 @@ def test_a_tally_of_any_number_of_names_stays_small() -> None:
     assert tally.counts[OTHER] == 1000 - MOST_VALUES
 
 
-def test_the_names_of_an_author_take_no_place_from_ours_and_are_short() -> None:
+def test_labels_of_authors_take_no_place_of_given_ones_and_are_short() -> None:
     errors = Metrics().errors
     for number in range(1000):
         errors.add(f"no_such_file_{number}")
@@ -43,7 +43,7 @@ def test_the_names_of_an_author_take_no_place_from_ours_and_are_short() -> None:
     assert max(map(len, errors.counts)) <= 64
 
 
-def test_a_gap_in_the_numbers_was_made_and_discarded() -> None:
+def test_a_gap_in_the_sequence_numbers_counts_as_discarded() -> None:
     metrics = Metrics()
     for seq in (2, 3, 7):
         metrics.arrived(bundle(seq))
@@ -51,7 +51,7 @@ def test_a_gap_in_the_numbers_was_made_and_discarded() -> None:
     assert metrics.dropped.counts["discarded"] == 5
 
 
-def test_another_session_numbers_from_zero() -> None:
+def test_a_new_session_is_numbered_from_zero() -> None:
     metrics = Metrics()
     for session in ("s-1", "s-2"):
         metrics.arrived(bundle(0, session=session))
@@ -59,7 +59,7 @@ def test_another_session_numbers_from_zero() -> None:
     assert metrics.dropped.counts["discarded"] == 0
 
 
-def test_sessions_at_the_same_time_number_each_for_themselves() -> None:
+def test_sessions_at_the_same_time_are_numbered_separately() -> None:
     metrics = Metrics()
     for seq in range(3):
         for session in ("s-1", "s-2"):
@@ -68,7 +68,7 @@ def test_sessions_at_the_same_time_number_each_for_themselves() -> None:
     assert metrics.dropped.counts["discarded"] == 0
 
 
-def test_an_input_is_seen_in_a_frame_of_its_own_session() -> None:
+def test_an_input_is_shown_by_a_frame_of_its_own_session() -> None:
     metrics = Metrics()
     for session in ("s-1", "s-2"):
         metrics.arrived(bundle(0, session=session))
@@ -79,7 +79,7 @@ def test_an_input_is_seen_in_a_frame_of_its_own_session() -> None:
     assert metrics.input_s.sum == 2.0
 
 
-def test_a_session_that_is_over_leaves_nothing() -> None:
+def test_nothing_is_kept_of_a_session_that_is_over() -> None:
     metrics = Metrics()
     metrics.arrived(bundle(0))
     metrics.forget("s")
@@ -96,7 +96,7 @@ def test_a_step_counts_once_however_many_frames_it_made() -> None:
     assert metrics.step_s.buckets()[-1] == ("+Inf", 1)
 
 
-def test_an_input_takes_until_the_first_frame_that_shows_it() -> None:
+def test_the_time_of_an_input_ends_with_the_first_frame_that_shows_it() -> None:
     metrics = Metrics()
     metrics.shown(bundle(0, inputs=(1.0, 1.5)), now=2.0)
     metrics.shown(bundle(1), now=3.0)
@@ -113,7 +113,7 @@ def test_an_input_whose_frame_was_flushed_waits_for_the_next_one() -> None:
     assert metrics.input_s.sum == 1.5
 
 
-def test_an_input_of_a_session_that_is_over_is_never_seen() -> None:
+def test_an_input_of_a_session_that_is_over_is_not_counted() -> None:
     metrics = Metrics()
     metrics.lost(bundle(0, inputs=(1.0,)), "flushed")
     metrics.arrived(bundle(0, session="another"))
@@ -121,7 +121,7 @@ def test_an_input_of_a_session_that_is_over_is_never_seen() -> None:
     assert metrics.input_s.sum == 0
 
 
-def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:
+def test_sent_bytes_are_counted_by_kind() -> None:
     metrics = Metrics()
     for item in ("häuser", b"\xff\xd8 picture", b"RIFF"):
         metrics.sent(item, 0.001)
@@ -130,7 +130,7 @@ def test_what_is_sent_is_counted_by_kind_in_bytes() -> None:
     assert metrics.send_s.buckets()[-1] == ("+Inf", 2)
 
 
-def test_what_is_encoded_and_sent_is_counted_by_rung() -> None:
+def test_encoded_and_sent_frames_are_counted_by_rung() -> None:
     metrics, frame = Metrics(), EncodedFrame("video", 0, b"", 0.1, 0, {3: b"", 5: b""})
     whole, smaller = EncodedFrame("video", 0, b"", 0.1), EncodedFrame("video", 0, b"", 0.1, 3, {5: b""})
     metrics.encoded([Encoded((whole,), (), (Work(1.0, 1.5, 7),)), Encoded((smaller,), (), (Work(1.25, 2.0, 8),))])
@@ -142,7 +142,7 @@ def test_what_is_encoded_and_sent_is_counted_by_rung() -> None:
     assert metrics.frames.sent == {("video", 0): 1}
 
 
-def test_a_copy_stays_as_it_is() -> None:
+def test_a_copy_does_not_change() -> None:
     metrics = Metrics()
     metrics.arrived(bundle(0))
     copied = metrics.copied()

@@ -54,7 +54,7 @@ def bundle(number: int) -> Bundle:
 
 
 def spans(events: list[Event]) -> Iterator[tuple[str, Event, float]]:
-    """Give what was begun and ended, each with how many µs it took; fails when that doesn't go together."""
+    """Return the durations in µs of all async spans; fail if a start has no end."""
     begun: dict[tuple[object, ...], Event] = {}
     for event in sorted(events, key=lambda event: float(event.get("ts", 0))):
         key = tuple(event.get(name) for name in ("cat", "id", "pid", "name"))
@@ -91,7 +91,7 @@ async def play(server: RunningServer) -> None:
         await viewer.frame(after=reply)
 
 
-async def test_every_stage_of_a_frame_and_of_an_event_is_there(tmp_path: Path) -> None:
+async def test_a_trace_has_every_stage_of_frames_and_events(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
         processes = server.process.pid, server.engine
         await play(server)
@@ -112,7 +112,7 @@ async def test_every_stage_of_a_frame_and_of_an_event_is_there(tmp_path: Path) -
     assert set(seqs) >= {0, 1}
 
 
-async def test_the_lanes_hold_one_thing_after_the_other(tmp_path: Path) -> None:
+async def test_the_spans_of_a_lane_do_not_overlap(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), "--trace", str(tmp_path / "trace.json")) as server:
         await play(server)
     whole = [event for event in closed(tmp_path / "trace.json") if event["ph"] == "X"]
@@ -135,7 +135,7 @@ async def test_blocks_are_in_the_lane_of_their_thread(tmp_path: Path) -> None:
     assert block["args"]["frames"] == 4
 
 
-async def test_a_killed_server_leaves_a_file_that_lacks_its_end_and_nothing_else(tmp_path: Path) -> None:
+async def test_the_file_of_a_killed_server_lacks_only_its_end(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     with started(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
         server.wait_for("ready in")
@@ -147,7 +147,7 @@ async def test_a_killed_server_leaves_a_file_that_lacks_its_end_and_nothing_else
     assert "set_level waits" in {event["name"] for event in cut_off(path)}
 
 
-async def test_a_killed_engine_is_followed_by_another_of_its_own_name(tmp_path: Path) -> None:
+async def test_the_engine_after_a_killed_one_has_its_own_name(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     with serving(write_project(tmp_path, MODEL), "--trace", str(path)) as server:
         for engines in (1, 2):
@@ -160,13 +160,13 @@ async def test_a_killed_engine_is_followed_by_another_of_its_own_name(tmp_path: 
     assert [event["args"]["name"] for event in names] == ["server", "model", "model"]
 
 
-def test_a_file_that_can_t_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_a_file_that_can_t_be_written_is_a_usage_error(tmp_path: Path) -> None:
     outcome = reactor("run", "--port", "0", "--trace", "no/such/trace.json", cwd=write_project(tmp_path, MODEL))
     assert outcome.code == 2
     assert "can't write the trace to no/such/trace.json: No such file or directory" in outcome.err
 
 
-def test_a_file_that_is_full_becomes_the_one_before(tmp_path: Path) -> None:
+def test_a_full_file_is_renamed(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     trace = Trace(path, most_bytes=2000)
     for number in range(5):
@@ -180,7 +180,7 @@ def test_a_file_that_is_full_becomes_the_one_before(tmp_path: Path) -> None:
     assert list(lanes(after).values()) == ["event loop"]
 
 
-def test_a_new_file_names_again_whoever_occurs_in_it() -> None:
+def test_a_new_file_names_its_processes_and_lanes_again() -> None:
     names = TraceNames()
     names.begin()
     number, named = names.lane(4711, "model", 4711)
@@ -190,7 +190,7 @@ def test_a_new_file_names_again_whoever_occurs_in_it() -> None:
     assert names.lane(4711, "model", 4711) == (number, named)
 
 
-def test_of_clients_without_end_those_are_remembered_that_were_used_last() -> None:
+def test_the_lanes_used_last_are_remembered() -> None:
     names = TraceNames()
     names.begin()
     first, other = (names.lane(names.server, f"client {name}")[0] for name in ("first", "other"))
@@ -203,7 +203,7 @@ def test_of_clients_without_end_those_are_remembered_that_were_used_last() -> No
     assert [event["args"]["name"] for event in named] == ["client other"]
 
 
-def test_each_job_of_an_encoding_is_told_with_its_rungs(tmp_path: Path) -> None:
+def test_each_encoding_job_is_recorded_with_its_rungs(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json")
     trace.shown(bundle(0), Stages(arrived_at=1.1, jobs=(WHOLE, SMALLER), ready_at=1.4, shown_at=1.6))
     trace.close()
@@ -213,7 +213,7 @@ def test_each_job_of_an_encoding_is_told_with_its_rungs(tmp_path: Path) -> None:
     assert sorted(round(took) for _, took in encodes) == [100_000, 100_000, 150_000]
 
 
-def test_more_than_may_wait_is_lost_and_said(tmp_path: Path) -> None:
+def test_records_above_the_limit_are_dropped_and_counted(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json", most_waiting=2, write_s=60.0)
     for number in range(5):
         trace.dropped(bundle(number), 1.0, "flushed")
@@ -221,7 +221,7 @@ def test_more_than_may_wait_is_lost_and_said(tmp_path: Path) -> None:
     assert [event["name"] for event in closed(tmp_path / "trace.json") if event["ph"] == "i"] == ["3 records lost"]
 
 
-def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_ends_only_the_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -237,7 +237,7 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, caplog: pyt
     assert "the trace ends here" in caplog.text
 
 
-def test_what_the_model_does_is_of_its_process(tmp_path: Path) -> None:
+def test_spans_of_the_model_belong_to_its_process(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json")
     span = {"lane": "model", "name": "step", "began": 1.0, "ended": 1.25, "args": {}}
     trace.spans(TraceSpans("s", 4711, [span]))
@@ -246,7 +246,7 @@ def test_what_the_model_does_is_of_its_process(tmp_path: Path) -> None:
     assert (step["pid"], step["ts"], step["dur"]) == (4711, 1e6, 250_000.0)
 
 
-def test_the_process_of_one_of_several_engines_says_which_it_is(tmp_path: Path) -> None:
+def test_the_process_of_one_of_several_engines_has_its_number(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json")
     span = {"lane": "model", "name": "step", "began": 1.0, "ended": 1.25, "args": {}}
     for engine, process in (("1", 4711), ("2", 4712), ("1", 4713)):
