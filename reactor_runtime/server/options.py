@@ -18,7 +18,7 @@ MAX_ANSWER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may connect, by which names, and how often; the defaults are for a model on its author's machine.
+    """Limit hosts, origins and connections, and require a token; the defaults are for a model on its author's machine.
 
     The headers `X-Forwarded-For` and `X-Forwarded-Proto` of the `proxies` are trusted. An address may hold
     `per_address` connections. With `expose_errors` clients on other machines get the messages of exceptions too.
