@@ -51,7 +51,7 @@ console.log(`${error}`, error.code, session.status.reason, session.status.phase)
 
 @pytest.mark.parametrize(
     ("query", "said"),
-    [("", "this server wants a token"), ("?token=wrong", "the token is wrong")],
+    [("", "this server requires a token"), ("?token=wrong", "the token is wrong")],
     ids=["none", "wrong"],
 )
 def test_who_is_not_let_in_is_told_why_and_does_not_try_again(tmp_path: Path, query: str, said: str) -> None:

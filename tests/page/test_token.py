@@ -1,4 +1,4 @@
-"""The page of a server that wants a token: asked for in words, kept by the browser, gone from the address."""
+"""The page of a server that requires a token: it asks for the token, which the browser keeps and the address loses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_printed_address_opens_the_page_and_hides_the_token(page: Page, guar
 
 def test_without_it_the_page_asks(page: Page, guarded: RunningServer) -> None:
     page.goto(f"http://127.0.0.1:{guarded.port}/?role=viewer")
-    expect(page.get_by_role("alert")).to_have_text("This server wants a token")
+    expect(page.get_by_role("alert")).to_have_text("This server requires a token")
     page.get_by_label("Token").fill("wrong-horse")
     page.get_by_role("button").click()
     expect(page.get_by_role("alert")).to_have_text("The token is wrong")
@@ -57,7 +57,7 @@ def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
         expect(page.locator(CONNECTED)).to_be_attached()
     with started(project, "--token", "another-horse", "--port", str(port)) as server:
         server.wait_for("ready in")
-        expect(page.get_by_role("alert")).to_have_text("This server wants a token")
+        expect(page.get_by_role("alert")).to_have_text("This server requires a token")
         server.stop()
 
 

@@ -94,7 +94,7 @@ class _Streams:
             await send(END)
             ended = True
 
-        await serve_client(viewer, self._services, frames(), _departure(request))
+        await serve_client(viewer, self._services, frames(), _disconnected(request))
         if not ended:
             stream.abort()
             # Uvicorn would log a response without its end.
@@ -105,7 +105,7 @@ def _is_painted(request: Request) -> bool:
     return is_painted(request.headers.get("accept", ""))
 
 
-async def _departure(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     """Wait until the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

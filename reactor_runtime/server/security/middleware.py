@@ -114,7 +114,7 @@ class SecurityMiddleware:
             return _wrong_origin(origin or "")
         if known or path in OPEN or path.startswith(FILES):
             return None
-        reason = "the token is wrong" if token.was_given(request) else "this server wants a token"
+        reason = "the token is wrong" if token.was_given(request) else "this server requires a token"
         return Denial(401, CloseCode.BAD_TOKEN, reason)
 
     async def _refuse(

@@ -44,7 +44,7 @@ async def refused(url: str, **options: object) -> tuple[int, str]:
 
 
 async def test_a_client_without_the_token_is_refused_with_the_reason(guarded: RunningServer) -> None:
-    assert await refused(guarded.url) == (401, "this server wants a token\n")
+    assert await refused(guarded.url) == (401, "this server requires a token\n")
     assert await refused(f"{guarded.url}?token=wrong") == (401, "the token is wrong\n")
     headers = {"Authorization": "Bearer wrong"}
     assert await refused(guarded.url, additional_headers=headers) == (401, "the token is wrong\n")

@@ -75,7 +75,7 @@ async def test_health_without_the_token_is_passed_on_as_unknown() -> None:
 async def test_a_refusal_names_the_scheme_and_is_not_cached() -> None:
     async with browser(middleware()) as client:
         refused = await client.get("/schema")
-        assert (refused.status_code, refused.text) == (401, "this server wants a token\n")
+        assert (refused.status_code, refused.text) == (401, "this server requires a token\n")
         assert refused.headers["WWW-Authenticate"].startswith("Bearer")
         assert refused.headers["Cache-Control"] == "no-store"
         assert (await client.get("/schema?token=wrong")).text == "the token is wrong\n"
@@ -85,7 +85,7 @@ async def test_a_browser_without_the_token_gets_a_page_to_enter_it() -> None:
     async with browser(middleware(), headers={"Accept": "text/html,*/*"}) as client:
         page = await client.get('/?role=viewer&"><script>=1')
         assert page.status_code == 401
-        assert "This server wants a token" in page.text
+        assert "This server requires a token" in page.text
         assert '<input type="hidden" name="role" value="viewer">' in page.text
         assert "<script>" not in page.text
         assert "{{" not in page.text
