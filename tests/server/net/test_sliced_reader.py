@@ -1,4 +1,4 @@
-"""Messages that are read in slices, from sockets of a real server on the loop."""
+"""Messages that are read in slices: by the reader alone, and from sockets of a real server."""
 
 from __future__ import annotations
 
@@ -10,11 +10,127 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.http_server import ServerConfig, SocketProtocol
-from reactor_runtime.server.net.message_reader import Allowance
+from reactor_runtime.server.net.limits import Budget
+from reactor_runtime.server.net.message_reader import Allowance, Violation
+from reactor_runtime.server.net.reading import Reading
+from reactor_runtime.server.net.sliced_reader import MOST_DROPPED_BYTES, SlicedReader
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
+from reactor_runtime.wire.protocol import CloseCode
 from tests.timeouts import TIMEOUT_S
+
+MAX_BYTES = 1000
+
+
+class Wire(asyncio.Transport):
+    """A transport whose reading is paused or not; it receives nothing by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paused = self.aborted = False
+        self.resumed = asyncio.Event()
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+        self.resumed.set()
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Received:
+    """A reader, and the messages, control frames and violations that it passes on."""
+
+    share = 0.05
+
+    def __init__(self) -> None:
+        self.messages: list[bytes | None] = []
+        self.controls: list[bytes] = []
+        self.violations: list[Violation] = []
+        self.wire = Wire()
+        self.budget = Budget(MAX_BYTES)
+        self.reader = SlicedReader(
+            self.wire, Reading(), self.budget, on_control=self.controls.append, on_violation=self.violations.append
+        )
+
+    def allowance(self, *, is_text: bool) -> Allowance:  # noqa: ARG002  (any kind)
+        return Allowance(MAX_BYTES, MAX_BYTES, "too long")
+
+    def receive(self, message: bytes | None, size: int, *, is_text: bool) -> float:  # noqa: ARG002  (any kind)
+        self.messages.append(message)
+        return 0.0
+
+
+def masked(opcode: Opcode, data: bytes = b"", *, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=True)
+
+
+async def test_messages_wait_for_the_receiver_and_the_transport_is_paused_until_they_are_read() -> None:
+    received = Received()
+    received.reader.feed(masked(Opcode.TEXT, b"one"))
+    received.reader.feed(masked(Opcode.TEXT, b"two"))
+    assert (received.messages, received.wire.paused) == ([], True)
+    received.reader.start(received)
+    assert (received.messages, received.wire.paused) == ([b"one", b"two"], False)
+    received.reader.close()
+
+
+async def test_the_transport_is_resumed_after_a_burst_that_takes_several_slices() -> None:
+    received = Received()
+    received.reader.start(received)
+    received.reader.feed(masked(Opcode.TEXT, b"many") * 5000)
+    await asyncio.wait_for(received.wire.resumed.wait(), TIMEOUT_S)
+    assert received.messages == [b"many"] * 5000
+    received.reader.close()
+
+
+async def test_ignored_messages_are_dropped_and_control_frames_are_not() -> None:
+    received, close = Received(), masked(Opcode.CLOSE, b"\x03\xe8")
+    received.reader.start(received)
+    received.reader.ignore_messages()
+    received.reader.feed(masked(Opcode.TEXT, b"late") + close)
+    assert (received.messages, received.controls) == ([], [close])
+    received.reader.close()
+
+
+@pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.PONG], ids=["pings", "pongs"])
+async def test_too_many_pings_or_pongs_are_a_violation(opcode: Opcode) -> None:
+    received = Received()
+    received.reader.start(received)
+    received.reader.feed(masked(opcode) * 1000)
+    await asyncio.wait_for(received.wire.resumed.wait(), TIMEOUT_S)
+    assert [violation.code for violation in received.violations] == [CloseCode.RATE_LIMITED]
+    received.reader.close()
+
+
+async def test_bytes_after_a_violation_are_dropped_up_to_a_limit() -> None:
+    received = Received()
+    received.reader.start(received)
+    received.reader.feed(b"\x83\x80" + bytes(4))
+    assert [violation.code for violation in received.violations] == [1002]
+    assert not received.wire.paused
+    received.reader.feed(bytes(MOST_DROPPED_BYTES))
+    aborted = [received.wire.aborted]
+    received.reader.feed(b"\0")
+    assert [*aborted, received.wire.aborted] == [False, True]
+    received.reader.close()
+
+
+async def test_closing_frees_an_unfinished_message() -> None:
+    received = Received()
+    received.reader.start(received)
+    received.reader.feed(masked(Opcode.BINARY, bytes(100))[:-1])
+    assert received.budget.left < MAX_BYTES
+    received.reader.close()
+    assert received.budget.left == MAX_BYTES
 
 
 class Failing:
