@@ -254,5 +254,5 @@ async def test_the_next_server_removes_the_files_of_one_that_was_killed(
             await controller.closed()
     (abandoned,) = spool.iterdir()
     with serving(write_project(tmp_path / "second", MODEL)) as following:
-        following.wait_for(f"removed the uploads of a server that was killed has left folder={abandoned}")
+        following.wait_for(f"removed the uploads of a server that was killed folder={abandoned}")
         assert list(spool.iterdir()) == []
