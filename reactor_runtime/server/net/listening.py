@@ -22,7 +22,7 @@ def bind(host: str, port: int) -> socket.socket:
     except (socket.gaierror, UnicodeError) as error:
         raise UsageError(
             f'the host "{host}" is not an address',
-            hint="--host 127.0.0.1 accepts this machine only, --host 0.0.0.0 accepts others",
+            hint="--host 127.0.0.1 is for this machine only, --host 0.0.0.0 accepts others",
         ) from error
     except (OSError, OverflowError) as error:
         raise BindError(f"can't listen on {host}: {error}", hint="--host takes an address of this machine") from error
