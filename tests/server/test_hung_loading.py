@@ -69,7 +69,7 @@ def test_a_model_that_hangs_before_it_is_loaded_ends_the_server_and_says_where(
         assert server.ended() == 4
         assert line in server.log
         assert f"error: {NOT_LOADED}" in server.log
-        assert "--load-timeout says how long" in server.log
+        assert "--load-timeout limits the time" in server.log
 
 
 async def test_one_that_hangs_when_it_is_loaded_again_is_tried_again(tmp_path: Path) -> None:
