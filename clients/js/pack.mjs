@@ -14,17 +14,27 @@ const LENT = [
   ["../../reactor_runtime/server/playground/client", "client"],
   ["../../LICENSE", "LICENSE"],
 ];
-const LOADED_BY_ADDRESS = ["ear", "encoder", "worklet"];
-const IMPORT = /^import \{ (.+) \} from "\.\/(.+)";$/gm;
+const LOADED_BY_ADDRESS = ["audio_worklet", "encoder_worker"];
+const IMPORT = /^import \{ ([^}]+?),? \} from "\.\/(.+)";$/gm;
+const EXPORT = /^export (?:async )?(?:class|function|const) (\w+)/gm;
 const ADDRESS = /new URL\("\.\/(\w+)\.js", import\.meta\.url\)/g;
 
-/** Return the module's text, with those that it imports in it. */
-function whole(name) {
-  return read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
-    const text = whole(imported).replace(/^export /gm, "");
-    return `const { ${names} } = (() => {\n${text}return { ${names} };\n})();`;
+/** Return a module's text behind those of the modules that it imports, each in a function of its own. */
+function whole(entry) {
+  const before = new Map(); // module → its text
+  const inlineImports = (name) => read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
+    if (!before.has(imported)) {
+      const text = inlineImports(imported).replace(/^export /gm, "");
+      const exported = read(`client/${imported}`).matchAll(EXPORT);
+      before.set(imported, `const ${idOf(imported)} = (() => {\n${text}return { ${Array.from(exported, ([, each]) => each).join(", ")} };\n})();\n`);
+    }
+    return `const { ${names} } = ${idOf(imported)};`;
   });
+  const text = inlineImports(entry);
+  return [...before.values(), text].join("");
 }
+
+const idOf = (name) => `module_${name.slice(0, -3)}`;
 
 /** Return the module's text with the addresses of workers and worklets made of their text. */
 function inlined(text) {

@@ -16,7 +16,7 @@ from tests.docs.snippets import Snippet, one, snippets
 from tests.server.running import RunningServer, scaffolded, serving
 
 CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
-LOADED_BY_ADDRESS = {"ear.js", "encoder.js", "worklet.js"}
+LOADED_BY_ADDRESS = {"audio_worklet.js", "encoder_worker.js"}
 COMPILED = (
     "--noEmit",
     "--strict",

@@ -78,7 +78,7 @@ def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page
         url
         for url in asked
         if re.search(
-            r"/parts/(camera|microphone|listen|upload)|/client/(publish|capture|pictures|hearing|ear|encoder)", url
+            r"/(inputs/|sound|client/(publish|capture|track_sender|audio_worklet|encoder_worker))", url
         )
     ]
 
@@ -285,7 +285,7 @@ def test_what_is_stopped_ends_once_and_leaves_the_source_alone(page: Page, serve
 def test_an_encoder_that_can_not_be_loaded_is_said(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
-    page.route("**/client/encoder.js", lambda route: route.abort())
+    page.route("**/client/encoder_worker.js", lambda route: route.abort())
     page.goto(server.url)
     panel = page.locator("[data-input=camera]")
     choose(panel, "Test pattern")
@@ -382,7 +382,7 @@ def test_each_track_has_a_panel_and_its_own_pictures(page: Page, server: FakeSer
 def test_a_part_that_could_not_be_loaded_comes_with_the_next_session(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
-    page.route("**/parts/camera.js", lambda route: route.abort(), times=1)
+    page.route("**/inputs/inputs.js", lambda route: route.abort(), times=1)
     page.goto(server.url)
     expect(page.locator("#log")).to_contain_text("A part of the page can't be loaded")
     server.close(1001)
@@ -402,17 +402,17 @@ def test_the_keyboard_is_enough(panel: Locator) -> None:
 
 
 SIMULATE = """async ([roundTripMs, linkMs]) => {
-  const { Pace } = await import("/static/client/pace.js");
-  const pace = new Pace();
+  const { SendWindow } = await import("/static/client/track_sender.js");
+  const window = new SendWindow();
   const arrivals = []; // of what is on its way, and when its answer is back
   let freeAt = 0, sent = 0, mostBehind = 0;
   for (let now = 0; now < 20000; now += 1) {
-    while (arrivals[0]?.back <= now) pace.answered(arrivals.shift().sentAt, now);
-    if (now % 33 === 0 && pace.hasRoom(now)) {
+    while (arrivals[0]?.back <= now) window.answered(arrivals.shift().sentAt, now);
+    if (now % 33 === 0 && window.hasRoom(now)) {
       freeAt = Math.max(freeAt, now) + linkMs; // the link takes so long for each
       arrivals.push({ sentAt: now, back: freeAt + roundTripMs });
       if (now > 2000) mostBehind = Math.max(mostBehind, freeAt - now - linkMs);
-      pace.sent(now);
+      window.sent(now);
       sent += 1;
     }
   }

@@ -21,7 +21,7 @@ MEASURED = {"totalMs": 60, "backMs": 12, "paintMs": 5, "rttMs": 8, "stats": STAT
 
 
 def computed(page: Page, part: str, expression: str, argument: Any = None) -> Any:
-    script = f"async (given) => {{ const part = await import('/static/parts/{part}.js'); return {expression}; }}"
+    script = f"async (given) => {{ const part = await import('/static/metrics/{part}.js'); return {expression}; }}"
     return page.evaluate(script, argument)
 
 
@@ -34,7 +34,7 @@ def still(page: Page, server: FakeServer) -> Page:
 
 
 def split(still: Page, **changes: Any) -> dict[str, float]:
-    result: dict[str, float] = computed(still, "delay", "part.splitDelay(given)", MEASURED | changes)
+    result: dict[str, float] = computed(still, "charts", "part.splitDelay(given)", MEASURED | changes)
     assert list(result) == STAGES
     assert min(result.values()) >= 0
     assert sum(result.values()) == pytest.approx(max(0, changes.get("totalMs", 60)))
@@ -72,22 +72,22 @@ def test_estimates_that_say_too_much_share_what_there_was(still: Page) -> None:
 
 
 CLOCK = """given
-    .reduce((clock, [sent, server, now]) => (clock.heard(sent, 1000 * server, now), clock), new part.Clock())
+    .reduce((clock, [sent, server, now]) => (clock.pong(sent, 1000 * server, now), clock), new part.ServerClock())
     .toLocal(2_000_000)"""
 
 
 def test_the_clock_goes_by_the_quickest_pong(still: Page) -> None:
-    assert computed(still, "clock", CLOCK, []) is None
+    assert computed(still, "timings", CLOCK, []) is None
     exact, slow = [100, 1105, 110], [3000, 4190, 3200]  # the server is 1000 ms ahead; the slow one says 1090
-    assert computed(still, "clock", CLOCK, [exact]) == 1000
-    assert computed(still, "clock", CLOCK, [exact, slow]) == 1000
-    assert computed(still, "clock", CLOCK, [slow, exact]) == 1000
+    assert computed(still, "timings", CLOCK, [exact]) == 1000
+    assert computed(still, "timings", CLOCK, [exact, slow]) == 1000
+    assert computed(still, "timings", CLOCK, [slow, exact]) == 1000
 
 
 def test_the_clock_forgets_after_a_minute(still: Page) -> None:
     exact, later = [100, 1105, 110], [70_000, 71_025, 70_050]  # by now it is 1000 ms ahead still, or so the newer says
-    assert computed(still, "clock", CLOCK, [exact, [70_000, 70_525, 70_050]]) == 1500
-    assert computed(still, "clock", CLOCK, [exact, later]) == 1000
+    assert computed(still, "timings", CLOCK, [exact, [70_000, 70_525, 70_050]]) == 1500
+    assert computed(still, "timings", CLOCK, [exact, later]) == 1000
 
 
 def samples(*fps: float | None, step_ms: int = 500) -> list[dict[str, Any]]:
@@ -100,16 +100,16 @@ LINE = {"key": "fps", "unit": "", "least": 10, "ticks": "skipped"}
 
 
 def test_the_graph_breaks_where_nothing_was_measured(still: Page) -> None:
-    runs = computed(still, "graph", "part.pointsOf(...given)", [samples(30, 30, None, None, None, 15), LINE])
+    runs = computed(still, "charts", "part.pointsOf(...given)", [samples(30, 30, None, None, None, 15), LINE])
     assert [len(run) for run in runs] == [2, 1]
     assert runs[1][0] == pytest.approx([1, 15 / 33])
-    assert computed(still, "graph", "part.pointsOf(...given)", [[], LINE]) == []
+    assert computed(still, "charts", "part.pointsOf(...given)", [[], LINE]) == []
 
 
 def test_the_graph_is_said_in_words(still: Page) -> None:
     words = "part.describe(...given)"
-    assert computed(still, "graph", words, [samples(29.6, 12.2), LINE]) == "12 – 30 · 1 skipped"
-    assert computed(still, "graph", words, [samples(None), LINE]) == "nothing yet"
+    assert computed(still, "charts", words, [samples(29.6, 12.2), LINE]) == "12 – 30 · 1 skipped"
+    assert computed(still, "charts", words, [samples(None), LINE]) == "nothing yet"
 
 
 def frame(seq: int, at: float, **times: float) -> dict[str, Any]:
@@ -134,7 +134,7 @@ RECENT = {
 
 
 def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
-    lanes = {lane["name"]: lane for lane in computed(still, "spans", "part.lanesOf(given)", RECENT)}
+    lanes = {lane["name"]: lane for lane in computed(still, "trace", "part.lanesOf(given)", RECENT)}
     inputs = [(span["kind"], span["start"], span["end"], span["row"]) for span in lanes["Inputs"]["spans"]]
     assert ("sent", 90, 120, 0) in inputs
     assert ("applied", 120, 150, 0) in inputs
@@ -149,7 +149,7 @@ def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
 
 
 def test_the_saved_trace_is_what_perfetto_reads(still: Page) -> None:
-    trace = computed(still, "spans", "part.toChromeTrace(part.lanesOf(given), 'aurora')", RECENT)
+    trace = computed(still, "trace", "part.toChromeTrace(part.lanesOf(given), 'aurora')", RECENT)
     events = trace["traceEvents"]
     names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert list(names.values())[:3] == ["Inputs 1", "Inputs 2", "On the way"]

@@ -15,8 +15,8 @@ def held(page: Page, server: FakeServer) -> list[Route]:
     """Show a model whose bindings are still on their way, until these are let pass."""
     server.script.events = WALKER
     routes: list[Route] = []
-    page.route("**/parts/bindings.js", lambda route: routes.append(route))
-    with page.expect_request("**/parts/bindings.js"):
+    page.route("**/bindings/bindings.js", lambda route: routes.append(route))
+    with page.expect_request("**/bindings/bindings.js"):
         page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     return routes

@@ -18,7 +18,7 @@ from .fake_server import FakeServer
 RIG = """
 async ([pictures, sound]) => {
   const { Publisher } = await import("/static/client/publish.js");
-  const { withHeader } = await import("/static/client/header.js");
+  const { withHeader } = await import("/static/client/media_writer.js");
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const text = (file) => btoa(Array.from(file, (byte) => String.fromCharCode(byte)).join(""));
   const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

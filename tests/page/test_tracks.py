@@ -11,7 +11,7 @@ from playwright.sync_api import FloatRect, Page, expect
 from .fake_server import FakeServer
 
 COLUMNS = """async ([count, stage, picture]) =>
-    (await import("/static/tracks.js")).bestColumns(count, stage, picture)"""
+    (await import("/static/stage.js")).bestColumns(count, stage, picture)"""
 
 
 def boxes(page: Page) -> list[FloatRect]:

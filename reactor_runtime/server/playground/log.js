@@ -1,7 +1,7 @@
-/** What the model and the server said, newest last; bounded, and written once per repaint. */
+/** The log: messages of the model and the server, newest last; bounded, and written once per repaint. */
 
 import { el, setText } from "./dom.js";
-import { copyText } from "./parts/clipboard.js";
+import { copyText } from "./browser.js";
 
 const MOST = 200;
 

@@ -1,13 +1,13 @@
-/** Brings what the session tells to the part that shows it. */
+/** Connects, and forwards what the session emits to the part of the page that shows it. */
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
-import { meaning, Status } from "./status.js";
-import { Tracks } from "./tracks.js";
+import { describeStatus, Status } from "./status.js";
+import { Stage } from "./stage.js";
 
 if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 const session = connect(location.href, { watch: true });
-const tracks = new Tracks(byId("tracks"), session);
+const stage = new Stage(byId("tracks"), session);
 const status = new Status();
 let panels = null; // promise of them
 
@@ -15,7 +15,7 @@ const on = (name, listener) => session.addEventListener(name, ({ detail }) => li
 
 /** Do something with the panels, as soon as they are here. */
 function withPanels(use) {
-  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, tracks));
+  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, stage));
   panels.then(use, () => (panels = null)); // the server went meanwhile: they come with the next session
 }
 
@@ -26,18 +26,18 @@ on("session", (welcome) => {
   status.model = model ?? "Reactor";
   status.turnEnds = null;
   status.may = role === "controller" ? "The controls are loading" : "";
-  tracks.restart();
+  stage.restart();
   log("note", "Connected", { session: id, role });
-  withPanels(({ controls, figures, bound, media, share }) => {
+  withPanels(({ controls, metrics, bindings, media, toolbar }) => {
     const hasSound = session.speaker.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);
-    figures.restart(tracks.pictures, hasSound);
+    metrics.restart(stage.videos, hasSound);
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
-    share.then((part) => part.begin());
+    toolbar.then((part) => part.begin());
     if (!session.role) return; // it has ended meanwhile
     const ready = () => session.id === id && (status.may = "");
-    bound.begin(welcome).catch(missing).then(ready);
+    bindings.begin(welcome).catch(missing).then(ready);
   });
 });
 
@@ -46,21 +46,21 @@ on("status", (now) => {
   const phase = reason ? "ended" : now.phase;
   const told = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
   const alone = phase === "connected" && !session.id; // the picture is of a session that is over
-  const shown = { ...meaning(alone ? { phase: "alone" } : now), ...(told && status.now) };
+  const shown = { ...describeStatus(alone ? { phase: "alone" } : now), ...(told && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
   if (phase === "reconnecting" && opened && !told) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
-  if (shown.role) status.overPicture = tracks.awaited;
+  if (shown.role) status.overPicture = stage.awaited;
   if (phase === "connecting") return;
-  withPanels(({ controls, bound }) => {
+  withPanels(({ controls, bindings }) => {
     controls.enabled = role === "controller";
-    if (!role) bound.leave();
+    if (!role) bindings.leave();
   });
 });
 
-on("idle", ({ seconds }) => status.show(meaning(seconds === null ? session.status : { phase: "idle", seconds }), ""));
+on("idle", ({ seconds }) => status.show(describeStatus(seconds === null ? session.status : { phase: "idle", seconds }), ""));
 
 /** What is remembered until there is a session again. */
 function reasonOf(phase, { phase: shown, headline, detail }) {
@@ -71,13 +71,13 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
 on("stopping", (said) => log("note", said.message, said));
-on("state", (changes) => withPanels(({ controls, bound }) => [controls, bound].forEach((part) => part.follow(changes))));
+on("state", (changes) => withPanels(({ controls, bindings }) => [controls, bindings].forEach((part) => part.follow(changes))));
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => {
   const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller"); // "ended" has said it
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));
-for (const name of ["painted", "sound"]) on(name, () => status.now.role && !tracks.awaited && (status.overPicture = ""));
+for (const name of ["painted", "sound"]) on(name, () => status.now.role && !stage.awaited && (status.overPicture = ""));
 
 byId("retry").onclick = () => (status.now.phase === "idle" ? session.here() : session.reconnect());

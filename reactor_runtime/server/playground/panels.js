@@ -1,36 +1,118 @@
-/** What is around the picture, loaded once there is something to put into it, so that the picture waits for none of it. */
+/** Everything around the stage: loaded after the first connection, so that the first frame waits for none of it. */
 
-import { Controls } from "./controls.js";
-import { Bound } from "./bound.js";
+import { loadStyle } from "./browser.js";
+import { EventError } from "./client/reactor.js";
+import { Controls } from "./controls/controls.js";
 import { byId } from "./dom.js";
-import { Figures } from "./figures.js";
 import { Log } from "./log.js";
-import { MediaParts } from "./mediaparts.js";
-import { Journal } from "./parts/journal.js";
-import { openers } from "./parts/openers.js";
-import { style } from "./parts/style.js";
+import { addOpeners, Metrics } from "./metrics/metrics.js";
+import { Timings } from "./metrics/timings.js";
 
-export async function makePanels(session, tracks) {
-  await Promise.all(["../controls.css", "../figures.css"].map(style));
+const STYLES = ["controls/controls.css", "metrics/metrics.css"];
+
+export async function makePanels(session, stage) {
+  await Promise.all(STYLES.map((name) => loadStyle(new URL(name, import.meta.url))));
   const log = new Log(byId("log"), { count: byId("log-count"), copyAll: byId("log-copy"), clear: byId("log-clear") });
-  const journal = new Journal(session);
-  const figures = new Figures(byId("figures"), session, journal);
+  const timings = new Timings(session);
+  const metrics = new Metrics(byId("figures"), session, timings);
   const send = async (type, data, inputAt) => {
     const hasFiles = Object.values(data).some((value) => value instanceof File);
-    const said = hasFiles ? await import("./parts/upload.js").then(({ upload }) => upload(session, data)) : data;
-    const answer = session.send(type, said, { inputAt });
-    journal.sent(type, inputAt, answer);
-    const reply = await answer;
+    const sent = session.send(type, hasFiles ? await uploadFiles(session, data) : data, { inputAt });
+    timings.sent(type, inputAt, sent);
+    const reply = await sent;
     if (reply.message) log.add("reply", reply.message.type, reply.message.data);
     return reply;
   };
   const controls = new Controls(byId("controls"), byId("reset-all"), send);
-  const stage = byId("tracks").parentElement;
-  const canvases = () => tracks.pictures.map(({ canvas }) => canvas);
-  const failed = (words, why) => log.add("error", why ? `${words}: ${why}` : words);
-  openers(byId("figures"), { session, figures, journal, failed });
-  const share = import("./parts/share.js")
-    .then(({ attach }) => attach({ session, stage, controls, pictures: canvases, failed }))
-    .catch(({ message }) => (failed("The tools of the picture can't be loaded", message), { begin() {} }));
-  return { log, figures, controls, bound: new Bound(stage, send), media: new MediaParts(session, log), share };
+  const element = byId("tracks").parentElement;
+  const canvases = () => stage.videos.map(({ canvas }) => canvas);
+  const onError = (text, reason) => log.add("error", reason ? `${text}: ${reason}` : text);
+  addOpeners(byId("figures"), { session, metrics, timings, onError });
+  const toolbar = import("./toolbar/toolbar.js")
+    .then(({ attach }) => attach({ session, stage: element, controls, canvases, onError }))
+    .catch(({ message }) => (onError("The toolbar can't be loaded", message), { begin() {} }));
+  return { log, metrics, controls, bindings: new BindingsPanel(element, send), media: new MediaPanels(session, log), toolbar };
+}
+
+/** Keys, gamepad, mouse and fingers that the author has bound; loaded for the first model that has bindings. */
+class BindingsPanel {
+  #stage;
+  #send;
+  #bindings = null; // what attach() returned
+  #session = null; // the data of reactor.welcome
+
+  /** `stage` is the element around the canvases; `send(event, data, inputAt)` returns a promise of the reply. */
+  constructor(stage, send) {
+    this.#stage = stage;
+    this.#send = send;
+  }
+
+  /** Start with a session. */
+  async begin(session) {
+    this.leave();
+    if (session.role !== "controller" || !JSON.stringify(session.schema.events).includes('"x-reactor-bind"')) return;
+    this.#session = session;
+    const { attach } = await import("./bindings/bindings.js");
+    if (this.#session === session) this.#bindings = attach({ send: this.#send, session, stage: this.#stage });
+  }
+
+  /** Forward a change of the model's state. */
+  follow(changes) {
+    if (this.#session) Object.assign(this.#session.state, changes);
+    this.#bindings?.follow(changes);
+  }
+
+  leave() {
+    this.#session = null;
+    this.#bindings?.detach();
+    this.#bindings = null;
+  }
+}
+
+/** The sound button and the panels of input tracks; loaded for the first model that needs them, then kept. */
+class MediaPanels {
+  #session;
+  #log;
+  #loaded = {}; // name → promise of the panel, undefined if it could not be loaded
+
+  constructor(session, log) {
+    this.#session = session;
+    this.#log = log;
+  }
+
+  /** Start with a session. */
+  async restart() {
+    const session = this.#session;
+    const hasSound = session.speaker.tracks.length > 0;
+    const inputs = session.role === "controller" ? session.tracks.filter(({ direction }) => direction === "in") : [];
+    const onError = (text) => this.#log.add("error", `No sound: ${text}`);
+    if (hasSound) this.#load("sound", async () => (await import("./sound.js")).SoundButton.make(byId("listen"), session, onError));
+    if (inputs.length) this.#load("inputs", async () => (await import("./inputs/inputs.js")).attach({ session, stage: byId("side") }));
+    (await this.#loaded.inputs)?.offer(inputs);
+    const sound = await this.#loaded.sound;
+    if (sound) sound.available = hasSound;
+  }
+
+  /** Load a panel once; after a failure again with the next session. */
+  #load(name, load) {
+    this.#loaded[name] ??= load().catch(({ message }) => {
+      delete this.#loaded[name];
+      this.#log.add("error", `A part of the page can't be loaded: ${message}`);
+    });
+  }
+}
+
+/** Return `data` with an upload's id in place of each File. Throws EventError with the server's message. */
+async function uploadFiles(session, data) {
+  const entries = Object.entries(data).map(async ([name, value]) => [name, value instanceof File ? await uploadFile(session, value) : value]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+async function uploadFile(session, file) {
+  await file.slice(0, 1).arrayBuffer().catch(() => {
+    throw new EventError({ message: `${file.name} has changed or gone since it was chosen: choose it again` });
+  });
+  return session.upload(file).catch(({ status, message }) => {
+    throw new EventError({ message: status ? message : `${file.name} could not be sent: ${message}` });
+  });
 }

@@ -1,4 +1,4 @@
-/** Says in words how things stand: in the bar, over the picture, in the title and the icon. */
+/** Shows the status of the session: in the bar, over the canvases, in the title and the icon. */
 
 import { byId, setText } from "./dom.js";
 
@@ -21,9 +21,9 @@ const unsaid = (detail) => detail?.replace(/^the model failed: /, ""); // the he
  * What a status of the session means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor
  * may do, where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
  */
-export const meaning = (status) => meanings[status.reason ? "ended" : status.phase](status);
+export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
 
-const meanings = {
+const descriptions = {
   connecting: () => ({ phase: "connecting", headline: "Connecting" }),
   loading: ({ detail, elapsedS }) => ({
     phase: "loading", headline: "Loading the model", detail, since: performance.now() - 1000 * elapsedS,
@@ -54,7 +54,7 @@ export class Status {
   #reason = "";
   #endsAt = 0;
   #may = "";
-  now = meanings.connecting();
+  now = descriptions.connecting();
 
   constructor() {
     setInterval(() => this.#tick(), 250);

@@ -1,4 +1,11 @@
-/** Sends what a camera, a video or a canvas shows, or what a microphone hears, until it is stopped. */
+/**
+ * Publishes what a camera, a video or a canvas shows, or what a microphone records, until it is stopped.
+ * A worker encodes frames: it is asked for one when the connection has room for it, so that no frame waits.
+ */
+
+import { RateLimiter } from "./frame_rate.js";
+import { makeWav } from "./media_writer.js";
+import { FrameSender, SoundSender } from "./track_sender.js";
 
 /** What is being published; see Capture in reactor.d.ts. */
 class Capture extends EventTarget {
@@ -18,10 +25,10 @@ class Capture extends EventTarget {
   end(error) {
     if (this.#over.signal.aborted) return;
     this.#over.abort();
-    this.tell("ended", { error });
+    this.emit("ended", { error });
   }
 
-  tell(name, detail = {}) {
+  emit(name, detail = {}) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
@@ -34,11 +41,9 @@ export async function capture(link, track, source, options) {
   if (source instanceof MediaStreamTrack) source.addEventListener("ended", () => made.stop(), { signal: made.signal });
   try {
     if (track.kind === "audio") {
-      const { hear } = await import("./hearing.js");
-      await hear(link, track, source, made);
+      await captureAudio(link, track, source, made);
     } else {
-      const { Pictures } = await import("./pictures.js");
-      await new Pictures(link, track.name, options, made).start(source);
+      await new VideoCapture(link, track.name, options, made).start(source);
     }
   } catch (error) {
     made.stop();
@@ -56,3 +61,213 @@ export function kindOfSource(source) {
   if (["HTMLVideoElement", "HTMLCanvasElement", "OffscreenCanvas"].some(isA)) return "video";
   throw new TypeError("nothing that can be published: a MediaStreamTrack, a video, a canvas, an AudioNode, or a JPEG or WAV file");
 }
+
+const NOBODY_MS = 500; // how soon to try again where there is no session to send to
+const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
+const MOST = { fps: 30, width: 4096, height: 4096, quality: 0.85 };
+
+class VideoCapture {
+  #sender;
+  #session;
+  #track;
+  #settings;
+  #most; // the rate that was asked for
+  #capture;
+  #worker = null;
+  #asked = false; // for the next picture, until it has come
+  #timer = 0;
+  #copied = false; // and it is being encoded, where the pictures are copies
+
+  /** `link` is as for FrameSender; `capture` is told of what becomes of the pictures. */
+  constructor(link, track, options, capture) {
+    this.#sender = new FrameSender(link, track);
+    this.#session = link.session;
+    this.#track = track;
+    this.#settings = { ...MOST, ...options };
+    this.#most = this.#settings.fps;
+    this.#capture = capture;
+    capture.signal.addEventListener("abort", () => this.#end());
+  }
+
+  async start(source) {
+    const { signal } = this.#capture;
+    const track = streamable(source);
+    const view = track ? null : await visible(source, signal);
+    if (view) expectReadable(view);
+    const worker = await openEncoder();
+    this.#worker = worker;
+    if (signal.aborted) return this.#end();
+    worker.postMessage({ settings: this.#settings });
+    worker.onmessage = ({ data }) => this.#told(data);
+    worker.onerror = ({ message }) => this.#capture.end(new Error(message));
+    if (track) this.#stream(track);
+    else this.#follow(view);
+    this.#session.addEventListener("stats", ({ detail }) => this.#heed(detail), { signal });
+    this.#ask();
+  }
+
+  /** What the model would not take need not be made. */
+  #heed({ inputs = {} }) {
+    const fps = Math.min(this.#most, inputs[this.#track]?.wanted ?? Infinity);
+    if (fps === this.#settings.fps) return;
+    this.#settings = { ...this.#settings, fps };
+    this.#worker.postMessage({ settings: this.#settings });
+  }
+
+  #stream(track) {
+    const frames = new MediaStreamTrackProcessor({ track }).readable;
+    this.#worker.postMessage({ frames }, [frames]);
+    this.#capture.background = true;
+  }
+
+  async #ask() {
+    await this.#sender.waitForRoom();
+    this.#asked = true;
+    this.#worker.postMessage({ go: true });
+  }
+
+  /** Where the browser gives no stream of frames: a copy of what is shown, whenever that is another picture. */
+  #follow(view) {
+    const limiter = new RateLimiter();
+    const step = async () => {
+      if (view.ownerDocument?.hidden || !limiter.isDue(performance.now(), this.#settings.fps)) return;
+      if (!this.#asked || this.#copied) return this.#skip();
+      this.#copied = true;
+      await this.#copy(view).catch((error) => {
+        this.#copied = false;
+        if (error.name !== "InvalidStateError") this.#capture.end(error); // else there is nothing to see yet
+      });
+    };
+    each(view, this.#most, step, this.#capture.signal);
+  }
+
+  async #copy(view) {
+    const bitmap = await createImageBitmap(view);
+    this.#worker.postMessage({ bitmap }, [bitmap]);
+  }
+
+  #told({ jpeg, width, height, skipped, over, failed }) {
+    if (this.#capture.signal.aborted) return;
+    if (skipped) return this.#skip();
+    if (over) return this.#capture.stop();
+    this.#asked = this.#copied = false;
+    if (failed) return this.#capture.end(new Error(failed));
+    if (!this.#sender.send(new Uint8Array(jpeg))) return this.#waitForSomebody();
+    this.#capture.emit("sent", { bytes: jpeg.byteLength, width, height });
+    this.#ask();
+  }
+
+  #waitForSomebody() {
+    this.#timer = setTimeout(() => this.#ask(), NOBODY_MS);
+    this.#capture.emit("nobody");
+  }
+
+  #skip() {
+    this.#capture.emit("skipped");
+    this.#sender.checkRoom();
+  }
+
+  #end() {
+    clearTimeout(this.#timer);
+    this.#sender.end();
+    this.#worker?.terminate();
+  }
+}
+
+/** The track whose frames can be given to a worker as a stream, or null: not every browser does it, and none from plain http. */
+function streamable(source) {
+  const track = source instanceof MediaStreamTrack ? source : source.srcObject?.getVideoTracks()[0];
+  return (globalThis.MediaStreamTrackProcessor && track) || null;
+}
+
+/** What can be drawn: a track is played in an element of its own. */
+async function visible(source, signal) {
+  if (!(source instanceof MediaStreamTrack)) return source;
+  const video = Object.assign(globalThis.document.createElement("video"), { muted: true, playsInline: true });
+  video.srcObject = new MediaStream([source]);
+  signal.addEventListener("abort", () => (video.srcObject = null));
+  await video.play();
+  return video;
+}
+
+/** Throw SecurityError for frames of another site, which can't be read. */
+function expectReadable(view) {
+  if (!(view.videoWidth ?? view.width)) return;
+  const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  context.drawImage(view, 0, 0, 1, 1);
+  context.getImageData(0, 0, 1, 1);
+}
+
+/** Call step for each new picture. */
+function each(view, fps, step, signal) {
+  if (!view.requestVideoFrameCallback) {
+    const timer = setInterval(step, 1000 / (view.videoWidth === undefined ? fps : UNTOLD_FPS));
+    signal.addEventListener("abort", () => clearInterval(timer));
+    return;
+  }
+  const next = () => {
+    handle = view.requestVideoFrameCallback(() => {
+      next();
+      step();
+    });
+  };
+  let handle = 0;
+  next();
+  signal.addEventListener("abort", () => view.cancelVideoFrameCallback(handle));
+}
+
+/** Rejects where it can't be loaded, which a bundler may have seen to. */
+async function openEncoder() {
+  const address = new URL("./encoder_worker.js", import.meta.url);
+  try {
+    return await begun(() => new Worker(new URL("./encoder_worker.js", import.meta.url), { type: "module" })); // as bundlers know it
+  } catch (error) {
+    if (address.origin === globalThis.location.origin) throw error;
+    const loader = new Blob([`import ${JSON.stringify(address.href)};`], { type: "text/javascript" });
+    const url = URL.createObjectURL(loader); // workers are of the page's own origin, what they import needn't be
+    return begun(() => new Worker(url, { type: "module" })).finally(() => URL.revokeObjectURL(url));
+  }
+}
+
+async function begun(make) {
+  const worker = make();
+  await new Promise((resolve, reject) => {
+    worker.onmessage = resolve;
+    worker.onerror = ({ message }) => reject(new Error(message || "the encoder can't be loaded"));
+  });
+  return worker;
+}
+
+/** `link` is as for FrameSender; `capture` is told of what becomes of the sound. */
+async function captureAudio(link, { name, sampleRate }, source, capture) {
+  const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
+  const { context } = node;
+  await Promise.all([context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url)), context.resume()]);
+  if (capture.signal.aborted) return;
+  const sender = new SoundSender(link, name);
+  const options = { channelCount: 1, channelCountMode: "explicit", outputChannelCount: [1], processorOptions: { rate: sampleRate } };
+  const microphone = new AudioWorkletNode(context, "reactor-microphone", options);
+  microphone.port.onmessage = ({ data: samples }) => {
+    if (!sender.hasRoom) return capture.emit("skipped");
+    const file = makeWav(samples, sampleRate);
+    if (!sender.send(file, samples.length / sampleRate)) return capture.emit("nobody");
+    capture.emit("sent", { bytes: file.length, sampleRate, level: peak(samples) });
+  };
+  node.connect(microphone).connect(context.destination); // silent as it is: browsers work only at what leads to the loudspeaker
+  capture.background = true;
+  capture.signal.addEventListener("abort", () => {
+    sender.end();
+    microphone.port.onmessage = null;
+    node.disconnect(microphone);
+    microphone.disconnect();
+    microphone.port.postMessage("end");
+  });
+}
+
+function nodeOf(track, signal) {
+  const context = new AudioContext();
+  signal.addEventListener("abort", () => context.close());
+  return context.createMediaStreamSource(new MediaStream([track]));
+}
+
+const peak = (samples) => samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0) / 32768;

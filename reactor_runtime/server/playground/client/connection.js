@@ -1,12 +1,12 @@
 /**
- * The socket: envelope, ids, promises, ping, reconnecting.
+ * The socket of a session: envelopes, ids, promises, pings, reconnecting.
  * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
- * opened, retryAt, error, kept}: opened is false for an attempt that failed; retryAt is on performance.now()'s clock, 0 for never; error
- * is what everything that waits rejects with, or null; kept, whether the session is to be found again.
+ * opened, retryAt, error, kept}: `opened` is false for a failed attempt; `retryAt` is on performance.now()'s clock, 0 for never;
+ * `error` rejects all that waits, or is null; `kept`: the server keeps the session.
  */
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
-import { judge } from "./verdict.js";
+import { judgeClose } from "./protocol.js";
 
 const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
@@ -28,10 +28,10 @@ export class Connection extends EventTarget {
   #pingTimer = 0;
   #silentPings = 0;
   #openedAt = 0;
-  #found = false; // the server was there once
+  #reached = false; // the server was there once
   #resume = null;
   #role = ""; // in the session that runs
-  #asked; // the role asked for
+  #requestedRole; // the role asked for
   #released = false; // another turn is for the user to ask for
 
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
@@ -39,7 +39,7 @@ export class Connection extends EventTarget {
     if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
     this.#WebSocket = WebSocket;
     this.#address = new URL(url);
-    this.#asked = query.role;
+    this.#requestedRole = query.role;
     for (const [name, value] of Object.entries(query)) {
       if (value) this.#address.searchParams.set(name, value);
     }
@@ -62,7 +62,7 @@ export class Connection extends EventTarget {
   }
 
   /** Not after a turn that was ended. */
-  wake() {
+  reopen() {
     if (!this.#released) this.open();
   }
 
@@ -70,12 +70,12 @@ export class Connection extends EventTarget {
   close(error = null) {
     this.#released = true;
     clearTimeout(this.#retryTimer);
-    if (this.#socket) this.#closed(1000, "", { goodbye: 1000, error });
+    if (this.#socket) this.#closed(1000, "", { closeCode: 1000, error });
     else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0, error });
   }
 
   /** The session is over: reject what waits for it, and do not ask for it again. */
-  lose(error) {
+  forgetSession(error) {
     [this.#role, this.#resume] = ["", null];
     for (const { reject } of this.#pending.values()) reject(error);
     this.#pending.clear();
@@ -113,7 +113,7 @@ export class Connection extends EventTarget {
   #opened() {
     const { protocol } = this.#socket;
     if (protocol !== PROTOCOL) return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
-    this.#found = true;
+    this.#reached = true;
     this.#openedAt = performance.now();
     this.#silentPings = 0;
     this.#pingTimer = setInterval(() => this.#ping(), PING_MS);
@@ -137,21 +137,21 @@ export class Connection extends EventTarget {
     if (type === "reactor.welcome") [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
     if (type === "reactor.session") this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
-    if (type === "reactor.reply") this.#take(id)?.resolve(data);
-    if (type === "reactor.error") this.#take(id)?.reject(new EventError(data));
+    if (type === "reactor.reply") this.#takePending(id)?.resolve(data);
+    if (type === "reactor.error") this.#takePending(id)?.reject(new EventError(data));
   }
 
-  #take(id) {
+  #takePending(id) {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
     return pending;
   }
 
-  /** `goodbye` is what the server is told: the default says that the session may be kept. */
-  #closed(code, reason, { goodbye = 4408, error: given = null } = {}) {
-    const welcomed = this.#role === this.#asked;
+  /** `closeCode` is what the server is told: the default says that the session may be kept. */
+  #closed(code, reason, { closeCode = 4408, error: given = null } = {}) {
+    const welcomed = this.#role === this.#requestedRole;
     const kept = welcomed && Boolean(this.#resume);
-    const { error, final } = given || this.#released ? { error: given } : judge(code, reason, { role: this.#asked, welcomed, kept });
+    const { error, final } = given || this.#released ? { error: given } : judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
     if (final) {
       this.#released = true;
       clearTimeout(this.#retryTimer);
@@ -159,7 +159,7 @@ export class Connection extends EventTarget {
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.onerror = () => {};
-    socket.close(goodbye);
+    socket.close(closeCode);
     this.#socket = this.rttMs = null;
     clearInterval(this.#pingTimer);
     const opened = this.#openedAt > 0;
@@ -167,19 +167,19 @@ export class Connection extends EventTarget {
     this.#openedAt = 0;
     const mostMs = Math.min(MOST_WAIT_MS, 500 * 2 ** Math.min(this.#failures++, 10));
     const waitMs = mostMs * (1 - Math.random() / 2); // all clients of a server lose it at once
-    if (!this.#released) this.#retryTimer = setTimeout(() => this.wake(), waitMs);
+    if (!this.#released) this.#retryTimer = setTimeout(() => this.reopen(), waitMs);
     for (const { reject } of this.#pending.values()) reject(error ?? new ConnectionLost("connection lost"));
     this.#pending.clear();
     const retryAt = this.#released ? 0 : performance.now() + waitMs;
     this.#emit("close", { code, reason, opened, retryAt, error, kept });
-    if (!opened && !this.#released && !globalThis.location) this.#askWhy(retryAt); // pages aren't told
+    if (!opened && !this.#released && !globalThis.location) this.#diagnose(retryAt); // pages aren't told
   }
 
   /** An address that is wrong stays wrong; a server that was there comes back, unless it refuses this client. */
-  async #askWhy(retryAt) {
-    const error = await (await import("./refusal.js")).refusal(this.#address);
+  async #diagnose(retryAt) {
+    const error = await (await import("./http.js")).diagnose(this.#address);
     if (!error || this.#released || this.#openedAt) return;
-    if (!this.#found || error instanceof Refused) this.close(error);
+    if (!this.#reached || error instanceof Refused) this.close(error);
     else this.#emit("close", { code: 1006, reason: error.message, opened: false, retryAt });
   }
 

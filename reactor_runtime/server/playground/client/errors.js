@@ -1,4 +1,4 @@
-/** What can go wrong: see reactor.d.ts. */
+/** The errors of the client: see reactor.d.ts. */
 
 export class ClientError extends Error {
   /** An error of another copy of this module is one, too. */

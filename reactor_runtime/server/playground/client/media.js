@@ -1,4 +1,4 @@
-/** Reads what of a JPEG or a WAV is ours: the header with track, number and times; of a WAV also the samples. */
+/** Reads the server's JPEGs and WAVs: the header with track, number and times, and the samples of a WAV. */
 
 import { MediaError } from "./errors.js";
 

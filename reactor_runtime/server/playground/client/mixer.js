@@ -1,7 +1,7 @@
 /**
- * Plays the sound of a session: one audio context, one worklet node a track, mixed. Each track is played by its presentation times, in
- * time with the pictures that `painted` tells of. Knows nothing of the document.
- * Sound takes longer to the loudspeaker than a picture to the screen: it may lag a little, and `paintAt` lets pictures wait a little.
+ * Plays the sound of a session: one audio context, one worklet node per track, mixed. Each track is played by its presentation times,
+ * in time with the frames that `painted` reports. Sound takes longer to the loudspeaker than a frame to the screen: it may lag a little, and
+ * `paintAt` delays frames a little. Does not use the document.
  */
 
 import { Median } from "./median.js";
@@ -20,7 +20,7 @@ export class Mixer {
   #loudspeaker;
   #tracks = new Map(); // name → {node, sampleRate, need}
   #copies = new Map(); // name → MediaStreamAudioDestinationNode
-  #pictures = new Median(25); // time of painting minus presentation time, s
+  #paintTimes = new Median(25); // time of painting minus presentation time, s
   #clocks = new Median(9); // audio clock at the loudspeaker minus performance.now(), s
   #aimedAt = 0;
 
@@ -52,8 +52,8 @@ export class Mixer {
 
   /** A new session: nothing of the one before is heard, and tracks not among `names` are gone. */
   restart(names = [...this.#tracks.keys()]) {
-    this.#tell("clear");
-    this.#pictures.clear();
+    this.#post("clear");
+    this.#paintTimes.clear();
     this.lagMs = null;
     for (const [name, track] of this.#tracks) {
       track.need = NaN;
@@ -70,20 +70,20 @@ export class Mixer {
 
   /** Play nothing that is presented before `ptsS`, on one track or all. */
   cut(ptsS, track) {
-    this.#tell("cut", ptsS, track);
+    this.#post("cut", ptsS, track);
   }
 
   /** A frame was painted, `at` on performance.now()'s clock. */
   painted({ ptsS, held }, at) {
     if (held) return; // it was due long ago
-    this.#pictures.add(at / 1000 - ptsS);
+    this.#paintTimes.add(at / 1000 - ptsS);
     if (this.#running && at - this.#aimedAt > AIM_EVERY_MS) this.#aim(at);
   }
 
   /** No pictures for a while (hidden tab): sound goes as it comes. */
-  forgetPictures() {
-    this.#pictures.clear();
-    this.#tell("aim", null);
+  forgetFrames() {
+    this.#paintTimes.clear();
+    this.#post("aim", null);
     this.lagMs = null;
   }
 
@@ -102,7 +102,7 @@ export class Mixer {
   #aim(at) {
     this.#aimedAt = at;
     this.#clocks.add(clockDifference(this.#context, at));
-    this.#tell("aim", this.#pictures.value + this.#clocks.value);
+    this.#post("aim", this.#paintTimes.value + this.#clocks.value);
   }
 
   #track(name, sampleRate) {
@@ -121,8 +121,8 @@ export class Mixer {
 
   #reported(track, { need, offset }) {
     track.need = need;
-    const lagS = offset - this.#clocks.value - this.#pictures.value;
-    this.lagMs = this.#pictures.value === null || !Number.isFinite(lagS) ? null : 1000 * lagS;
+    const lagS = offset - this.#clocks.value - this.#paintTimes.value;
+    this.lagMs = this.#paintTimes.value === null || !Number.isFinite(lagS) ? null : 1000 * lagS;
   }
 
   #end(name, node) {
@@ -131,7 +131,7 @@ export class Mixer {
     this.#tracks.delete(name);
   }
 
-  #tell(verb, value, track) {
+  #post(verb, value, track) {
     for (const [name, { node }] of this.#tracks) {
       if (track === undefined || track === name) node.port.postMessage([verb, value]);
     }
@@ -139,7 +139,7 @@ export class Mixer {
 }
 
 /** Why nothing can be played here. */
-export function silence() {
+export function soundUnavailable() {
   if (globalThis.AudioContext) return new Error("browsers allow it from https and from localhost only");
   return new TypeError('there is no AudioContext here; the event "sound" gives the pieces');
 }

@@ -1,9 +1,9 @@
 /**
- * Plays one track by its presentation times: which samples sound at which time of the audio clock. Knows no audio API and
- * reads no clock: the worklet drives it, and so do tests. All times in seconds; an offset is audio clock minus presentation time.
+ * Plays one track by its presentation times: which samples sound at which time of the audio clock. Uses no audio API and reads no clock:
+ * the worklet drives it, and so do tests. Times are in seconds; an offset is audio clock minus presentation time.
  */
 
-import { Tape } from "./tape.js";
+import { ResamplingBuffer } from "./resampler.js";
 
 const KEPT_S = 5;
 const SAME_RUN_S = 0.01; // a piece that begins this close to the end of the one before continues it
@@ -22,7 +22,7 @@ export class Player {
   need = NaN;
   #rate;
   #outputRate;
-  #tape;
+  #buffer;
   #runs = []; // {ptsS, start, end}: gapless samples, numbered start to end, the first of them presented at ptsS
   #run = null; // the one that sounds; null while silent
   #at = 0; // number of the sample that sounds next, with fraction
@@ -40,7 +40,7 @@ export class Player {
   constructor(sampleRate, outputRate) {
     this.#rate = sampleRate;
     this.#outputRate = outputRate;
-    this.#tape = new Tape(sampleRate, outputRate, KEPT_S);
+    this.#buffer = new ResamplingBuffer(sampleRate, outputRate, KEPT_S);
   }
 
   /** The offset at which it plays: with the pictures, or as soon after them as the pieces come. */
@@ -55,8 +55,8 @@ export class Player {
     const apart = last ? ptsS - (last.ptsS + (last.end - last.start) / this.#rate) : Infinity;
     if (Math.abs(apart) < SAME_RUN_S) last.ptsS += apart;
     else this.#begin(ptsS, last);
-    this.#tape.write(samples, channels);
-    this.#runs.at(-1).end = this.#tape.written;
+    this.#buffer.write(samples, channels);
+    this.#runs.at(-1).end = this.#buffer.written;
   }
 
   /** Play at this offset, that of the pictures; null when there are none to go by. */
@@ -98,14 +98,14 @@ export class Player {
     else this.#recent.push({ at: now, offset });
     while (now - this.#recent[0].at > RECENT_S) this.#recent.shift();
     const latest = this.#recent.map((piece) => piece.offset).sort((a, b) => b - a);
-    this.need = latest[Math.floor(LATE_SHARE * latest.length)] + this.#tape.reach / this.#rate + SPARE_S;
+    this.need = latest[Math.floor(LATE_SHARE * latest.length)] + this.#buffer.reach / this.#rate + SPARE_S;
   }
 
   #begin(ptsS, last) {
-    this.#tape.pad();
-    if (last) last.end = this.#tape.written; // its last samples can be read now
-    this.#tape.pad();
-    this.#runs.push({ ptsS, start: this.#tape.written, end: this.#tape.written });
+    this.#buffer.pad();
+    if (last) last.end = this.#buffer.written; // its last samples can be read now
+    this.#buffer.pad();
+    this.#runs.push({ ptsS, start: this.#buffer.written, end: this.#buffer.written });
   }
 
   /** Bend the speed towards where it should be; what is too far off starts anew there. */
@@ -143,13 +143,13 @@ export class Player {
   }
 
   #endOf(run, next) {
-    const end = run.end - this.#tape.reach;
+    const end = run.end - this.#buffer.reach;
     return next ? Math.min(end, run.start + (next.ptsS - run.ptsS) * this.#rate) : end;
   }
 
   #sound() {
     if (!this.#run) return this.#frame.fill(0);
-    this.#tape.read(this.#at, this.#frame);
+    this.#buffer.read(this.#at, this.#frame);
     this.#at += this.#step;
   }
 

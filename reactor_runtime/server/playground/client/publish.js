@@ -1,23 +1,22 @@
-/** What a session publishes: files as they are given, and what capture.js makes of cameras, microphones and the like. */
+/** Publishes files as they are given; capture.js publishes cameras, microphones and other sources. */
 
-import { kindOf, withHeader } from "./header.js";
-import { Lane } from "./lane.js";
+import { kindOf, withHeader } from "./media_writer.js";
 import { readMedia } from "./media.js";
-import { SoundLane } from "./soundlane.js";
+import { FrameSender, SoundSender } from "./track_sender.js";
 
 const HEADER_BYTES = 512; // at most
 const WORDS = { video: "pictures", audio: "sound" };
 
 export class Publisher {
   #link;
-  #pictures = new Map(); // track → Slot
-  #sounds = new Map(); // track → SoundLane
+  #frames = new Map(); // track → NewestFrame
+  #sounds = new Map(); // track → SoundSender
 
   /** `link` is {session, connection, closing}, the last an AbortSignal. */
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
-    const left = ({ detail }) => detail.role === "controller" || this.#pictures.forEach((slot) => slot.clear());
+    const left = ({ detail }) => detail.role === "controller" || this.#frames.forEach((frame) => frame.clear());
     session.addEventListener("status", left, { signal: closing });
   }
 
@@ -39,24 +38,24 @@ export class Publisher {
     if (file.length > most - HEADER_BYTES) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
     if (session.role === "controller") find(session, track, kind);
     if (kind === "audio") return this.#piece(track, file);
-    return slotOf(this.#pictures, track, () => new Slot(new Lane(this.#link, track))).put(file);
+    return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file);
   }
 
   #piece(track, file) {
     const { samples, channels, sampleRate } = readMedia(withHeader(track, file).buffer);
-    const lane = slotOf(this.#sounds, track, () => new SoundLane(this.#link, track));
-    return lane.hasRoom && lane.send(file, samples.length / channels / sampleRate);
+    const sender = senderOf(this.#sounds, track, () => new SoundSender(this.#link, track));
+    return sender.hasRoom && sender.send(file, samples.length / channels / sampleRate);
   }
 }
 
 /** Of the pictures of a track that wait for room the newest. */
-class Slot {
-  #lane;
+class NewestFrame {
+  #sender;
   #waiting = null; // {file, settle}
   #busy = false;
 
-  constructor(lane) {
-    this.#lane = lane;
+  constructor(sender) {
+    this.#sender = sender;
   }
 
   /** Resolves to whether it has gone out. */
@@ -76,18 +75,18 @@ class Slot {
   async #send() {
     this.#busy = true;
     while (this.#waiting) {
-      await this.#lane.room();
+      await this.#sender.waitForRoom();
       const { file, settle } = this.#waiting ?? {};
       this.#waiting = null;
-      settle?.(this.#lane.send(file));
+      settle?.(this.#sender.send(file));
     }
     this.#busy = false;
   }
 }
 
-function slotOf(slots, track, make) {
-  if (!slots.has(track)) slots.set(track, make());
-  return slots.get(track);
+function senderOf(senders, track, make) {
+  if (!senders.has(track)) senders.set(track, make());
+  return senders.get(track);
 }
 
 const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);

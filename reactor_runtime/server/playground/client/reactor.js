@@ -1,4 +1,4 @@
-/** The client of a Reactor server, for pages and for Node: `connect(url)` gives a Session. Types and explanations: reactor.d.ts. */
+/** The client of a Reactor server, for pages and for Node: `connect(url)` returns a Session. Types and documentation: reactor.d.ts. */
 
 import { Session } from "./session.js";
 

@@ -1,13 +1,13 @@
-/** A client and its model, from the first connection to close(): reactor.d.ts explains what is public, and lists the events. */
+/** A client and its model, from the first connection to close(); reactor.d.ts documents what is public. */
 
+import { AsyncQueue } from "./async_queue.js";
 import { Connection } from "./connection.js";
-import { InputDelay } from "./delay.js";
 import { ConnectionLost, errorOf, MediaError, SessionEnded } from "./errors.js";
-import { Feed } from "./feed.js";
+import { VideoOutputs } from "./frames.js";
+import { InputDelay } from "./input_delay.js";
 import { readMedia } from "./media.js";
-import { Outputs } from "./outputs.js";
+import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./speaker.js";
-import { Standing } from "./standing.js";
 
 const MOST_MESSAGES = 1000; // waiting for who iterates over them
 
@@ -18,25 +18,25 @@ export class Session extends EventTarget {
   #options;
   #connection;
   #emit = (name, detail) => this.dispatchEvent(new CustomEvent(name, { detail }));
-  #standing = new Standing({
-    began: () => this.#began(),
-    left: () => this.#left(),
-    ended: (status) => this.#lose(errorOf(status)),
+  #protocol = new ClientProtocol({
+    onBegin: () => this.#began(),
+    onLeave: () => this.#left(),
+    onEnd: (status) => this.#endScope(errorOf(status)),
     emit: this.#emit,
   });
-  #outputs = new Outputs({
+  #outputs = new VideoOutputs({
     acknowledge: (track, seq) => this.#connection.notify("reactor.ack", { track, seq }),
-    shown: (header, at) => this.#shown(header, at),
+    onShown: (header, at) => this.#shown(header, at),
     emit: this.#emit,
     paintAt: (header, now) => this.speaker.mixer?.paintAt(header.ptsS, now) ?? now,
   });
   #publisher = null; // once something was published
   #page = null; // the document of the canvases
-  #wish = {};
+  #wanted = {};
   #closing = new AbortController();
   #scope = new AbortController(); // of what belongs to a controller's session; a viewer's lasts over sessions
   #over = false; // no session follows by itself
-  #kept = null; // {session, since}: to be found again
+  #resumable = null; // {session, since}: to be found again
 
   constructor(address, options) {
     super();
@@ -46,29 +46,29 @@ export class Session extends EventTarget {
     this.#options = options;
     this.#connection = new Connection(address, { token, role, session, watch: watch && 1 }, WebSocket);
     on("open", () => {
-      this.#renew();
-      this.#standing.opened();
+      this.#renewScope();
+      this.#protocol.reopen();
     });
     on("message", ({ type, data }) => {
-      this.#findKept(type, data);
-      this.#standing.told(type, data);
+      this.#checkResumed(type, data);
+      this.#protocol.receive(type, data);
     });
     on("media", (bytes) => this.#received(bytes));
     on("malformed", (text) => this.#emit("ignored", { what: "A text message was ignored: it is no envelope", why: text }));
     on("close", (closed) => this.#closed(closed));
-    globalThis.addEventListener?.("online", () => this.#connection.wake(), { signal: this.#closing.signal });
+    globalThis.addEventListener?.("online", () => this.#connection.reopen(), { signal: this.#closing.signal });
     this.#connection.open();
   }
 
-  get status() { return this.#standing.status; }
-  get role() { return this.#standing.role; }
-  get state() { return this.#standing.state; }
-  get id() { return this.role && this.#standing.welcome.session; }
-  get model() { return this.#standing.welcome.model; }
-  get tracks() { return this.#standing.welcome.tracks; }
-  get schema() { return this.#standing.welcome.schema; }
-  get stats() { return this.#standing.stats; }
-  get limits() { return this.#standing.welcome.limits; }
+  get status() { return this.#protocol.status; }
+  get role() { return this.#protocol.role; }
+  get state() { return this.#protocol.state; }
+  get id() { return this.role && this.#protocol.welcome.session; }
+  get model() { return this.#protocol.welcome.model; }
+  get tracks() { return this.#protocol.welcome.tracks; }
+  get schema() { return this.#protocol.welcome.schema; }
+  get stats() { return this.#protocol.stats; }
+  get limits() { return this.#protocol.welcome.limits; }
   get inputDelayMs() { return this.#inputDelay.lastMs; }
   get medianInputDelayMs() { return this.#inputDelay.medianMs; }
   get rttMs() { return this.#connection.rttMs; }
@@ -78,7 +78,7 @@ export class Session extends EventTarget {
   }
 
   /** `lost`: the scope of a session that may be over, and then the next one is waited for. */
-  #ready({ signal, lost = null }) {
+  #ready({ signal, lost = null } = {}) {
     return new Promise((resolve, reject) => {
       const over = new AbortController();
       const settle = (how, value) => (over.abort(), how(value));
@@ -98,15 +98,10 @@ export class Session extends EventTarget {
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`); // most are never answered
-    if (this.role !== this.#options.role) await this.#turn();
+    if (this.role !== this.#options.role) await this.#ready();
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
-  }
-
-  /** In a break: of the same session, or none while it is lost. */
-  async #turn() {
-    await this.#ready({});
   }
 
   notify(type, data = {}) {
@@ -117,10 +112,10 @@ export class Session extends EventTarget {
   messages() {
     const over = new AbortController();
     const end = this.#scope.signal;
-    const feed = new Feed({ most: MOST_MESSAGES, stopped: () => over.abort(), end });
+    const queue = new AsyncQueue({ most: MOST_MESSAGES, stopped: () => over.abort(), end });
     end.addEventListener("abort", () => over.abort());
-    this.addEventListener("message", ({ detail }) => feed.push(detail), { signal: over.signal });
-    return feed;
+    this.addEventListener("message", ({ detail }) => queue.push(detail), { signal: over.signal });
+    return queue;
   }
 
   frames(track = null) {
@@ -128,7 +123,7 @@ export class Session extends EventTarget {
   }
 
   async frame(options) {
-    return (await import("./frame.js")).frame(this, options);
+    return (await import("./stream.js")).frame(this, options);
   }
 
   attach(track, canvas) {
@@ -148,13 +143,13 @@ export class Session extends EventTarget {
   }
 
   async upload(file, name = file.name) {
-    const { upload } = await import("./upload.js");
-    return upload(this.#address, { key: this.#standing.welcome.upload_key, token: this.#options.token, name }, file);
+    const { upload } = await import("./http.js");
+    return upload(this.#address, { key: this.#protocol.welcome.upload_key, token: this.#options.token, name }, file);
   }
 
   view({ paused, maxFps, tracks } = {}) {
-    this.#wish = { paused, max_fps: maxFps, tracks };
-    this.#view();
+    this.#wanted = { paused, max_fps: maxFps, tracks };
+    this.#sendView();
   }
 
   here() {
@@ -170,21 +165,21 @@ export class Session extends EventTarget {
   close() {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
-    this.#lose(new SessionEnded("closed", ""));
+    this.#endScope(new SessionEnded("closed", ""));
     this.#connection.close();
     this.speaker.close();
   }
 
   /** Reject what belongs to the session, and end its iterators. */
-  #lose(error) {
+  #endScope(error) {
     if (/closed|finished|turn_over|idle/.test(error.reason)) this.#over = true;
-    if (this.#over) this.#renew(); // the last error counts
+    if (this.#over) this.#renewScope(); // the last error counts
     this.#scope.abort(error);
-    this.#connection.lose(error);
-    this.#kept = null;
+    this.#connection.forgetSession(error);
+    this.#resumable = null;
   }
 
-  #renew() {
+  #renewScope() {
     if (this.#scope.signal.aborted && !this.#closing.signal.aborted) this.#scope = new AbortController();
   }
 
@@ -192,22 +187,22 @@ export class Session extends EventTarget {
     const { error, kept, retryAt } = closed;
     const now = performance.now();
     this.#over = !retryAt;
-    if (kept) this.#kept ??= { session: this.#standing.welcome.session, since: now };
-    if (error) this.#lose(error);
-    else if (this.#kept && now - this.#kept.since > 1000 * (this.limits.resume_grace_s ?? 0)) {
-      this.#lose(new ConnectionLost("the connection did not come back in time"));
+    if (kept) this.#resumable ??= { session: this.#protocol.welcome.session, since: now };
+    if (error) this.#endScope(error);
+    else if (this.#resumable && now - this.#resumable.since > 1000 * (this.limits.resume_grace_s ?? 0)) {
+      this.#endScope(new ConnectionLost("the connection did not come back in time"));
     }
-    this.#standing.closed(closed);
+    this.#protocol.close(closed);
   }
 
   /** A session that was kept is welcomed again; another one, or a place in the wait queue, says that it was not. */
-  #findKept(type, { session }) {
-    if (!this.#kept || !/^reactor\.(welcome|queue)$/.test(type)) return;
-    if (session !== this.#kept.session) {
-      this.#lose(new ConnectionLost("the session was not kept"));
-      this.#renew();
+  #checkResumed(type, { session }) {
+    if (!this.#resumable || !/^reactor\.(welcome|queue)$/.test(type)) return;
+    if (session !== this.#resumable.session) {
+      this.#endScope(new ConnectionLost("the session was not kept"));
+      this.#renewScope();
     }
-    this.#kept = null;
+    this.#resumable = null;
   }
 
   #began() {
@@ -215,7 +210,7 @@ export class Session extends EventTarget {
     this.#outputs.restart(names("video"));
     this.speaker.tracks = names("audio");
     this.#inputDelay.restart();
-    if (this.#page?.hidden || Object.keys(this.#wish).length) this.#view();
+    if (this.#page?.hidden || Object.keys(this.#wanted).length) this.#sendView();
   }
 
   #left() {
@@ -227,22 +222,22 @@ export class Session extends EventTarget {
     this.#emit("received", bytes.byteLength);
     try {
       const media = readMedia(bytes);
-      if (media.kind === "wav") this.#hear(media);
-      else this.#see(media.header, bytes);
+      if (media.kind === "wav") this.#playSound(media);
+      else this.#showFrame(media.header, bytes);
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
       this.#emit("ignored", { what: "A binary message was ignored", why: error.message });
     }
   }
 
-  #see(header, bytes) {
+  #showFrame(header, bytes) {
     if (header) header.receivedAt = performance.now();
-    this.#outputs.show(header, bytes);
+    this.#outputs.put(header, bytes);
     if (header) this.#emit("arrived", header);
     if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
   }
 
-  #hear(media) {
+  #playSound(media) {
     const { track } = media.header;
     if (!this.speaker.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
     if (this.role) this.speaker.play(media);
@@ -262,18 +257,18 @@ export class Session extends EventTarget {
     const changed = () => {
       this.#outputs.skipGap();
       this.#inputDelay.forgetWaiting();
-      this.speaker.mixer?.forgetPictures();
-      this.#view();
-      if (!page.hidden) this.#connection.wake();
+      this.speaker.mixer?.forgetFrames();
+      this.#sendView();
+      if (!page.hidden) this.#connection.reopen();
     };
     page.addEventListener("visibilitychange", changed, { signal: this.#closing.signal });
   }
 
-  #view() {
+  #sendView() {
     if (!this.role) return;
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
     const heard = this.speaker.on && this.speaker.tracks.length > 0;
-    const paused = this.#wish.paused || hidden;
-    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wish, paused });
+    const paused = this.#wanted.paused || hidden;
+    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wanted, paused });
   }
 }

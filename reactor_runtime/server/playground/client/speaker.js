@@ -1,4 +1,4 @@
-/** Whether a session is heard, and how loud: see reactor.d.ts. What plays it is loaded when sound is turned on. */
+/** Turns sound on and off, and sets the volume: see reactor.d.ts. The mixer is loaded with the first start(). */
 
 export class Speaker {
   /** What plays, once sound was on: a Mixer. */
@@ -65,11 +65,11 @@ export class Speaker {
   }
 
   async #open() {
-    if (!globalThis.isSecureContext) throw (await import("./mixer.js")).silence();
+    if (!globalThis.isSecureContext) throw (await import("./mixer.js")).soundUnavailable();
     const context = (this.#context = new AudioContext());
     const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
-    await Promise.all([resumed, context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url))]);
+    await Promise.all([resumed, context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url))]);
     this.mixer = new Mixer(context, this.#volume);
     context.onstatechange = () => {
       if (this.on) this.#goOn();

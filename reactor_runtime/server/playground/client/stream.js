@@ -1,4 +1,6 @@
-/** Tracks of a session as a MediaStream, for a <video>, a recorder or a call. */
+/** One frame of a session, and tracks as a MediaStream for a <video>, a recorder or a call; loaded by the first call. */
+
+import { ConnectionLost, errorOf, SessionEnded } from "./errors.js";
 
 /** `names` of tracks, all where there is none; sound is started for those that sound. */
 export async function streamOf(session, names) {
@@ -54,4 +56,33 @@ function drawn() {
     context.drawImage(bitmap, 0, 0);
   };
   return { track, show };
+}
+
+export async function frame(session, { track = null, after, signal } = {}) {
+  signal?.throwIfAborted();
+  if (!session.id) await session.ready({ signal });
+  const { id } = session;
+  const frames = session.frames(track);
+  const over = new AbortController();
+  let why = null;
+  const end = (error) => {
+    why = error;
+    frames.return();
+  };
+  const look = () => {
+    const { status } = session;
+    if (status.phase === "ended") end(errorOf(status));
+    else if (session.id && session.id !== id) end(new ConnectionLost("the session was not kept"));
+  };
+  session.addEventListener("status", look, { signal: over.signal });
+  signal?.addEventListener("abort", () => end(signal.reason), { signal: over.signal });
+  try {
+    for await (const picture of frames) {
+      if (!why && (!after || picture.applied >= after.n)) return picture;
+      picture.bitmap?.close();
+    }
+    throw why ?? new SessionEnded("closed", "");
+  } finally {
+    over.abort();
+  }
 }

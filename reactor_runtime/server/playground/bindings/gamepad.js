@@ -1,0 +1,93 @@
+/** The gamepad, read once per repaint while one is connected. */
+
+const DEAD = 0.15; // sticks don't rest at 0
+const AXES = { left: [0, 1], right: [2, 3] };
+const SPEED = 2; // of dx and dy in a second
+
+export class Gamepad {
+  connected = false;
+  #bound = []; // {source, target, pressed}
+  #away = false;
+  #asked = 0;
+  #last = 0;
+  #noticed;
+
+  /** `noticed()` when one has come or gone. */
+  constructor(noticed) {
+    this.#noticed = noticed;
+  }
+
+  on(source, target) {
+    this.#bound.push({ source, target, pressed: false });
+  }
+
+  listen(signal) {
+    if (!this.#bound.length || !navigator.getGamepads) return;
+    window.addEventListener("gamepadconnected", () => this.#ask(), { signal });
+    signal.addEventListener("abort", () => cancelAnimationFrame(this.#asked));
+    this.#ask();
+  }
+
+  /** Nobody holds it while the window is not in front. */
+  set away(away) {
+    this.#away = away;
+  }
+
+  #ask() {
+    cancelAnimationFrame(this.#asked);
+    this.#asked = requestAnimationFrame((now) => this.#read(now));
+  }
+
+  #read(now) {
+    const pad = first();
+    const seconds = Math.min(0.1, (now - this.#last) / 1000);
+    this.#last = now;
+    if (this.connected !== Boolean(pad)) {
+      this.connected = Boolean(pad);
+      this.#noticed();
+    }
+    for (const bound of this.#bound) follow(bound, this.#away ? undefined : pad, seconds);
+    if (pad) this.#ask();
+  }
+}
+
+/** A frame of another page's may not look. */
+function first() {
+  try {
+    const pads = [...navigator.getGamepads()].filter((pad) => pad?.connected);
+    return pads.find(({ mapping }) => mapping === "standard") ?? pads[0];
+  } catch (error) {
+    console.debug(error);
+    return undefined;
+  }
+}
+
+function follow(bound, pad, seconds) {
+  const { source, target } = bound;
+  const holds = target.set !== undefined;
+  if (source.kind === "button") {
+    const level = levelOf(pad?.buttons[source.index]);
+    if (holds) target.set(source, level ? [level, 0] : null);
+    else if (level > 0.5 && !bound.pressed) target.press();
+    bound.pressed = level > 0.5;
+    return;
+  }
+  const [x, y] = stick(pad, source.stick);
+  const speed = (source.speed ?? SPEED) * seconds;
+  if (!holds) target.move(x * speed, -y * speed);
+  else target.set(source, x || y ? { x: [x, 0], y: [y, 0], both: [x, y] }[source.axis ?? "both"] : null);
+}
+
+const levelOf = (button) => (button ? Math.max(button.value, button.pressed ? 1 : 0) : 0);
+
+/** Right and up are more; the first bit of its way counts for nothing, and what is left for all. */
+function stick(pad, name) {
+  if (name === "dpad") {
+    const [up, down, left, right] = [12, 13, 14, 15].map((index) => levelOf(pad?.buttons[index]));
+    return [right - left, up - down];
+  }
+  const [x, y] = AXES[name].map((axis) => pad?.axes[axis] ?? 0);
+  const length = Math.hypot(x, y);
+  const scale = length > DEAD ? Math.min(1, (length - DEAD) / (1 - DEAD)) / length : 0;
+  return [x, -y].map((way) => Number((way * scale).toFixed(2))); // what a hand doesn't mean isn't sent
+}

@@ -1,0 +1,55 @@
+/** Keys, by their place on the keyboard. A key is held until it comes up, or until the page no longer receives its events. */
+
+import { TEXT_FIELDS } from "../browser.js";
+
+const OWN = "button, summary, input, a[href], [tabindex]"; // what arrows, Space and Enter do something to when it has the focus
+const MOVING = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
+
+const codeOf = ({ code }) => code.replace(/^(Shift)(Left|Right)$/, "$1");
+
+export class Keyboard {
+  #bound = new Map(); // code → listeners
+  #held = new Set();
+
+  /** `changed(down, late)` for each press and release; `late` for one that was down before, and is known by its repeating. */
+  on(code, changed) {
+    this.#bound.set(code, [...(this.#bound.get(code) ?? []), changed]);
+  }
+
+  listen(signal) {
+    if (!this.#bound.size) return;
+    window.addEventListener("keydown", (event) => this.#down(event), { signal });
+    window.addEventListener("keyup", (event) => this.#up(event), { signal });
+    document.addEventListener("focusin", ({ target }) => target.matches(TEXT_FIELDS) && this.release(), { signal });
+  }
+
+  release() {
+    for (const code of [...this.#held]) this.#release(code);
+  }
+
+  #down(event) {
+    const code = codeOf(event);
+    const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
+    if (!this.#bound.has(code) || shortcut || keptBy(event.target, code)) return;
+    event.preventDefault(); // it doesn't scroll
+    if (this.#held.has(code)) return;
+    this.#held.add(code);
+    for (const changed of this.#bound.get(code)) changed(true, event.repeat);
+  }
+
+  /** Where there is a Meta key, browsers don't tell of others that come up while it is down. */
+  #up(event) {
+    if (event.key === "Meta") this.release();
+    this.#release(codeOf(event));
+  }
+
+  #release(code) {
+    if (!this.#held.delete(code)) return;
+    for (const changed of this.#bound.get(code)) changed(false);
+  }
+}
+
+function keptBy(target, code) {
+  if (!(target instanceof Element)) return false;
+  return target.closest(TEXT_FIELDS) !== null || (MOVING.test(code) && target.closest(OWN) !== null);
+}

@@ -1,0 +1,167 @@
+/** What sources are bound to: values that return to rest when they are released, and events. Decides what to send, and sends it. */
+
+import { throttledSender } from "../controls/throttle.js";
+
+const KEYWORD = "x-reactor-bind";
+const AGAIN_MS = 300; // after the server refused it for coming too often
+const SETTLE_MS = 500; // until then the wheel goes on from what it sent, and not from what the model last said
+
+/** Read the schema of reactor.welcome; `send(event, data, inputAt)` returns a promise of the reply. */
+export function readTargets(events, send) {
+  return Object.entries(events).flatMap(([event, { field, parameters = {} }]) => {
+    const properties = Object.entries(parameters.properties ?? {});
+    const values = properties.filter(([, schema]) => schema[KEYWORD]).map(([name, schema]) => (
+      new Value({ event, name, field, schema, sources: schema[KEYWORD] }, send)
+    ));
+    const sources = parameters[KEYWORD];
+    return sources ? [...values, new Sent({ event, names: properties.map(([name]) => name), sources }, send)] : values;
+  });
+}
+
+/** Nobody waits for an answer: what is refused stands in the log, and a lost connection ends the session. */
+const quietly = (send, tooOften = () => {}) => (...message) => send(...message).catch((error) => {
+  console.debug(error);
+  if (error.code === "rate_limited") tooOften();
+});
+
+class Value {
+  #event;
+  #parameter;
+  #schema;
+  #sender;
+  #parts = new Map(); // source → what it makes of the value: [x, y] from rest, or {place}
+  #last; // as JSON
+  #known;
+  #pushedAt = -Infinity;
+
+  constructor({ event, name, field, schema, sources }, send) {
+    const say = quietly(send, () => setTimeout(() => this.#sender.push(JSON.parse(this.#last)), AGAIN_MS));
+    this.name = field ?? (event.startsWith("set_") ? name : event);
+    this.sources = sources;
+    this.field = field;
+    this.#event = event;
+    this.#parameter = name;
+    this.#schema = schema;
+    this.#known = schema.default;
+    this.#last = JSON.stringify(schema.default);
+    this.#sender = throttledSender((value, inputAt) => say(this.#event, { [this.#parameter]: value }, inputAt));
+  }
+
+  get isSwitch() {
+    return typeof this.#schema.default === "boolean";
+  }
+
+  /** What a source makes of it now; null when it is let go. */
+  set(source, part) {
+    if (part) this.#parts.set(source, part);
+    else if (!this.#parts.delete(source)) return;
+    this.#push(this.#value());
+  }
+
+  /** The model may not know that it was let go. */
+  get unsettled() {
+    return this.sources[0].kind !== "wheel" && (this.#parts.size > 0 || this.#sender.busy);
+  }
+
+  rest() {
+    this.#sender.push(this.#schema.default);
+  }
+
+  release() {
+    if (!this.#parts.size) return;
+    this.#parts.clear();
+    this.#push(this.#value());
+  }
+
+  /** Add to it for good, within its limits. */
+  step(difference) {
+    const recent = this.#sender.busy || performance.now() - this.#pushedAt < SETTLE_MS;
+    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = this.#schema;
+    const value = this.#onGrid((recent ? JSON.parse(this.#last) : this.#known) + difference);
+    if (value <= exclusiveMinimum || value >= exclusiveMaximum) return;
+    this.#push(Math.min(maximum ?? Infinity, Math.max(minimum ?? -Infinity, value)));
+    this.#pushedAt = performance.now();
+  }
+
+  /** The model's value, from reactor.state. */
+  follow(value) {
+    this.#known = value;
+  }
+
+  #push(value) {
+    const said = JSON.stringify(value);
+    if (said !== this.#last) this.#sender.push(value);
+    this.#last = said;
+  }
+
+  #value() {
+    const rest = this.#schema.default;
+    const parts = [...this.#parts.values()];
+    const { place } = parts.find((part) => part.place) ?? {};
+    if (place) return place;
+    const [x, y] = together(parts);
+    if (this.isSwitch) return Math.abs(x) > 0.5 ? !rest : rest;
+    if (typeof rest === "number") return this.#towards(x);
+    return x || y ? [rounded(rest[0] + x), rounded(rest[1] + y)] : rest;
+  }
+
+  /** From rest towards the ends, which without limits are one away. */
+  #towards(share) {
+    const { default: rest, minimum = rest - 1, maximum = rest + 1 } = this.#schema;
+    return share === 0 ? rest : this.#onGrid(rest + share * (share > 0 ? maximum - rest : rest - minimum));
+  }
+
+  #onGrid(value) {
+    const step = this.#schema.multipleOf ?? (this.#schema.type === "integer" ? 1 : 0);
+    return rounded(step ? Math.round(value / step) * step : value);
+  }
+}
+
+class Sent {
+  #event;
+  #press;
+  #hasPlace;
+  #moves;
+  #places;
+
+  constructor({ event, names, sources }, send) {
+    const say = quietly(send);
+    this.name = event;
+    this.sources = sources;
+    this.#event = event;
+    this.#press = say;
+    this.#hasPlace = names.includes("x") && names.includes("y");
+    this.#moves = throttledSender(([dx, dy], inputAt) => say(event, { dx: rounded(dx), dy: rounded(dy) }, inputAt), added);
+    this.#places = throttledSender(([x, y], inputAt) => say(event, { x, y }, inputAt));
+  }
+
+  press(place) {
+    const [x, y] = place ?? [];
+    this.#press(this.#event, place && this.#hasPlace ? { x, y } : {}, performance.now());
+  }
+
+  /** What comes while one is under way is added up. */
+  move(dx, dy) {
+    if (dx || dy) this.#moves.push([dx, dy]);
+  }
+
+  at(place) {
+    if (place) this.#places.push(place);
+  }
+
+  release() {}
+
+  follow() {}
+}
+
+const added = (waiting, newer) => waiting.map((value, i) => value + newer[i]);
+
+const rounded = (value) => Number(value.toFixed(5));
+
+/** Add up what several sources want, no further than the end. */
+function together(parts) {
+  const sum = (i) => parts.reduce((total, part) => total + (part[i] ?? 0), 0);
+  const [x, y] = [sum(0), sum(1)];
+  const length = Math.max(1, Math.hypot(x, y));
+  return [x / length, y / length];
+}

@@ -1,0 +1,108 @@
+/** A stick and buttons over the canvas, for touch screens. */
+
+import { el, humanise } from "../dom.js";
+
+const REACH = 0.5; // of the stick's own width: how far a finger moves it to its end
+const UPRIGHT = /^(KeyW|ArrowUp|PageUp|Home)$/;
+
+export class Touch {
+  root;
+  #sticks = [];
+  #holds = [];
+
+  constructor(targets) {
+    const axes = targets.flatMap((target) => axesOf(target).map((axis) => ({ target, ...axis })));
+    for (const axis of axes) this.#take(axis);
+    const pressed = targets.filter(({ sources }) => sources.some(({ kind }) => /^(key|button)$/.test(kind)));
+    const sticks = this.#sticks.map((stick) => this.#stick(stick));
+    const buttons = el("div", { class: "touch-buttons" }, ...pressed.map((target) => this.#button(target)));
+    this.root = el("div", { class: "touch", hidden: true }, sticks[0], buttons, ...sticks.slice(1));
+  }
+
+  get empty() {
+    return !this.root.querySelector("button, .touch-stick");
+  }
+
+  release() {
+    for (const release of this.#holds) release();
+  }
+
+  /** Give an axis a stick: one that has this axis free, the one of its side before others. */
+  #take(axis) {
+    const free = this.#sticks.filter((stick) => axis.axes.every((name) => !stick.axes[name]));
+    const stick = free.find(({ side }) => side === axis.side) ?? free[0] ?? { side: axis.side, axes: {} };
+    if (!free.length) this.#sticks.push(stick);
+    for (const name of axis.axes) stick.axes[name] = axis.target;
+  }
+
+  #stick({ axes }) {
+    const targets = [...new Set(Object.values(axes))];
+    const knob = el("i");
+    const label = el("span", {}, targets.map(({ name }) => humanise(name)).join(", "));
+    const root = el("div", { class: "touch-stick", "aria-hidden": true }, knob, label);
+    const source = {};
+    const show = (x, y) => {
+      knob.style.setProperty("--x", x);
+      knob.style.setProperty("--y", y);
+      for (const target of targets) {
+        const [across, up] = [axes.x === target ? x : 0, axes.y === target ? -y : 0];
+        const part = axes.x === axes.y ? [across, up] : [across + up, 0];
+        target.set(source, across || up ? part : null);
+      }
+    };
+    this.#follow(root, (event) => {
+      const { left, top, width } = root.getBoundingClientRect();
+      const [x, y] = [axes.x ? event.clientX - left - width / 2 : 0, axes.y ? event.clientY - top - width / 2 : 0];
+      const scale = 1 / Math.max(REACH * width, Math.hypot(x, y));
+      show(...[x, y].map((way) => Number((way * scale).toFixed(2))));
+    }, () => show(0, 0));
+    return root;
+  }
+
+  #button(target) {
+    const source = {};
+    const root = el("button", { type: "button" }, humanise(target.name));
+    if (target.set) this.#follow(root, () => target.set(source, [1, 0]), () => target.set(source, null));
+    else {
+      root.addEventListener("pointerdown", () => target.press());
+      root.addEventListener("click", ({ detail }) => detail || target.press()); // without a pointer
+    }
+    return root;
+  }
+
+  /** One finger at a time: `held(event)` as it comes and moves, `released()` when it goes. */
+  #follow(root, held, released) {
+    let finger = null;
+    const release = () => {
+      if (finger === null) return;
+      finger = null;
+      root.removeAttribute("data-held");
+      released();
+    };
+    root.addEventListener("pointerdown", (event) => {
+      if (finger !== null) return;
+      finger = event.pointerId;
+      root.setPointerCapture(finger);
+      root.dataset.held = "";
+      held(event);
+    });
+    root.addEventListener("pointermove", (event) => event.pointerId === finger && held(event));
+    for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) {
+      root.addEventListener(end, ({ pointerId }) => pointerId === finger && release());
+    }
+    root.addEventListener("contextmenu", (event) => event.preventDefault());
+    this.#holds.push(release);
+  }
+}
+
+/** What a stick could do for a value: nothing, or take one axis, or both. */
+function axesOf({ sources, set }) {
+  if (!set) return [];
+  const stick = sources.find(({ kind, stick: name }) => kind === "stick" && name !== "dpad");
+  const keys = sources.find(({ kind }) => kind === "keys");
+  const pad = sources.find(({ kind }) => kind === "stick");
+  if (!keys && !pad) return [];
+  const side = stick?.stick ?? "left";
+  const axis = (stick ?? pad)?.axis ?? (keys?.keys.length === 2 ? (UPRIGHT.test(keys.keys[1]) ? "y" : "x") : null);
+  return [{ side, axes: axis ? [axis] : ["x", "y"] }];
+}

@@ -1,0 +1,61 @@
+/**
+ * The worker that encodes frames: makes a JPEG of the newest one when it is asked for one, and skips the others.
+ * Receives {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}. Sends {ready} first, then {jpeg, width, height}, {skipped}, {over} at
+ * the end of the stream, and {failed}.
+ */
+
+import { RateLimiter } from "./frame_rate.js";
+
+const canvas = new OffscreenCanvas(16, 16);
+const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+let settings = null; // {fps, width, height, quality}
+let asked = false;
+
+self.onmessage = ({ data }) => {
+  if (data.settings) settings = data.settings;
+  if (data.frames) read(data.frames).catch((error) => postMessage({ failed: error.message }));
+  if (data.bitmap) encode(data.bitmap);
+  if (data.go) asked = true;
+};
+
+/** The stream holds the newest frame alone, also while one is being encoded. */
+async function read(frames) {
+  const reader = frames.getReader();
+  const limiter = new RateLimiter();
+  for (;;) {
+    const { value: frame, done } = await reader.read();
+    if (done) return postMessage({ over: true });
+    if (!limiter.isDue(performance.now(), settings.fps)) frame.close();
+    else if (asked) await encode(frame);
+    else {
+      frame.close();
+      postMessage({ skipped: 1 });
+    }
+  }
+}
+
+async function encode(picture) {
+  asked = false;
+  try {
+    draw(picture);
+    const { width, height } = canvas;
+    const file = await canvas.convertToBlob({ type: "image/jpeg", quality: settings.quality });
+    const jpeg = await file.arrayBuffer();
+    postMessage({ jpeg, width, height }, [jpeg]);
+  } catch (error) {
+    postMessage({ failed: error.message });
+  } finally {
+    picture.close();
+  }
+}
+
+/** Scaled into the size that was asked for, never up, in its own shape. */
+function draw(picture) {
+  const [width, height] = [picture.displayWidth ?? picture.width, picture.displayHeight ?? picture.height];
+  const scale = Math.min(1, settings.width / width, settings.height / height);
+  const [toWidth, toHeight] = [width, height].map((length) => Math.max(1, Math.round(length * scale)));
+  if (canvas.width !== toWidth || canvas.height !== toHeight) Object.assign(canvas, { width: toWidth, height: toHeight });
+  context.drawImage(picture, 0, 0, toWidth, toHeight);
+}
+
+postMessage({ ready: true });

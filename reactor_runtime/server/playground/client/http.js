@@ -1,0 +1,49 @@
+/** Requests beside the WebSocket: uploads, and the reason why a connection fails. */
+
+import { ConnectError, Refused, UploadError } from "./errors.js";
+
+const failure = (status, message) => new UploadError(status, message);
+
+/** `socketAddress` is the session's; resolves to {upload: id}. */
+export async function upload(socketAddress, { key, token, name }, file) {
+  if (!key) throw failure(403, "only the controller of a running session sends files");
+  const address = new URL(socketAddress.href.replace(/^ws/, "http").replace(/ws$/, "uploads"));
+  for (const [field, value] of Object.entries({ key, token, name })) {
+    if (value) address.searchParams.set(field, value);
+  }
+  const headers = { "Content-Type": file.type || "application/octet-stream" };
+  const answer = await fetch(address, { method: "POST", body: file, headers }).catch((error) => {
+    throw failure(0, `${name || "the file"} was not sent: ${error.cause?.message || error.message}`);
+  });
+  if (!answer.ok) throw failure(answer.status, (await answer.text()).trim());
+  return answer.json();
+}
+
+const REFUSALS = [401, 403, 421];
+const LONGEST_MS = 5000;
+const REASONS = [
+  [/ENOTFOUND|EAI_AGAIN/, "there is no host of this name"],
+  [/ECONNREFUSED/, "nothing listens there; is the server running, at this address?"],
+  [/CERT|SELF_SIGNED|SIGNATURE/, "its certificate can't be trusted"],
+  [/SSL|EPROTO/, "there is no TLS; try http://"],
+  [/UND_ERR_SOCKET|ECONNRESET|^HPE_/, "no HTTP came; if it uses TLS, try https://"],
+];
+
+/** Resolve to a ConnectError, or to null where a server is there that may accept this client later. */
+export async function diagnose(socketAddress) {
+  const address = new URL(socketAddress.href.replace(/^ws/, "http"));
+  const place = `${address.origin}${address.pathname.replace(/\/ws$/, "")}`;
+  try {
+    const answer = await ask(address);
+    if (REFUSALS.includes(answer.status)) return new Refused((await answer.text()).trim().split("\n")[0]);
+    const health = await ask(`${place}/health`);
+    if (typeof (await health.json().catch(() => null))?.status === "string") return null;
+    return new ConnectError(`${place} is no Reactor server: /ws was answered with ${answer.status}`);
+  } catch ({ name, message, cause = {} }) {
+    if (name === "TimeoutError") return new ConnectError(`${place} doesn't answer: nothing came for ${LONGEST_MS / 1000} s`);
+    const [, why] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
+    return new ConnectError(`${place} can't be reached: ${why ?? (cause.message || message)}`);
+  }
+}
+
+const ask = (address) => fetch(address, { redirect: "manual", signal: AbortSignal.timeout(LONGEST_MS) });

@@ -1,0 +1,121 @@
+/** The client's side of `reactor.v1` without sockets and clocks: the effect of each message and each close. */
+
+import { Busy, ConnectionLost, Refused, SessionEnded } from "./errors.js";
+
+const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limits: {}, model: null, session: null };
+
+export class ClientProtocol {
+  status = { phase: "connecting", role: null };
+  role = null; // of the running session; null while there is none
+  welcome = NONE;
+  state = {};
+  stats = {}; // the newest of them
+  #isKnown = false; // a welcome has come on this connection
+  #position = null; // in the line
+  #handlers;
+
+  /** `handlers`: onBegin(), onLeave() and onEnd(status) of a session; emit(name, detail). */
+  constructor(handlers) {
+    this.#handlers = handlers;
+  }
+
+  reopen() {
+    this.#isKnown = false;
+    this.#position = null;
+    this.#report({ phase: "connecting" });
+  }
+
+  /** After the end of a turn nothing more is reported. */
+  close({ code, reason: detail, opened, retryAt, error }) {
+    if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });
+    else if (this.status.phase !== "ended") this.#leave({ phase: "ended", ...endOf(error) });
+  }
+
+  /** Take a message; those of the model's are passed on. */
+  receive(type, data) {
+    if (!type.startsWith("reactor.")) this.#handlers.emit("message", { type, data });
+    else if (Object.hasOwn(this.#receivers, type)) this.#receivers[type](data);
+    else this.#handlers.emit("ignored", { what: `Unknown message ${type}`, why: data });
+  }
+
+  #receivers = {
+    "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome, tracks: welcome.tracks.map(trackOf) }),
+    "reactor.queue": (position) => {
+      this.#position = position;
+      if (this.role) this.#report({ phase: "waiting", ...position });
+      else this.#leave({ phase: "waiting", ...position });
+    },
+    "reactor.session": (session) => this.#changeSession(session),
+    "reactor.state": (changes) => {
+      this.state = { ...this.state, ...changes };
+      this.#handlers.emit("state", changes);
+    },
+    "reactor.stats": (stats) => this.#handlers.emit("stats", (this.stats = stats)),
+    "reactor.error": (error) => this.#handlers.emit("error", error),
+    "reactor.pong": (pong) => this.#handlers.emit("pong", pong),
+    "reactor.reply": () => {},
+  };
+
+  #changeSession({ phase, ...rest }) {
+    const { session, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
+    const starts = phase === "started" && this.#isKnown && !(this.role && this.welcome.session); // a viewer stays
+    if (starts) this.#begin({ ...this.welcome, session });
+    else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
+    else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
+    else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
+    else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });
+    else if (phase !== "started") this.#handlers.emit(phase, rest); // ending, idle, stopping, away, resumed, warning
+  }
+
+  #begin(welcome) {
+    this.welcome = welcome;
+    this.role = welcome.role;
+    this.state = { ...welcome.state };
+    this.#isKnown = true;
+    if (this.role !== "viewer") this.#position = null;
+    this.#handlers.onBegin();
+    this.#handlers.emit("session", welcome);
+    this.#report(this.#position ? { phase: "waiting", ...this.#position } : { phase: "connected" });
+  }
+
+  #end(status) {
+    this.#handlers.onEnd(status);
+    this.#leave(status);
+  }
+
+  #leave(status) {
+    this.role = null;
+    this.#handlers.onLeave();
+    this.#report(status);
+  }
+
+  #report(status) {
+    this.status = { ...status, role: this.role };
+    this.#handlers.emit("status", this.status);
+  }
+}
+
+const endOf = (error) => {
+  if (!error) return { reason: "closed", detail: "" };
+  if (error instanceof ConnectionLost) return { reason: "lost", detail: error.message };
+  return { reason: error.reason ?? error.code, detail: error.detail ?? error.message };
+};
+
+const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);
+
+const OWN_FAULT = [1002, 1007, 1009, 4429]; // the same would happen again
+
+/**
+ * Return {error, final}: the error for everything that waits, or null. `welcomed`: a controller has a session of its own, a viewer knows
+ * the model; `kept`: the server keeps that session.
+ */
+export function judgeClose(code, reason, { role, welcomed, kept }) {
+  const own = role === "controller" && welcomed;
+  if (code === 1000) return { error: new SessionEnded("closed", reason), final: true };
+  if (code === 4401 || code === 4403) return { error: new Refused(reason || "the server refused this client"), final: true };
+  if (OWN_FAULT.includes(code)) return { error: new ConnectionLost(`the server closed the connection: ${reason || code}`), final: true };
+  if (code === 1013 && !welcomed) return { error: new Busy(reason || "the server is full; try again later") };
+  if (code === 1001 && own) return { error: new SessionEnded("server_stopping", reason) };
+  if (code === 1011 && own) return { error: new SessionEnded("model_error", reason) };
+  return { error: own && !kept ? new ConnectionLost("the connection was lost, and the session with it") : null };
+}

@@ -1,0 +1,301 @@
+/** The controls of a model, made from the schema in reactor.welcome: a row for each state field, a button or form for other events. */
+
+import { ConnectionLost } from "../client/reactor.js";
+import { el, humanise, newId, setText } from "../dom.js";
+import { throttledSender } from "./throttle.js";
+import { describeParameter, makeWidget } from "./widgets.js";
+
+const OPEN_FORMS = 2; // more forms than this start folded
+
+export class Controls {
+  #fieldset;
+  #resetAll;
+  #send;
+  #schema = null;
+  #live = [];
+
+  /** `send(event, data, inputAt)` as LiveControl wants it. */
+  constructor(fieldset, resetAll, send) {
+    this.#fieldset = fieldset;
+    this.#resetAll = resetAll;
+    this.#send = send;
+    resetAll.onclick = () => this.#live.forEach((control) => control.isDefault || control.reset());
+    fieldset.addEventListener("controlchange", () => this.#mark());
+    this.#placeholder("The controls come with the model.");
+  }
+
+  set enabled(enabled) {
+    this.#fieldset.disabled = !enabled;
+    if (enabled) this.#fieldset.parentElement.removeAttribute("tabindex");
+    else this.#fieldset.parentElement.tabIndex = 0; // nothing in it takes the keyboard, which could not scroll it
+    this.#mark();
+  }
+
+  /** A new session; the same schema as before keeps the elements, so that nothing moves under the user's hand. */
+  restart(events, state) {
+    const schema = JSON.stringify(events);
+    if (schema !== this.#schema) this.#build(Object.entries(events).map(readEvent));
+    this.#schema = schema;
+    for (const control of this.#live) control.restart(state[control.field]);
+  }
+
+  /** What differs from the defaults, by field. */
+  get values() {
+    return Object.fromEntries(this.#live.map(({ field, changed }) => [field, changed]).filter(([, value]) => value !== undefined));
+  }
+
+  /** Set fields as if by hand; returns the names of those there are no controls for. */
+  set(values) {
+    for (const control of this.#live) if (Object.hasOwn(values, control.field)) control.set(values[control.field]);
+    return Object.keys(values).filter((name) => !this.#live.some(({ field }) => field === name));
+  }
+
+  /** Show the fields that changed. */
+  follow(state) {
+    for (const control of this.#live) {
+      if (Object.hasOwn(state, control.field)) control.follow(state[control.field]);
+    }
+  }
+
+  #build(events) {
+    const ofStyle = (style) => events.filter((event) => event.style === style);
+    const forms = ofStyle("form");
+    const action = ({ name, event, specs }) => makeAction(name, event.description, specs, this.#send, forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"]);
+    this.#live = ofStyle("live").map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
+    this.#fieldset.replaceChildren(
+      ...group("live", this.#live.map(({ root }) => root)),
+      ...group("buttons", ofStyle("button").map(action)),
+      ...group("forms", forms.map(action)),
+    );
+    if (!events.length) this.#placeholder("This model takes no input. Watch.");
+  }
+
+  #placeholder(words) {
+    this.#fieldset.replaceChildren(el("p", { class: "placeholder" }, words));
+  }
+
+  #mark() {
+    this.#resetAll.hidden = this.#fieldset.disabled || this.#live.every(({ isDefault }) => isDefault);
+  }
+}
+
+const group = (name, elements) => (elements.length ? [el("div", { class: `group ${name}` }, ...elements)] : []);
+
+function readEvent([name, event]) {
+  const properties = Object.entries(event.parameters?.properties ?? {});
+  const specs = properties.map(([parameter, schema]) => describeParameter(parameter, schema, event.parameters));
+  const style = specs.length === 0 ? "button" : event.field && specs.length === 1 ? "live" : "form";
+  return { name, event, specs, style };
+}
+
+const SETTLE_MS = 250; // the state message follows the reply closely; until then the user's value stands
+
+class LiveControl {
+  #event;
+  #spec;
+  #send;
+  #row;
+  #sender;
+  #reset;
+  #known;
+  #edited = false;
+  #settleTimer = 0;
+
+  /** `send(event, data, inputAt)` resolves to the reply and rejects as Session.send does. */
+  constructor(event, { field, description }, spec, send) {
+    this.field = field;
+    this.#event = event;
+    this.#spec = spec;
+    this.#send = send;
+    this.#known = spec.default;
+    this.#sender = throttledSender((value, inputAt) => this.#deliver(value, inputAt));
+    const words = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${humanise(field)}` };
+    this.#reset = el("button", { ...words, type: "button", class: "reset idle", onclick: () => this.#resetByHand() }, "↺");
+    this.#row = makeRow(spec, field, spec.description || description, {
+      live: true, edited: () => this.#mark(true), commit: () => this.#commit(), reset: this.#reset, error: { "data-error-for": event },
+    });
+    this.root = this.#row.root;
+    this.root.dataset.event = event;
+    this.root.addEventListener("keydown", ({ key }) => key === "Escape" && this.#settle());
+  }
+
+  get isDefault() {
+    if (!this.#spec.hasDefault) return true;
+    try {
+      return JSON.stringify(this.#row.widget.read()) === JSON.stringify(this.#spec.default);
+    } catch {
+      return false; // what can't be read is no default
+    }
+  }
+
+  /** What the model has; undefined while that is the default, and for a file, which is known in this session alone. */
+  get changed() {
+    if (this.#spec.kind === "file") return undefined;
+    return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default) ? undefined : this.#known;
+  }
+
+  set(value) {
+    this.#row.widget.write(value);
+    this.#commit();
+  }
+
+  reset() {
+    this.set(this.#spec.default);
+  }
+
+  /** The model's value, from reactor.state; waits while the user is at it. */
+  follow(value) {
+    this.#known = value;
+    if (this.#busy) this.#settleSoon();
+    else this.#settle();
+  }
+
+  /** A new session: its state holds; only what was typed and not sent yet is kept. */
+  restart(value = this.#spec.default) {
+    this.#known = value;
+    if (!this.#edited) this.#settle();
+  }
+
+  /** The button goes once the value is the default; the keyboard's place must not go with it. */
+  #resetByHand() {
+    this.reset();
+    this.root.querySelector("[name]").focus();
+  }
+
+  get #busy() {
+    return this.#edited || this.#sender.busy || this.#row.widget.held();
+  }
+
+  #settle() {
+    this.#row.fail("");
+    if (this.#known !== undefined) this.#row.widget.write(this.#known);
+    this.#mark(false);
+  }
+
+  #settleSoon() {
+    clearTimeout(this.#settleTimer);
+    this.#settleTimer = setTimeout(() => {
+      if (this.#row.widget.held()) this.#settleSoon();
+      else if (!this.#busy && !this.#row.failed) this.#settle();
+    }, SETTLE_MS);
+  }
+
+  #commit() {
+    try {
+      const value = this.#row.widget.read();
+      if (value === undefined) throw new Error("a value is needed");
+      this.#sender.push(value);
+    } catch (error) {
+      this.#row.fail(error.message);
+    }
+    this.#mark(false);
+  }
+
+  async #deliver(value, inputAt) {
+    try {
+      await this.#send(this.#event, { [this.#spec.name]: value }, inputAt);
+      this.#row.fail("");
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) this.#row.fail(errorsOf(error, this.#event, this.#spec.name) || error.message);
+    }
+    this.#settleSoon();
+  }
+
+  #mark(edited) {
+    this.#edited = edited;
+    this.#reset.classList.toggle("idle", this.isDefault);
+    this.root.toggleAttribute("data-edited", edited);
+    this.root.dispatchEvent(new Event("controlchange", { bubbles: true }));
+  }
+}
+
+/** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */
+function makeAction(event, description, specs, send, folded) {
+  const rows = specs.map((spec) => makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }));
+  const button = el("button", { class: "button", title: event }, humanise(event));
+  const error = el("p", { class: "error", "data-error-for": event, "aria-live": "polite" });
+  const hint = makeHint(description);
+  const submitted = async (submit) => {
+    submit.preventDefault();
+    const values = readAll(rows);
+    if (!values) return;
+    button.dataset.busy = "";
+    const fault = await send(event, values, performance.now()).then(() => null, (reason) => reason);
+    delete button.dataset.busy;
+    if (fault instanceof ConnectionLost) return;
+    error.textContent = fault?.message ?? "";
+    for (const { name, fail } of rows) fail(fault ? errorsOf(fault, event, name) : "");
+  };
+  const parts = rows.length ? [...hint, ...rows.map(({ root }) => root), button] : [button, ...hint];
+  const form = el("form", { novalidate: true, onsubmit: submitted }, ...parts, error);
+  const outside = { class: "action", "data-event": event };
+  if (!rows.length) return el("div", outside, form);
+  return el("details", { ...outside, open: !folded }, el("summary", { title: event }, humanise(event)), form);
+}
+
+/** Read every argument, leaving out those without a value; null when one can't be read, which says so itself. */
+function readAll(rows) {
+  const values = {};
+  let readable = true;
+  for (const { name, widget, fail } of rows) {
+    fail("");
+    try {
+      const value = widget.read();
+      if (value !== undefined) values[name] = value;
+    } catch (fault) {
+      fail(fault.message);
+      readable = false;
+    }
+  }
+  return readable ? values : null;
+}
+
+/** `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error's place. */
+function makeRow(spec, label, description, { error, reset, ...options }) {
+  const [id, hintId, errorId] = [newId(), newId(), newId()];
+  const widget = makeWidget(spec, { id, label: humanise(label), describedBy: `${hintId} ${errorId}`, ...options });
+  const place = el("p", { class: "error", id: errorId, "aria-live": "polite", ...error });
+  const root = el("div", { class: "control", "data-kind": spec.kind },
+    el("div", { class: "control-head" }, el("label", { for: id, title: label }, humanise(label)), reset, widget.aside),
+    ...makeHint(description, hintId), widget.main, place);
+  const fail = (words) => {
+    setText(place, words);
+    for (const input of root.querySelectorAll("input, select, textarea")) input.ariaInvalid = words !== "";
+  };
+  return { name: spec.name, root, widget, fail, get failed() { return place.textContent !== ""; } };
+}
+
+/** What an EventError says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */
+function errorsOf({ fields = [] }, event, parameter) {
+  const start = `${event}.${parameter}`;
+  const words = ({ path = "", message = "" }) => {
+    const rest = path.slice(start.length);
+    return path.startsWith(start) && /^([.[]|$)/.test(rest) ? (rest && `${parameter}${rest}: `) + message : "";
+  };
+  return fields.map(words).filter(Boolean).join("; ");
+}
+
+const CERTAINLY_SHORT = 100; // characters: three lines on the narrowest page
+
+/** Gives the elements to put where the description belongs. */
+function makeHint(words = "", id = newId()) {
+  const hint = el("p", { class: "hint", id }, words);
+  if (words.length <= CERTAINLY_SHORT) return [hint];
+  const more = el("span", { class: "more", role: "button", tabindex: 0, "aria-controls": id, hidden: true }); // no button: those of viewers are off
+  const show = (open) => {
+    hint.toggleAttribute("data-clamped", !open);
+    more.ariaExpanded = String(open);
+    setText(more, open ? "less" : "more");
+  };
+  const toggle = () => show(more.ariaExpanded !== "true");
+  const fit = () => (more.hidden = more.ariaExpanded !== "true" && hint.scrollHeight <= hint.clientHeight);
+  more.addEventListener("click", toggle);
+  more.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    toggle();
+  });
+  new ResizeObserver(fit).observe(hint);
+  show(false);
+  return [hint, more];
+}

@@ -1,0 +1,86 @@
+/** Cameras, microphones and screens of the browser: which there are, and why one can't be used. */
+
+/** The devices of one `kind` (videoinput | audioinput), each {id, label}; before a permission it hides their names, and gives none. */
+export async function listDevices(kind) {
+  const all = (await navigator.mediaDevices?.enumerateDevices().catch(() => null)) ?? [];
+  return all.filter((device) => device.kind === kind && device.label).map(({ deviceId, label }) => ({ id: deviceId, label }));
+}
+
+/** What asks for this very device; for "" the browser chooses. */
+export const exactly = (id) => (id ? { deviceId: { exact: id } } : {});
+
+/** Let `source` say in words when its track ends by itself, or gives nothing for a while. Gives what ends track and words. */
+export function followTrack(track, source, { gone, silent }) {
+  track.onended = () => source.lost(gone);
+  track.onmute = () => source.paused(silent);
+  track.onunmute = () => source.paused("");
+  return () => {
+    track.onended = track.onmute = track.onunmute = null;
+    track.stop();
+  };
+}
+
+/** An error whose message is for people. */
+export class Unavailable extends Error {}
+
+const NEEDED = 'its iframe needs allow="camera; microphone; display-capture".';
+const isFramed = window.top !== window;
+const policy = () => document.permissionsPolicy ?? document.featurePolicy; // Firefox and Safari don't tell
+
+/** Throws Unavailable where no page, or not this one, may ask for devices. `thing` is camera | microphone | screen. */
+export function expectDevices(thing) {
+  const { mediaDevices } = navigator;
+  if (policy()?.allowsFeature(thing === "screen" ? "display-capture" : thing) === false) {
+    const framed = `The page around this one withholds the ${thing}: ${NEEDED}`;
+    const served = `A Permissions-Policy header, of a proxy before the server, withholds the ${thing} from this page.`;
+    throw new Unavailable(isFramed ? framed : served);
+  }
+  if (thing === "screen" ? mediaDevices?.getDisplayMedia : mediaDevices?.getUserMedia) return;
+  if (window.isSecureContext) throw new Unavailable(`This browser lets no page use the ${thing}.`);
+  const meanwhile = thing === "microphone" ? "" : " A file and the test pattern work here.";
+  throw new Unavailable(`Browsers let pages use the ${thing} on https and on localhost only. ${secureWays()}${meanwhile}`);
+}
+
+/** What to do where the page's address is not trusted; true of whatever address the server listens on. */
+export function secureWays() {
+  const { hostname } = location;
+  const port = Number(location.port || 80);
+  const own = port < 1024 ? 8080 : port; // which anybody may open
+  return `Start the server with --ssl-certfile and --ssl-keyfile and open https, or run ssh -L ${own}:${hostname}:${port} ${hostname} here and open http://localhost:${own}.`;
+}
+
+/** The words for a camera or microphone that ends by itself. */
+export const gone = (thing) => `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
+
+/** The words for what getUserMedia and getDisplayMedia reject with. */
+export async function explain(error, thing, isChosen = false) {
+  if (error instanceof Unavailable) return error.message;
+  if (thing === "screen") return screenWords(error);
+  const instead = thing === "microphone" ? "a file or the test tone" : "a file or the test pattern";
+  const absent = () => `No ${thing} was found. Connect one and press Start, or take ${instead}.`;
+  const left = () => `This ${thing} is not there any more. Choose another, or connect it and press Start.`;
+  const reasons = {
+    NotAllowedError: () => refused(error, thing),
+    SecurityError: () => refused(error, thing),
+    NotFoundError: absent,
+    OverconstrainedError: isChosen ? left : absent, // WebKit says so where there is no device at all
+    NotReadableError: () => `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
+    AbortError: () => `The ${thing} could not be started. Connect it again, then press Start.`,
+  };
+  return reasons[error.name]?.() ?? `The ${thing} can't be used: ${error.message}`;
+}
+
+function screenWords({ name, message }) {
+  if (name === "NotAllowedError") return "Nothing was chosen to be shared. Press Start to choose.";
+  if (name === "InvalidStateError") return "Browsers want a click for this. Press Start to choose what is shared.";
+  return `The screen can't be shared: the browser or the system doesn't let it (${message}).`;
+}
+
+async function refused(error, thing) {
+  if (/system/i.test(error.message)) return `The system withholds the ${thing} from this browser. Allow it in the privacy settings, then press Start.`;
+  const either = `The browser refuses the ${thing}, or the page around this one withholds it`;
+  if (isFramed && !policy()) return `${either}: allow it in the site settings beside the address; ${NEEDED}`;
+  const asked = await navigator.permissions?.query({ name: thing }).catch(() => null);
+  if (asked?.state === "prompt") return `The question was closed without an answer. Press Start, and allow the ${thing}.`;
+  return `The browser refuses the ${thing}: this page isn't allowed to use it. Allow it in the site settings beside the address, then press Start.`;
+}

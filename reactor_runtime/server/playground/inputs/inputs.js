@@ -1,0 +1,374 @@
+/** A panel for each input track of the model: choices, preview, Start and Stop. */
+
+import { loadStyle, recall, remember } from "../browser.js";
+import { el, humanise, newId, setText } from "../dom.js";
+import { explain, listDevices } from "./devices.js";
+import { audioInput, videoInput } from "./sources.js";
+
+/**
+ * The panels come first in `stage`. Gives
+ * {offer, detach}: offer(tracks) shows panels for these tracks, as reactor.welcome describes them; those that are shown already
+ * stay as they are, the others stop what they send.
+ */
+export async function attach({ session, stage }) {
+  const root = el("section", { class: "inputs", "aria-label": "What is sent to the model", hidden: true });
+  const make = (track) => new Input(track, track.kind === "audio" ? audioInput : videoInput, session);
+  let inputs = new Map(); // the track as text → Input
+  await loadStyle(new URL("inputs.css", import.meta.url));
+  stage.prepend(root);
+
+  const offer = (tracks) => {
+    const wanted = new Map(tracks.map((track) => [JSON.stringify(track), track]));
+    if ([...wanted.keys()].join() === [...inputs.keys()].join()) return;
+    for (const [text, input] of inputs) if (!wanted.has(text)) input.end();
+    inputs = new Map([...wanted].map(([text, track]) => [text, inputs.get(text) ?? make(track)]));
+    root.replaceChildren(...[...inputs.values()].map((input) => input.root));
+    root.hidden = !inputs.size;
+  };
+  const leave = new AbortController();
+  session.addEventListener("status", ({ detail: { phase, reason } }) => {
+    const isOver = phase === "ended" && ["turn_over", "idle"].includes(reason);
+    for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
+  }, { signal: leave.signal });
+  const detach = () => {
+    leave.abort();
+    offer([]);
+    root.remove();
+  };
+  return { offer, detach };
+}
+
+const FIGURES_MS = 1000;
+const NOBODY_MS = 30000; // then a camera goes off: whoever has lost the turn may have forgotten it
+
+class Input {
+  #track;
+  #kind;
+  #session;
+  #panel;
+  #running = null; // {source, capture, sending, timer} while it is on
+  #wanted = false;
+  #epoch = 0;
+  #counts = noCounts();
+  #leave = new AbortController();
+
+  /** `kind` is what there is to choose and how to open and send it, see picture.js. */
+  constructor(track, kind, session) {
+    this.#track = track;
+    this.#kind = kind;
+    this.#session = session;
+    this.#panel = new Panel(track, kind, recall(`input.${track.name}`), {
+      start: () => this.#start(),
+      stop: () => this.#stop(""),
+      changed: (name) => this.#changed(name),
+    });
+    const { signal } = this.#leave;
+    navigator.mediaDevices?.addEventListener("devicechange", () => this.#list(), { signal });
+    this.#list();
+  }
+
+  get root() {
+    return this.#panel.root;
+  }
+
+  /** Turn off what is on, and say why. */
+  rest(words) {
+    if (this.#wanted) this.#stop(words);
+  }
+
+  end() {
+    this.#stop("");
+    this.#leave.abort();
+  }
+
+  /** From the first permission on the browser tells the names. */
+  async #name({ deviceId }) {
+    await this.#list();
+    this.#panel.source.use(deviceId);
+    remember(`input.${this.#track.name}`, this.#panel.choices);
+  }
+
+  async #list() {
+    this.#panel.source.list(await listDevices(this.#kind.deviceKind));
+  }
+
+  /** What concerns the preview alone (`name` of the toggle) changes nothing of what is sent. */
+  #changed(name) {
+    remember(`input.${this.#track.name}`, this.#panel.choices);
+    if (this.#wanted && !(name && this.#kind.toggle.isLocal)) this.#start();
+  }
+
+  async #start() {
+    this.#close();
+    this.#wanted = true;
+    const epoch = this.#epoch;
+    const { choices, source: { file } } = this.#panel;
+    this.#panel.show("opening", "Opening. The browser may ask for your permission.");
+    try {
+      const source = await this.#kind.open(choices, file);
+      const capture = await this.#publish(source, choices);
+      if (epoch === this.#epoch) return this.#opened(source, capture);
+      capture.stop();
+      source.close();
+    } catch (error) {
+      const words = await explain(error, choices.source === "screen" ? "screen" : this.#kind.thing, choices.source !== "device:");
+      if (epoch === this.#epoch) this.#stop(words, "failed");
+    }
+  }
+
+  async #publish(source, choices) {
+    try {
+      return await this.#session.publish(this.#track.name, ...this.#kind.offer(source, choices));
+    } catch (error) {
+      source.close();
+      throw error;
+    }
+  }
+
+  #opened(source, capture) {
+    const on = (name, listener) => capture.addEventListener(name, ({ detail }) => listener(detail));
+    const sending = capture.background ? "Sending, also while this tab is hidden." : "Sending, but not while this tab is hidden.";
+    source.lost = (words) => this.#stop(words, "failed");
+    source.paused = (words) => this.#panel.show("on", words || sending);
+    this.#counts = noCounts();
+    on("sent", (sent) => this.#sent(sent));
+    on("skipped", () => (this.#counts.skipped += 1));
+    on("nobody", () => this.#toNobody());
+    on("ended", ({ error }) => error && this.#stop(`It can't be sent: ${error.message}`, "failed"));
+    this.#running = { source, capture, sending, timer: setInterval(() => this.#figures(), FIGURES_MS) };
+    this.#panel.show("on", sending, source.view);
+    this.#name(source);
+  }
+
+  #stop(words, phase = "off") {
+    this.#close();
+    this.#wanted = false;
+    this.#panel.show(phase, words);
+  }
+
+  #close() {
+    this.#epoch += 1;
+    if (!this.#running) return;
+    const { source, capture, timer } = this.#running;
+    this.#running = null;
+    clearInterval(timer);
+    capture.stop();
+    source.close();
+  }
+
+  #sent({ bytes, ...last }) {
+    const counts = this.#counts;
+    if (counts.nobodySince !== null) this.#panel.show("on", this.#running.sending);
+    counts.nobodySince = null;
+    counts.count += 1;
+    counts.bytes += bytes;
+    counts.last = last;
+    if (last.level === undefined) return;
+    counts.level = Math.max(counts.level, last.level);
+    this.#panel.level = Math.sqrt(last.level); // what is said quietly is to be seen, too
+  }
+
+  #toNobody() {
+    const now = performance.now();
+    const since = (this.#counts.nobodySince ??= now);
+    if (now - since > NOBODY_MS) this.#stop("Off: nobody took it for half a minute.");
+    else if (now === since) this.#panel.show("on", "Not sent: the model has no session with you now. It goes on with the next one.");
+  }
+
+  #figures() {
+    const counts = this.#counts;
+    const at = performance.now();
+    const seconds = (at - counts.since) / 1000;
+    if (counts.last) this.#panel.figures = this.#kind.describe({ ...counts, seconds, input: this.#session.stats.inputs?.[this.#track.name] });
+    Object.assign(counts, { since: at, count: 0, bytes: 0, level: 0 });
+  }
+}
+
+/** `count`, `bytes` and the highest `level` since a moment, `skipped` in all, and the `last` thing sent. */
+const noCounts = () => ({ since: performance.now(), count: 0, bytes: 0, level: 0, skipped: 0, last: null, nobodySince: null });
+
+class Panel {
+  root;
+  #title;
+  #kind;
+  #on;
+  #phase = "off";
+  #source;
+  #menus;
+  #toggle;
+  #wanted; // of the toggle, also while it has no effect
+  #button = el("button", { type: "button", class: "button input-start", onclick: () => this.#pressed() });
+  #preview = el("div", { class: "input-preview", hidden: true });
+  #meter = el("meter", { class: "input-level", max: 1, high: 0.98, "aria-label": "Level", hidden: true });
+  #figures = el("p", { class: "input-figures" });
+  #status = el("p", { class: "hint", role: "status" });
+
+  /** `on` is {start(), stop(), changed()}; `remembered` the choices of the last time, as far as there are any. */
+  constructor(track, kind, remembered, on) {
+    this.#title = humanise(track.name);
+    this.#kind = kind;
+    this.#on = on;
+    this.#source = new SourceMenu(kind, remembered, { chosen: () => this.#chosen(), picked: () => on.start() });
+    this.#menus = kind.menus.map((menu) => makeMenu(menu, remembered[menu.name], () => on.changed()));
+    this.#toggle = el("input", { type: "checkbox", role: "switch", class: "switch", id: newId(), onchange: () => this.#toggled() });
+    this.#wanted = remembered[kind.toggle.name] ?? kind.toggle.initial;
+    this.root = this.#layOut(track);
+    this.#fit();
+    this.#label("Start");
+  }
+
+  /** What is chosen, to open and to remember: {source, label, and each menu and the toggle by name}. */
+  get choices() {
+    const menus = this.#menus.map(({ name, value }) => [name, value]);
+    const { value: source, label } = this.#source;
+    return { source, label, [this.#kind.toggle.name]: this.#wanted, ...Object.fromEntries(menus) };
+  }
+
+  /** The menu of sources: the file that was picked, the devices there are. */
+  get source() {
+    return this.#source;
+  }
+
+  /** `phase` is off, opening, on or failed; `view` the element that shows what is sent, if there is any. */
+  show(phase, words, view) {
+    const isOn = phase === "on" || phase === "opening";
+    this.#phase = phase;
+    this.root.dataset.phase = phase;
+    this.#label(isOn ? "Stop" : "Start");
+    setText(this.#status, words);
+    this.#status.className = phase === "failed" ? "error" : "hint";
+    if (view) this.#preview.replaceChildren(view);
+    if (phase !== "on") this.#preview.replaceChildren();
+    if (phase !== "on") setText(this.#figures, "");
+    this.#preview.hidden = !this.#preview.firstChild;
+    this.#fit();
+    this.#meter.hidden = phase !== "on" || this.#kind.thing !== "microphone";
+  }
+
+  set level(level) {
+    this.#meter.value = level;
+  }
+
+  set figures(words) {
+    setText(this.#figures, words);
+  }
+
+  #layOut({ name, kind }) {
+    const { toggle } = this.#kind;
+    const title = newId();
+    this.#preview.ariaHidden = true;
+    const switched = el("div", { class: "input-toggle", title: toggle.title }, this.#toggle, el("label", { for: this.#toggle.id }, toggle.label));
+    return el("section", { class: "input", "data-input": name, "data-phase": "off", "aria-labelledby": title },
+      el("header", { class: "panel-head" },
+        el("h2", { id: title }, this.#title), el("span", { class: "count" }, kind === "audio" ? "sound to the model" : "picture to the model"), this.#button),
+      this.#source.menu, this.#source.picker,
+      el("div", { class: "input-body" }, this.#preview, el("div", { class: "input-choices" }, ...this.#menus, switched)),
+      this.#meter, this.#figures, this.#status);
+  }
+
+  /** Where there are several panels, the name says which; it is read out alone. */
+  #label(words) {
+    setText(this.#button, words);
+    this.#button.ariaLabel = `${words} ${this.#title}`;
+  }
+
+  #pressed() {
+    if (this.#phase === "on" || this.#phase === "opening") this.#on.stop();
+    else if (this.#source.needsFile) this.#source.picker.click();
+    else this.#on.start();
+  }
+
+  #chosen() {
+    this.#fit();
+    if (this.#source.needsFile) this.#on.stop(); // until one is picked
+    this.#on.changed();
+  }
+
+  #toggled() {
+    this.#wanted = this.#toggle.checked;
+    this.#fit();
+    this.#on.changed(this.#kind.toggle.name);
+  }
+
+  #fit() {
+    const isDevice = this.#source.value.startsWith("device:");
+    const { name, label } = this.#kind.toggle;
+    const mirrors = name === "mirror";
+    const away = mirrors && this.#preview.firstChild?.dataset.facing === "environment";
+    this.#toggle.parentElement.hidden = !isDevice;
+    this.#toggle.disabled = away;
+    this.#toggle.checked = this.#wanted && !away;
+    setText(this.#toggle.nextSibling, away ? "Not mirrored: it faces away" : label);
+    this.root.toggleAttribute("data-mirrored", isDevice && mirrors && this.#toggle.checked);
+  }
+}
+
+function makeMenu({ name, label, options, initial }, remembered, onchange) {
+  const select = el("select", { name, "aria-label": label, title: label, onchange }, ...options.map(([value, words]) => el("option", { value }, words)));
+  select.value = options.some(([value]) => value === remembered) ? remembered : initial;
+  return select;
+}
+
+class SourceMenu {
+  menu;
+  picker;
+  file = null;
+  #sources;
+  #remembered;
+
+  /** `sources` are [value, words] each, a device first; `remembered` is {source, label}. */
+  constructor({ sources, accept }, remembered, { chosen, picked }) {
+    this.#sources = sources;
+    this.#remembered = remembered;
+    const onchange = () => {
+      this.file = null;
+      this.picker.value = "";
+      this.#fit();
+      chosen();
+    };
+    const onpick = () => {
+      this.file = this.picker.files[0] ?? null;
+      if (this.file) picked();
+    };
+    this.menu = el("select", { "aria-label": "Source", name: "source", onchange });
+    this.picker = el("input", { type: "file", accept, "aria-label": "File", onchange: onpick });
+    this.list([]);
+  }
+
+  /** device:ID, screen, file, pattern or tone. */
+  get value() {
+    return this.menu.value;
+  }
+
+  get label() {
+    return this.menu.selectedOptions[0].textContent;
+  }
+
+  get needsFile() {
+    return this.value === "file" && !this.file;
+  }
+
+  /** Offer these devices, each {id, label}; the choice stays, also that of a device which isn't told of now. */
+  list(devices) {
+    const { source, label } = this.menu.length ? { source: this.value, label: this.label } : this.#remembered;
+    const [general, ...others] = this.#sources;
+    const named = devices.map((device) => [`device:${device.id}`, device.label]);
+    const known = [...(named.length ? named : [general]), ...others];
+    const renamed = known.find(([, words]) => words === label)?.[0]; // browsers give a device another id after a while
+    const wanted = known.some(([value]) => value === source) ? source : renamed;
+    if (!wanted && source?.startsWith("device:") && source !== general[0]) known.unshift([source, label]);
+    this.menu.replaceChildren(...known.map(([value, words]) => el("option", { value }, words)));
+    this.menu.value = wanted ?? known[0][0];
+    this.#fit();
+  }
+
+  /** Name the device that the browser has chosen itself. */
+  use(id) {
+    const value = `device:${id}`;
+    if ([...this.menu.options].some((option) => option.value === value)) this.menu.value = value;
+  }
+
+  #fit() {
+    this.picker.hidden = this.value !== "file";
+  }
+}

@@ -1,0 +1,96 @@
+/** The button that turns sound on and off, with its level, and the volume slider. */
+
+import { loadStyle, recall, remember } from "./browser.js";
+import { el, setText } from "./dom.js";
+import { secureWays } from "./inputs/devices.js";
+
+const FALL_PER_PIECE = 0.8;
+
+export class SoundButton {
+  #button;
+  #speaker;
+  #volume;
+  #level = 0;
+
+  /** `failed(words)` is told why there can be no sound. */
+  constructor(button, session, failed) {
+    const { speaker } = session;
+    this.#button = button;
+    this.#speaker = speaker;
+    this.#volume = new Volume(speaker);
+    button.after(this.#volume.root);
+    session.addEventListener("listening", () => this.show());
+    session.addEventListener("sound", ({ detail }) => this.hear(detail));
+    button.onclick = async () => {
+      try {
+        if (!speaker.on) this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
+        await (speaker.on ? speaker.stop() : speaker.start());
+        this.show();
+      } catch (error) {
+        const words = window.isSecureContext ? error.message : `${error.message}. ${secureWays()}`;
+        this.#say("impossible", words);
+        failed(words);
+      }
+    };
+    this.show();
+  }
+
+  /** The button, once it looks like one. */
+  static async make(...given) {
+    await loadStyle(new URL("sound.css", import.meta.url));
+    return new SoundButton(...given);
+  }
+
+  set available(available) {
+    this.#button.hidden = !available;
+    this.show();
+  }
+
+  show() {
+    this.#button.ariaChecked = this.#speaker.on;
+    this.#volume.root.hidden = this.#button.hidden || !this.#speaker.on;
+    if (this.#speaker.on) this.#say("on", "Turn the sound off");
+    else this.#say("off", "Turn the sound on");
+  }
+
+  /** Let the bars of the button follow what comes, heard or not. */
+  hear({ samples }) {
+    let peak = 0;
+    for (const sample of samples) peak = Math.max(peak, Math.abs(sample) / 32768);
+    this.#level = Math.max(Math.sqrt(peak), this.#level * FALL_PER_PIECE);
+    this.#button.style.setProperty("--level", this.#level.toFixed(2));
+  }
+
+  #say(state, title) {
+    setText(this.#button.querySelector("[data-state]"), state);
+    this.#button.title = title;
+  }
+}
+
+class Volume {
+  #speaker;
+  #slider = el("input", { type: "range", min: 0, max: 100, "aria-label": "Volume", oninput: () => this.#set(false) });
+  #mute = el("button", { type: "button", class: "quiet", onclick: () => this.#set(!this.#muted) }, "Mute");
+
+  constructor(speaker) {
+    this.#speaker = speaker;
+    this.root = el("span", { class: "volume", role: "group", "aria-label": "Sound", hidden: true }, this.#slider, this.#mute);
+    const { percent = 100, muted = false } = recall("volume");
+    this.#slider.value = percent;
+    this.#set(muted);
+  }
+
+  get #muted() {
+    return this.#mute.ariaPressed === "true";
+  }
+
+  /** Squared: what the ear calls half is far less than half. */
+  #set(muted) {
+    const percent = Number(this.#slider.value);
+    this.#mute.ariaPressed = String(muted);
+    this.#slider.style.setProperty("--fill", `${percent}%`);
+    this.root.toggleAttribute("data-muted", muted);
+    this.#speaker.volume = muted ? 0 : (percent / 100) ** 2;
+    remember("volume", { percent, muted });
+  }
+}

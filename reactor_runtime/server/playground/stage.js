@@ -1,0 +1,93 @@
+/** The canvases of the stage: one for each video track, or for each audio track of a model without video. */
+
+import { el, setText } from "./dom.js";
+
+const ALIKE = 0.95;
+
+export class Stage {
+  #root;
+  #session;
+  #tiles = new Map(); // name → {name, root, canvas, caption, waveform: promise or null, end}
+
+  constructor(root, session) {
+    this.#root = root;
+    this.#session = session;
+    session.addEventListener("painted", ({ detail }) => this.#painted(detail));
+    session.addEventListener("sound", ({ detail }) => this.#showSound(detail));
+    new ResizeObserver(() => this.#arrange()).observe(root);
+  }
+
+  get videos() {
+    return [...this.#tiles.values()].filter(({ waveform }) => !waveform);
+  }
+
+  /** Words to show while nothing has come; "" when something has. */
+  get awaited() {
+    const tiles = [...this.#tiles.values()];
+    if (!tiles.length) return "This model sends neither picture nor sound";
+    if (tiles.some(({ canvas }) => !canvas.hasAttribute("data-empty"))) return "";
+    return `Waiting for the first ${this.videos.length ? "picture" : "sound"}`;
+  }
+
+  /** A new session; the same tracks as before keep their elements. */
+  restart() {
+    const old = this.#tiles;
+    const outputs = this.#session.tracks.filter(({ direction }) => direction === "out");
+    const videos = outputs.filter(({ kind }) => kind === "video");
+    const shown = videos.length ? videos : outputs;
+    const isKept = ({ name }) => old.has(name) && !old.get(name).waveform === videos.length > 0;
+    for (const { canvas, waveform } of old.values()) {
+      canvas.dataset.stale = "";
+      waveform?.then((wave) => wave.restart());
+    }
+    if (shown.length === old.size && shown.every(isKept)) return;
+    this.#tiles = new Map(shown.map((track) => [track.name, isKept(track) ? old.get(track.name) : this.#tile(track)]));
+    for (const tile of old.values()) if (this.#tiles.get(tile.name) !== tile) tile.end();
+    this.#root.replaceChildren(...[...this.#tiles.values()].map(({ root }) => root));
+    this.#arrange();
+  }
+
+  #showSound(sound) {
+    const { canvas, caption, waveform } = this.#tiles.get(sound.track) ?? {};
+    if (!waveform) return;
+    waveform.then((wave) => wave.push(sound));
+    mark(canvas);
+    setText(caption, `${sound.sampleRate / 1000} kHz ${sound.channels === 2 ? "stereo" : "mono"}`);
+  }
+
+  #tile({ name, kind }) {
+    const canvas = el("canvas", { "data-track": name, "data-empty": true, role: "img", "aria-label": name, width: 16, height: 9 });
+    const caption = el("span");
+    const look = kind === "video" ? "screen" : "scope";
+    const root = el("figure", { class: `track ${look}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
+    const waveform = kind === "audio" ? import("./waveform.js").then(({ Waveform }) => new Waveform(canvas)) : null;
+    return { name, root, canvas, caption, waveform, end: waveform ? () => {} : this.#session.attach(name, canvas) };
+  }
+
+  #painted({ canvas, seq = "", applied = "" }) {
+    mark(canvas);
+    Object.assign(canvas.dataset, { seq, applied });
+    this.#arrange();
+  }
+
+  #arrange() {
+    const { clientWidth, clientHeight } = this.#root;
+    const shapes = this.videos.map(({ canvas }) => canvas.width / canvas.height);
+    const columns = bestColumns(this.#tiles.size, clientWidth / clientHeight, Math.max(...shapes, 1));
+    this.#root.style.setProperty("--columns", columns);
+  }
+}
+
+function mark(canvas) {
+  delete canvas.dataset.empty;
+  delete canvas.dataset.stale;
+}
+
+/** In how many columns `count` videos are largest, side by side where it makes no difference; shapes are width by height. */
+export function bestColumns(count, stageShape, pictureShape) {
+  const widths = Array.from({ length: count }, (_, i) => {
+    const [columns, rows] = [i + 1, Math.ceil(count / (i + 1))];
+    return Math.min(stageShape / columns, pictureShape / rows); // of one picture, on a stage 1 high
+  });
+  return 1 + Math.max(0, widths.findLastIndex((width) => width >= ALIKE * Math.max(...widths)));
+}

@@ -1,0 +1,61 @@
+/** Files of what is shown: a frame as PNG, a recording in whatever format the browser supports. */
+
+import { download, timestamp } from "../browser.js";
+
+const FORMATS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm", "video/mp4"];
+const BITS_PER_S = 12e6;
+
+export async function saveFrame(model, canvas) {
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  if (!blob) throw new Error("the browser gives no file");
+  download(blob, `${model}-${canvas.dataset.track}-${timestamp()}.png`);
+}
+
+export class Recording {
+  /** Promise: when the file has been given to the visitor, of null or of the error that ended it. */
+  ended;
+  #recorder;
+  #pieces = [];
+
+  /** Begin with the first picture and, if it is on, the first sound; rejects where the browser can't. */
+  static async start(session) {
+    const type = FORMATS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
+    if (!type) throw new Error("this browser makes no films");
+    const names = session.tracks.filter(({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on));
+    if (!names.length) throw new Error("there is nothing to record");
+    return new Recording(await session.stream(...firstOfEach(names)), type, session.model);
+  }
+
+  constructor(stream, mimeType, model) {
+    this.#recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_S });
+    this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    let fault = null;
+    this.#recorder.onerror = ({ error }) => (fault = error);
+    this.ended = new Promise((resolve) => {
+      this.#recorder.onstop = () => {
+        for (const track of stream.getTracks()) track.stop();
+        const type = mimeType.split(";")[0];
+        if (!this.#isEmpty) download(new Blob(this.#pieces, { type }), `${model}-${timestamp()}.${type.split("/")[1]}`);
+        resolve(fault);
+      };
+    });
+    this.#recorder.start(1000);
+  }
+
+  /** Rejects where there was nothing to save. */
+  async stop() {
+    if (this.#recorder.state !== "inactive") this.#recorder.stop();
+    await this.ended;
+    if (this.#isEmpty) throw new Error("the browser has made an empty film");
+  }
+
+  get #isEmpty() {
+    return !this.#pieces.some(({ size }) => size);
+  }
+}
+
+/** A film has one picture and one sound. */
+function firstOfEach(tracks) {
+  const kinds = new Map(tracks.toReversed().map((track) => [track.kind, track.name]));
+  return [...kinds.values()];
+}

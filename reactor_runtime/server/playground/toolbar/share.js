@@ -1,0 +1,61 @@
+/** Links to share: with the values of the controls, to watch, and for a frame in another page. */
+
+import { copyText } from "../browser.js";
+import { el, newId, setText } from "../dom.js";
+
+/** Returns {root, opener}: the sheet, and `opener(title)` as a button that opens it. */
+export function makeLinks(session, controls, makeOpener) {
+  const fields = [
+    ["Link with these values", () => addressWith(location.href, controls.values)],
+    ["Link to watch", () => addressWith(location.href, {}, { role: "viewer" })],
+    ["For another page", () => frameOf(addressWith(location.href, {}, { embed: "", role: "viewer" }))],
+  ];
+  const rows = fields.map(([label, text]) => row(label, text));
+  const note = "No link holds your token. Pages of other origins may show the frame with --allow-origin.";
+  const root = el("div", { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
+    ...rows.map((each) => each.root), el("p", { class: "hint" }, note));
+  root.addEventListener("beforetoggle", ({ newState }) => newState === "open" && rows.forEach((each) => each.fill()));
+  const opener = makeOpener("Share");
+  opener.setAttribute("popovertarget", root.id);
+  return { root, opener };
+}
+
+function row(label, text) {
+  const id = newId();
+  const input = el("input", { id, readonly: true, onfocus: () => input.select() });
+  const said = el("span", { role: "status" });
+  const copy = el("button", { type: "button", class: "button", "aria-label": `Copy: ${label}`, onclick: async () => {
+    const copied = await copyText(input.value);
+    input.select();
+    setText(said, copied ? "Copied" : "Press Ctrl+C");
+  } }, "Copy");
+  const fill = () => {
+    input.value = text();
+    setText(said, "");
+  };
+  return { root: el("div", {}, el("label", { for: id }, label), said, el("div", { class: "text-row" }, input, copy)), fill };
+}
+
+const frameOf = (address) => `<iframe src="${address.replaceAll("&", "&amp;")}" width="640" height="360" allow="autoplay; fullscreen"></iframe>`;
+
+const NAME = "set";
+
+/** What an address says, an empty object where it says nothing; throws Error in words for what can't be read. */
+export function valuesIn(address) {
+  const text = new URL(address).searchParams.get(NAME);
+  if (!text) return {};
+  try {
+    const values = JSON.parse(text);
+    if (values && typeof values === "object" && !Array.isArray(values)) return values;
+  } catch {}
+  throw new Error(`The link's values can't be read; they look like ?${NAME}={"prompt":"a fox"}`);
+}
+
+/** The page's address with these values, or with none; without a token, which is nobody else's. */
+function addressWith(address, values, others = {}) {
+  const { origin, pathname } = new URL(address);
+  const link = new URL(pathname, origin);
+  for (const [name, value] of Object.entries(others)) link.searchParams.set(name, value);
+  if (Object.keys(values).length) link.searchParams.set(NAME, JSON.stringify(values));
+  return link.href.replaceAll("=&", "&").replace(/=$/, ""); // ?embed, not ?embed=
+}

@@ -1,0 +1,178 @@
+/** The toolbar on the stage: save a frame, record, share, picture in picture, full screen. */
+
+import { loadStyle } from "../browser.js";
+import { el, setText } from "../dom.js";
+import { Recording, saveFrame } from "./record.js";
+import { makeLinks, valuesIn } from "./share.js";
+
+const ICONS = {
+  snapshot: "M4 7h3l2-2h6l2 2h3v12H4zM12 10a3 3 0 1 0 .01 0z",
+  record: "M12 6a6 6 0 1 0 .01 0z",
+  link: "M9 15l6-6M7 12l-2 2a3.5 3.5 0 0 0 5 5l2-2M17 12l2-2a3.5 3.5 0 0 0-5-5l-2 2",
+  float: "M3 5h18v14H3zM12 12h7v5h-7z",
+  full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
+};
+
+const ON_THE_PICTURE = "button, .tools, .touch";
+
+/** `controls` hold the values of links, `canvases()` gives the canvases, `onError(text, reason)` tells the visitor. */
+export async function attach({ session, stage, controls, canvases, onError }) {
+  await loadStyle(new URL("toolbar.css", import.meta.url));
+  let recording = null; // promise of it
+  const clock = el("span");
+  const attempt = (words, action) => async () => {
+    try {
+      await action();
+    } catch (error) {
+      onError(words, error.message);
+    }
+  };
+  const button = (icon, title, onclick, ...more) => el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawn(icon), ...more);
+
+  const snap = button("snapshot", "Save the picture", attempt("The picture can't be saved", () => saveFrames(session, canvases())));
+  const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
+  const { root: links, opener } = makeLinks(session, controls, (title) => button("link", title));
+  const floating = new PictureInPicture(session, stage);
+  const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floating.toggle()));
+  float.addEventListener("pointerdown", () => floating.prepare());
+  const full = button("full", "Full screen", attempt("Full screen isn't possible", () => toggleFull(stage)));
+  record.ariaPressed = "false";
+  opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
+  float.hidden = !document.pictureInPictureEnabled;
+  full.hidden = !document.fullscreenEnabled;
+  const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);
+  oneStop(bar, [snap, record, opener, float, full]);
+  stage.append(bar);
+  stage.addEventListener("click", ({ target }) => target.closest(ON_THE_PICTURE) || stage.toggleAttribute("data-tools"));
+
+  async function toggle() {
+    if (recording) return (await recording).stop();
+    recording = Recording.start(session); // from the press on, or a second one would begin another
+    const { ended } = await recording.catch((error) => {
+      recording = null;
+      throw error;
+    });
+    record.ariaPressed = "true";
+    const began = performance.now();
+    const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
+    setText(clock, "0:00");
+    window.addEventListener("beforeunload", ask);
+    ended.then((fault) => {
+      if (fault) onError("The recording ended by itself; what there was is saved", fault.message);
+      window.removeEventListener("beforeunload", ask);
+      clearInterval(tick);
+      setText(clock, "");
+      record.ariaPressed = "false";
+      recording = null;
+    });
+  }
+
+  let linked = session.role === "viewer" ? {} : fromAddress(onError);
+  return {
+    /** A new session: in the first one that is ours to control, what the page's address says is set. */
+    begin() {
+      const hasPicture = canvases().length > 0;
+      for (const tool of [snap, float]) tool.toggleAttribute("disabled", !hasPicture);
+      if (session.role !== "controller") return;
+      for (const name of controls.set(linked)) onError("The link sets what this model doesn't have", name);
+      linked = {};
+    },
+  };
+}
+
+/** Let Tab reach a bar once, and the arrows move within it, as toolbars do. */
+function oneStop(bar, tools) {
+  for (const tool of tools) tool.tabIndex = tool === tools[0] ? 0 : -1;
+  bar.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const usable = tools.filter((tool) => !tool.hidden && !tool.disabled);
+    const at = usable.indexOf(event.target);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = usable.at((at + step) % usable.length);
+    for (const tool of tools) tool.tabIndex = tool === next ? 0 : -1;
+    next.focus();
+  });
+}
+
+function fromAddress(onError) {
+  try {
+    return valuesIn(location.href);
+  } catch (error) {
+    onError(error.message);
+    return {};
+  }
+}
+
+function drawn(icon) {
+  const [svg, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", ICONS[icon]);
+  svg.append(path);
+  return svg;
+}
+
+/** The browser asks whoever leaves whether to lose what isn't saved. */
+const ask = (event) => event.preventDefault();
+
+const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
+
+const saveFrames = (session, canvases) => Promise.all(canvases.map((canvas) => saveFrame(session.model, canvas)));
+
+const toggleFull = (stage) => (document.fullscreenElement ? document.exitFullscreen() : stage.requestFullscreen());
+
+const KEPT_MS = 10000; // made ready and not used
+
+class PictureInPicture {
+  #session;
+  #stage;
+  #making = null; // promise of the <video>
+  #video = null; // once it plays
+  #timer = 0;
+
+  constructor(session, stage) {
+    this.#session = session;
+    this.#stage = stage;
+  }
+
+  /** Make the window's picture ready; what can't be made is told by toggle(). */
+  prepare() {
+    clearTimeout(this.#timer);
+    if (!document.pictureInPictureElement) this.#timer = setTimeout(() => this.#end(), KEPT_MS);
+    this.#making ??= this.#make();
+    this.#making.catch(() => this.#end());
+  }
+
+  /** Rejects in words where the browser doesn't let it. */
+  async toggle() {
+    if (document.pictureInPictureElement) return document.exitPictureInPicture();
+    if (!this.#video) {
+      this.prepare();
+      await this.#making;
+    }
+    await this.#video.requestPictureInPicture().catch((error) => {
+      if (error.name === "NotAllowedError") throw new Error("press once more", { cause: error });
+      this.#end(); // or every frame would be decoded for nobody
+      throw error;
+    });
+    clearTimeout(this.#timer);
+  }
+
+  async #make() {
+    const [first] = this.#session.tracks.filter(({ kind, direction }) => kind === "video" && direction === "out");
+    const stream = await this.#session.stream(first.name);
+    const video = Object.assign(el("video", { class: "floating", playsinline: true, "aria-hidden": true }), { muted: true, srcObject: stream });
+    video.onleavepictureinpicture = () => this.#end();
+    this.#stage.append(video);
+    await video.play();
+    this.#video = video;
+  }
+
+  #end() {
+    clearTimeout(this.#timer);
+    this.#stage.querySelector(".floating")?.srcObject.getTracks().forEach((track) => track.stop());
+    this.#stage.querySelector(".floating")?.remove();
+    this.#making = this.#video = null;
+  }
+}
