@@ -26,11 +26,15 @@ export function useReactor(url, { token, role, watch } = {}) {
       begun?.close();
     };
   }, [url, token, role, watch]);
-  const subscribe = useCallback((changed) => listen(session, CHANGES, changed), [session]);
-  const look = (read, otherwise) => useSyncExternalStore(subscribe, () => (session ? read(session) : otherwise), () => otherwise);
-  const status = look(({ status }) => status, CONNECTING);
-  const state = look(({ state }) => state, NOTHING);
+  const status = useValue(session, "status", CONNECTING);
+  const state = useValue(session, "state", NOTHING);
   return { session, status, state };
+}
+
+/** Return a property of the session; `initial` before there is a session. */
+function useValue(session, name, initial) {
+  const subscribe = useCallback((changed) => listen(session, CHANGES, changed), [session]);
+  return useSyncExternalStore(subscribe, () => (session ? session[name] : initial), () => initial);
 }
 
 export function useReactorEvent(session, name, listener) {

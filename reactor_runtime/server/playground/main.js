@@ -36,7 +36,9 @@ on("session", (welcome) => {
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
     toolbar.then((part) => part.begin());
     if (!session.role) return; // it has ended meanwhile
-    const ready = () => session.id === id && (status.may = "");
+    const ready = () => {
+      if (session.id === id) status.may = "";
+    };
     bindings.begin(welcome).catch(missing).then(ready);
   });
 });
@@ -78,6 +80,10 @@ on("error", (error) => {
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));
-for (const name of ["painted", "sound"]) on(name, () => status.now.role && !stage.awaited && (status.overPicture = ""));
+for (const name of ["painted", "sound"]) {
+  on(name, () => {
+    if (status.now.role && !stage.awaited) status.overPicture = "";
+  });
+}
 
 byId("retry").onclick = () => (status.now.phase === "idle" ? session.here() : session.reconnect());

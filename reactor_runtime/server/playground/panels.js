@@ -30,7 +30,10 @@ export async function makePanels(session, stage) {
   addOpeners(byId("figures"), { session, metrics, timings, onError });
   const toolbar = import("./toolbar/toolbar.js")
     .then(({ attach }) => attach({ session, stage: element, controls, canvases, onError }))
-    .catch(({ message }) => (onError("The toolbar can't be loaded", message), { begin() {} }));
+    .catch(({ message }) => {
+      onError("The toolbar can't be loaded", message);
+      return { begin() {} };
+    });
   return { log, metrics, controls, bindings: new BindingsPanel(element, send), media: new MediaPanels(session, log), toolbar };
 }
 

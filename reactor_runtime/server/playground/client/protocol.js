@@ -50,7 +50,10 @@ export class ClientProtocol {
       this.state = { ...this.state, ...changes };
       this.#handlers.emit("state", changes);
     },
-    "reactor.stats": (stats) => this.#handlers.emit("stats", (this.stats = stats)),
+    "reactor.stats": (stats) => {
+      this.stats = stats;
+      this.#handlers.emit("stats", stats);
+    },
     "reactor.error": (error) => this.#handlers.emit("error", error),
     "reactor.pong": (pong) => this.#handlers.emit("pong", pong),
     "reactor.reply": () => {},

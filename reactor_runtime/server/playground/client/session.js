@@ -81,7 +81,10 @@ export class Session extends EventTarget {
   #ready({ signal, lost = null } = {}) {
     return new Promise((resolve, reject) => {
       const over = new AbortController();
-      const settle = (how, value) => (over.abort(), how(value));
+      const settle = (how, value) => {
+        over.abort();
+        how(value);
+      };
       let scope = lost?.signal.aborted ? null : this.#scope;
       const look = () => {
         if (this.#scope !== lost) scope ??= this.#scope;

@@ -66,7 +66,8 @@ export class Speaker {
 
   async #open() {
     if (!globalThis.isSecureContext) throw (await import("./mixer.js")).soundUnavailable();
-    const context = (this.#context = new AudioContext());
+    const context = new AudioContext();
+    this.#context = context;
     const resumed = context.resume();
     const { Mixer } = await import("./mixer.js");
     await Promise.all([resumed, context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url))]);

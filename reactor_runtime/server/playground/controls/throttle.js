@@ -6,7 +6,7 @@ const HIDDEN_MS = 100; // a hidden page is not repainted, and what was let go as
  * Sends values one at a time and at most one per repaint; of those that wait only the newest goes, or what `merge(waiting, newer)`
  * makes of them. `send(value, inputAt)` returns a promise that never rejects.
  */
-export function throttledSender(send, merge = (waiting, newer) => newer) {
+export function throttledSender(send, merge = (_waiting, newer) => newer) {
   let next = null;
   let inFlight = false;
   let cooling = false;

@@ -66,13 +66,13 @@ function choice(spec, options, attributes) {
   return { aside: select, read: () => values[select.selectedIndex], write: (value) => (select.selectedIndex = values.indexOf(value)) };
 }
 
-function toggle(spec, options, attributes) {
+function toggle(_spec, options, attributes) {
   const box = el("input", { ...attributes, type: "checkbox", role: "switch", class: "switch", onchange: options.commit });
   return { aside: box, read: () => box.checked, write: (value) => (box.checked = value === true) };
 }
 
 /** A file is picked or dropped; read() returns the File, or the model's value as it came. */
-function file(spec, { commit }, attributes) {
+function file(_spec, { commit }, attributes) {
   let picked = null;
   let known;
   const take = (file) => {
@@ -102,7 +102,7 @@ function file(spec, { commit }, attributes) {
   return { main, read: () => box.files[0] ?? picked ?? known, write };
 }
 
-function text(spec, options, attributes) {
+function text(_spec, options, attributes) {
   const sends = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== COMPOSED;
   const [main, area] = textArea(options, attributes, sends, "Enter; Shift+Enter starts a new line");
   return { main, read: () => area.value, write: (value) => (area.value = value ?? "") };

@@ -170,7 +170,8 @@ class Input {
 
   #toNobody() {
     const now = performance.now();
-    const since = (this.#counts.nobodySince ??= now);
+    this.#counts.nobodySince ??= now;
+    const since = this.#counts.nobodySince;
     if (now - since > NOBODY_MS) this.#stop("Off: nobody took it for half a minute.");
     else if (now === since) this.#panel.show("on", "Not sent: the model has no session with you now. It goes on with the next one.");
   }

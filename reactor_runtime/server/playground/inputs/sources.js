@@ -85,7 +85,7 @@ async function ofStream(stream, words) {
   return source;
 }
 
-async function openVideoFile(settings, { file }) {
+async function openVideoFile(_settings, { file }) {
   if (!file) throw new Unavailable("Choose a file, a film or a picture.");
   if (file.type.startsWith("image/")) return openStill(file);
   const url = URL.createObjectURL(file);

@@ -211,8 +211,11 @@ function isCall({ key, code, target, repeat, ctrlKey, altKey, metaKey, isComposi
   return !target.closest?.(`dialog, ${TEXT_FIELDS}`) && !isBound(code, events);
 }
 
-export function isBound(code, events) {
+function isBound(code, events) {
   const found = [];
-  JSON.stringify(events, (name, value) => (name === KEYWORD && found.push(JSON.stringify(value)), value));
+  JSON.stringify(events, (name, value) => {
+    if (name === KEYWORD) found.push(JSON.stringify(value));
+    return value;
+  });
   return found.some((sources) => sources.includes(JSON.stringify(code)));
 }

@@ -4,7 +4,7 @@ import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
 
 /** Returns {root, opener}: the sheet, and `opener(title)` as a button that opens it. */
-export function makeLinks(session, controls, makeOpener) {
+export function makeLinks(controls, makeOpener) {
   const fields = [
     ["Link with these values", () => addressWith(location.href, controls.values)],
     ["Link to watch", () => addressWith(location.href, {}, { role: "viewer" })],

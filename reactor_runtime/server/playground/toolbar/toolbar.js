@@ -31,7 +31,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
 
   const snap = button("snapshot", "Save the picture", attempt("The picture can't be saved", () => saveFrames(session, canvases())));
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
-  const { root: links, opener } = makeLinks(session, controls, (title) => button("link", title));
+  const { root: links, opener } = makeLinks(controls, (title) => button("link", title));
   const floating = new PictureInPicture(session, stage);
   const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floating.toggle()));
   float.addEventListener("pointerdown", () => floating.prepare());
