@@ -22,14 +22,18 @@ const ADDRESS = /new URL\("\.\/(\w+)\.js", import\.meta\.url\)/g;
 /** Return a module's text behind those of the modules that it imports, each in a function of its own. */
 function whole(entry) {
   const before = new Map(); // module → its text
-  const inlineImports = (name) => read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
-    if (!before.has(imported)) {
-      const text = inlineImports(imported).replace(/^export /gm, "");
-      const exported = read(`client/${imported}`).matchAll(EXPORT);
-      before.set(imported, `const ${idOf(imported)} = (() => {\n${text}return { ${Array.from(exported, ([, each]) => each).join(", ")} };\n})();\n`);
-    }
-    return `const { ${names} } = ${idOf(imported)};`;
-  });
+  const inlineImports = (name) =>
+    read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
+      if (!before.has(imported)) {
+        const text = inlineImports(imported).replace(/^export /gm, "");
+        const exported = read(`client/${imported}`).matchAll(EXPORT);
+        before.set(
+          imported,
+          `const ${idOf(imported)} = (() => {\n${text}return { ${Array.from(exported, ([, each]) => each).join(", ")} };\n})();\n`,
+        );
+      }
+      return `const { ${names} } = ${idOf(imported)};`;
+    });
   const text = inlineImports(entry);
   return [...before.values(), text].join("");
 }

@@ -12,13 +12,16 @@ export function useReactor(url, { token, role, watch } = {}) {
   useEffect(() => {
     let begun = null;
     let gone = false;
-    queueMicrotask(() => { // StrictMode calls an effect, ends it and calls it again: one connection is enough
+    queueMicrotask(() => {
+      // StrictMode calls an effect, ends it and calls it again: one connection is enough
       if (gone) return;
       try {
         begun = connect(url, { token, role, watch });
         setSession(begun);
       } catch (error) {
-        setSession(() => { throw error; }); // for the error boundary
+        setSession(() => {
+          throw error;
+        }); // for the error boundary
       }
     });
     return () => {
@@ -34,7 +37,11 @@ export function useReactor(url, { token, role, watch } = {}) {
 /** Return a property of the session; `initial` before there is a session. */
 function useValue(session, name, initial) {
   const subscribe = useCallback((changed) => listen(session, CHANGES, changed), [session]);
-  return useSyncExternalStore(subscribe, () => (session ? session[name] : initial), () => initial);
+  return useSyncExternalStore(
+    subscribe,
+    () => (session ? session[name] : initial),
+    () => initial,
+  );
 }
 
 export function useReactorEvent(session, name, listener) {

@@ -5,7 +5,10 @@ import { el } from "./dom.js";
 /** In a click. The API is there on https and localhost only; elsewhere the old command still works. */
 export async function copyText(text) {
   if (!navigator.clipboard) return copyBySelection(text);
-  return navigator.clipboard.writeText(text).then(() => true, () => copyBySelection(text));
+  return navigator.clipboard.writeText(text).then(
+    () => true,
+    () => copyBySelection(text),
+  );
 }
 
 function copyBySelection(text) {
@@ -57,4 +60,5 @@ export async function loadStyle({ href }) {
   await loaded;
 }
 
-export const TEXT_FIELDS = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio], [type=button])";
+export const TEXT_FIELDS =
+  "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio], [type=button])";

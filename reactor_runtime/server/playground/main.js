@@ -62,7 +62,9 @@ on("status", (now) => {
   });
 });
 
-on("idle", ({ seconds }) => status.show(describeStatus(seconds === null ? session.status : { phase: "idle", seconds }), ""));
+on("idle", ({ seconds }) =>
+  status.show(describeStatus(seconds === null ? session.status : { phase: "idle", seconds }), ""),
+);
 
 /** What is remembered until there is a session again. */
 function reasonOf(phase, { phase: shown, headline, detail }) {
@@ -73,7 +75,9 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
 on("stopping", (said) => log("note", said.message, said));
-on("state", (changes) => withPanels(({ controls, bindings }) => [controls, bindings].forEach((part) => part.follow(changes))));
+on("state", (changes) =>
+  withPanels(({ controls, bindings }) => [controls, bindings].forEach((part) => part.follow(changes))),
+);
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => {
   const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller"); // "ended" has said it

@@ -34,7 +34,14 @@ export async function makePanels(session, stage) {
       onError("The toolbar can't be loaded", message);
       return { begin() {} };
     });
-  return { log, metrics, controls, bindings: new BindingsPanel(element, send), media: new MediaPanels(session, log), toolbar };
+  return {
+    log,
+    metrics,
+    controls,
+    bindings: new BindingsPanel(element, send),
+    media: new MediaPanels(session, log),
+    toolbar,
+  };
 }
 
 /** Keys, gamepad, mouse and fingers that the author has bound; loaded for the first model that has bindings. */
@@ -89,8 +96,10 @@ class MediaPanels {
     const hasSound = session.speaker.tracks.length > 0;
     const inputs = session.role === "controller" ? session.tracks.filter(({ direction }) => direction === "in") : [];
     const onError = (text) => this.#log.add("error", `No sound: ${text}`);
-    if (hasSound) this.#load("sound", async () => (await import("./sound.js")).SoundButton.make(byId("listen"), session, onError));
-    if (inputs.length) this.#load("inputs", async () => (await import("./inputs/inputs.js")).attach({ session, stage: byId("side") }));
+    if (hasSound)
+      this.#load("sound", async () => (await import("./sound.js")).SoundButton.make(byId("listen"), session, onError));
+    if (inputs.length)
+      this.#load("inputs", async () => (await import("./inputs/inputs.js")).attach({ session, stage: byId("side") }));
     (await this.#loaded.inputs)?.offer(inputs);
     const sound = await this.#loaded.sound;
     if (sound) sound.available = hasSound;
@@ -107,14 +116,20 @@ class MediaPanels {
 
 /** Return `data` with an upload's id in place of each File. Throws EventError with the server's message. */
 async function uploadFiles(session, data) {
-  const entries = Object.entries(data).map(async ([name, value]) => [name, value instanceof File ? await uploadFile(session, value) : value]);
+  const entries = Object.entries(data).map(async ([name, value]) => [
+    name,
+    value instanceof File ? await uploadFile(session, value) : value,
+  ]);
   return Object.fromEntries(await Promise.all(entries));
 }
 
 async function uploadFile(session, file) {
-  await file.slice(0, 1).arrayBuffer().catch(() => {
-    throw new EventError({ message: `${file.name} has changed or gone since it was chosen: choose it again` });
-  });
+  await file
+    .slice(0, 1)
+    .arrayBuffer()
+    .catch(() => {
+      throw new EventError({ message: `${file.name} has changed or gone since it was chosen: choose it again` });
+    });
   return session.upload(file).catch(({ status, message }) => {
     throw new EventError({ message: status ? message : `${file.name} could not be sent: ${message}` });
   });

@@ -23,7 +23,8 @@ export class SoundButton {
     session.addEventListener("sound", ({ detail }) => this.hear(detail));
     button.onclick = async () => {
       try {
-        if (!speaker.on) this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
+        if (!speaker.on)
+          this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
         await (speaker.on ? speaker.stop() : speaker.start());
         this.show();
       } catch (error) {
@@ -74,7 +75,12 @@ class Volume {
 
   constructor(speaker) {
     this.#speaker = speaker;
-    this.root = el("span", { class: "volume", role: "group", "aria-label": "Sound", hidden: true }, this.#slider, this.#mute);
+    this.root = el(
+      "span",
+      { class: "volume", role: "group", "aria-label": "Sound", hidden: true },
+      this.#slider,
+      this.#mute,
+    );
     const { percent = 100, muted = false } = recall("volume");
     this.#slider.value = percent;
     this.#set(muted);

@@ -56,7 +56,14 @@ export class Stage {
   }
 
   #tile({ name, kind }) {
-    const canvas = el("canvas", { "data-track": name, "data-empty": true, role: "img", "aria-label": name, width: 16, height: 9 });
+    const canvas = el("canvas", {
+      "data-track": name,
+      "data-empty": true,
+      role: "img",
+      "aria-label": name,
+      width: 16,
+      height: 9,
+    });
     const caption = el("span");
     const look = kind === "video" ? "screen" : "scope";
     const root = el("figure", { class: `track ${look}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
@@ -89,5 +96,11 @@ export function bestColumns(count, stageShape, pictureShape) {
     const [columns, rows] = [i + 1, Math.ceil(count / (i + 1))];
     return Math.min(stageShape / columns, pictureShape / rows); // of one picture, on a stage 1 high
   });
-  return 1 + Math.max(0, widths.findLastIndex((width) => width >= ALIKE * Math.max(...widths)));
+  return (
+    1 +
+    Math.max(
+      0,
+      widths.findLastIndex((width) => width >= ALIKE * Math.max(...widths)),
+    )
+  );
 }

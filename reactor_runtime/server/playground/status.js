@@ -26,18 +26,32 @@ export const describeStatus = (status) => descriptions[status.reason ? "ended" :
 const descriptions = {
   connecting: () => ({ phase: "connecting", headline: "Connecting" }),
   loading: ({ detail, elapsedS }) => ({
-    phase: "loading", headline: "Loading the model", detail, since: performance.now() - 1000 * elapsedS,
+    phase: "loading",
+    headline: "Loading the model",
+    detail,
+    since: performance.now() - 1000 * elapsedS,
   }),
   waiting: ({ position, length, role }) => ({
-    phase: "waiting", headline: `Waiting in line: number ${position} of ${length}`, detail: "It starts by itself when it is your turn.",
+    phase: "waiting",
+    headline: `Waiting in line: number ${position} of ${length}`,
+    detail: "It starts by itself when it is your turn.",
     role: role ? WATCHING : "",
   }),
-  connected: ({ role }) => (role === "viewer"
-    ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
-    : { phase: "connected", headline: "Connected", role: "You have the controls" }),
-  alone: () => ({ phase: "watching", headline: "Nobody controls the model", detail: "To take the controls, open this page without role=viewer." }),
+  connected: ({ role }) =>
+    role === "viewer"
+      ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
+      : { phase: "connected", headline: "Connected", role: "You have the controls" },
+  alone: () => ({
+    phase: "watching",
+    headline: "Nobody controls the model",
+    detail: "To take the controls, open this page without role=viewer.",
+  }),
   idle: ({ seconds }) => ({
-    phase: "idle", headline: "Are you still there?", next: "Your turn ends", at: performance.now() + 1000 * seconds, button: "Yes, go on",
+    phase: "idle",
+    headline: "Are you still there?",
+    next: "Your turn ends",
+    at: performance.now() + 1000 * seconds,
+    button: "Yes, go on",
   }),
   ended: ({ reason = "", detail }) => {
     const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
@@ -68,14 +82,15 @@ export class Status {
   /** `reason` stays on screen through the next phases until there is a session again. */
   show(now, reason = this.#reason) {
     const { phase, headline, role, detail, at, button } = now;
-    const mark = role ? "●" : MARKS[phase] ?? "◌";
+    const mark = role ? "●" : (MARKS[phase] ?? "◌");
     const { documentElement } = document;
     this.now = now;
     this.#reason = reason;
     documentElement.dataset.phase = phase;
     documentElement.toggleAttribute("data-live", !!role);
     document.title = `${mark} ${this.#model} · ${headline}`;
-    byId("icon").href = `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
+    byId("icon").href =
+      `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
     setText(byId("headline"), headline);
     setText(byId("notice-reason"), `Before: ${reason}`);
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
@@ -114,7 +129,7 @@ export class Status {
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
     setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
-    setText(byId("may"), (turnS ? " · " : "") + (role && this.#may || role));
+    setText(byId("may"), (turnS ? " · " : "") + ((role && this.#may) || role));
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }

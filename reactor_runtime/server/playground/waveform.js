@@ -64,7 +64,9 @@ export class Waveform {
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     context.clearRect(0, 0, width, height);
     context.beginPath();
-    part.forEach((value, i) => context.lineTo((i * width) / (part.length - 1), height * (0.5 - (0.32 * value) / this.#peak)));
+    part.forEach((value, i) =>
+      context.lineTo((i * width) / (part.length - 1), height * (0.5 - (0.32 * value) / this.#peak)),
+    );
     context.strokeStyle = getComputedStyle(canvas).color;
     context.lineWidth = 2 * devicePixelRatio;
     context.stroke();

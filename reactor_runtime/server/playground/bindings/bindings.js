@@ -29,7 +29,8 @@ export function attach({ send, session, stage }) {
     const { hint, locked } = pointer;
     legend.show({ pad: gamepad.connected, fingers: !touch.root.hidden || coarse.matches, hint, locked });
   };
-  const follow = (changes) => targets.forEach((target) => Object.hasOwn(changes, target.field) && target.follow(changes[target.field]));
+  const follow = (changes) =>
+    targets.forEach((target) => Object.hasOwn(changes, target.field) && target.follow(changes[target.field]));
   const release = () => [keyboard, pointer, touch, ...targets].forEach((part) => part.release());
   const on = (target, name, listener) => target.addEventListener(name, listener, { signal: over.signal });
   const bringTouch = (needed) => {
@@ -57,7 +58,10 @@ export function attach({ send, session, stage }) {
   bringTouch(coarse.matches);
 
   const detach = () => {
-    unsettled.set(stage, { session: session.session, names: targets.filter((target) => target.unsettled).map(({ name }) => name) });
+    unsettled.set(stage, {
+      session: session.session,
+      names: targets.filter((target) => target.unsettled).map(({ name }) => name),
+    });
     over.abort();
     touch.root.remove();
     legend.root.remove();
@@ -74,19 +78,43 @@ function bind(source, target, { keyboard, gamepad, pointer }) {
     });
   } else if (kind === "keys") {
     const held = source.keys.map(() => 0);
-    source.keys.forEach((code, i) => keyboard.on(code, (down) => {
-      held[i] = Number(down);
-      const [less, more, below = 0, above = 0] = held;
-      target.set(source, held.some(Boolean) ? [more - less, above - below] : null);
-    }));
+    source.keys.forEach((code, i) =>
+      keyboard.on(code, (down) => {
+        held[i] = Number(down);
+        const [less, more, below = 0, above = 0] = held;
+        target.set(source, held.some(Boolean) ? [more - less, above - below] : null);
+      }),
+    );
   } else if (kind === "button" || kind === "stick") gamepad.on(source, target);
   else if (["pointer", "tap", "look", "wheel"].includes(kind)) pointer.on(source, target);
 }
 
 const WORDS = {
-  Space: "space", Enter: "enter", Shift: "shift", Backspace: "⌫", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→",
-  PageUp: "page up", PageDown: "page down", Home: "home", End: "end", Insert: "insert", Delete: "delete", Minus: "-", Equal: "=",
-  BracketLeft: "[", BracketRight: "]", Backslash: "\\", Semicolon: ";", Quote: "'", Backquote: "`", Comma: ",", Period: ".", Slash: "/",
+  Space: "space",
+  Enter: "enter",
+  Shift: "shift",
+  Backspace: "⌫",
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  PageUp: "page up",
+  PageDown: "page down",
+  Home: "home",
+  End: "end",
+  Insert: "insert",
+  Delete: "delete",
+  Minus: "-",
+  Equal: "=",
+  BracketLeft: "[",
+  BracketRight: "]",
+  Backslash: "\\",
+  Semicolon: ";",
+  Quote: "'",
+  Backquote: "`",
+  Comma: ",",
+  Period: ".",
+  Slash: "/",
 };
 const MOUSE = { pointer: "press", tap: "click", look: "mouse", wheel: "wheel" };
 const FINGER = { pointer: "touch", tap: "tap", look: "drag" };
@@ -132,7 +160,10 @@ class Legend {
   #item({ name, sources }) {
     const ways = sources.map((source) => this.#words(source)).filter((words) => words.length);
     if (!ways.length) return null;
-    const keys = ways.map((words, i) => [i ? " or " : "", ...words.flatMap((word, j) => [j ? " " : "", el("kbd", {}, word)])]);
+    const keys = ways.map((words, i) => [
+      i ? " or " : "",
+      ...words.flatMap((word, j) => [j ? " " : "", el("kbd", {}, word)]),
+    ]);
     return el("li", {}, ...keys.flat(), ` ${humanise(name).toLowerCase()}`);
   }
 

@@ -10,19 +10,22 @@ const SETTLE_MS = 500; // until then the wheel goes on from what it sent, and no
 export function readTargets(events, send) {
   return Object.entries(events).flatMap(([event, { field, parameters = {} }]) => {
     const properties = Object.entries(parameters.properties ?? {});
-    const values = properties.filter(([, schema]) => schema[KEYWORD]).map(([name, schema]) => (
-      new Value({ event, name, field, schema, sources: schema[KEYWORD] }, send)
-    ));
+    const values = properties
+      .filter(([, schema]) => schema[KEYWORD])
+      .map(([name, schema]) => new Value({ event, name, field, schema, sources: schema[KEYWORD] }, send));
     const sources = parameters[KEYWORD];
     return sources ? [...values, new Sent({ event, names: properties.map(([name]) => name), sources }, send)] : values;
   });
 }
 
 /** Nobody waits for an answer: what is refused stands in the log, and a lost connection ends the session. */
-const quietly = (send, tooOften = () => {}) => (...message) => send(...message).catch((error) => {
-  console.debug(error);
-  if (error.code === "rate_limited") tooOften();
-});
+const quietly =
+  (send, tooOften = () => {}) =>
+  (...message) =>
+    send(...message).catch((error) => {
+      console.debug(error);
+      if (error.code === "rate_limited") tooOften();
+    });
 
 class Value {
   #event;
@@ -131,7 +134,10 @@ class Sent {
     this.#event = event;
     this.#press = say;
     this.#hasPlace = names.includes("x") && names.includes("y");
-    this.#moves = throttledSender(([dx, dy], inputAt) => say(event, { dx: rounded(dx), dy: rounded(dy) }, inputAt), added);
+    this.#moves = throttledSender(
+      ([dx, dy], inputAt) => say(event, { dx: rounded(dx), dy: rounded(dy) }, inputAt),
+      added,
+    );
     this.#places = throttledSender(([x, y], inputAt) => say(event, { x, y }, inputAt));
   }
 

@@ -50,19 +50,28 @@ export class Touch {
         target.set(source, across || up ? part : null);
       }
     };
-    this.#follow(root, (event) => {
-      const { left, top, width } = root.getBoundingClientRect();
-      const [x, y] = [axes.x ? event.clientX - left - width / 2 : 0, axes.y ? event.clientY - top - width / 2 : 0];
-      const scale = 1 / Math.max(REACH * width, Math.hypot(x, y));
-      show(...[x, y].map((way) => Number((way * scale).toFixed(2))));
-    }, () => show(0, 0));
+    this.#follow(
+      root,
+      (event) => {
+        const { left, top, width } = root.getBoundingClientRect();
+        const [x, y] = [axes.x ? event.clientX - left - width / 2 : 0, axes.y ? event.clientY - top - width / 2 : 0];
+        const scale = 1 / Math.max(REACH * width, Math.hypot(x, y));
+        show(...[x, y].map((way) => Number((way * scale).toFixed(2))));
+      },
+      () => show(0, 0),
+    );
     return root;
   }
 
   #button(target) {
     const source = {};
     const root = el("button", { type: "button" }, humanise(target.name));
-    if (target.set) this.#follow(root, () => target.set(source, [1, 0]), () => target.set(source, null));
+    if (target.set)
+      this.#follow(
+        root,
+        () => target.set(source, [1, 0]),
+        () => target.set(source, null),
+      );
     else {
       root.addEventListener("pointerdown", () => target.press());
       root.addEventListener("click", ({ detail }) => detail || target.press()); // without a pointer

@@ -54,12 +54,15 @@ export async function capture(link, track, source, options) {
 
 /** "video" or "audio". */
 export function kindOfSource(source) {
-  if (!globalThis.MediaStreamTrack) throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
+  if (!globalThis.MediaStreamTrack)
+    throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
   const isA = (name) => globalThis[name] && source instanceof globalThis[name];
   if (isA("MediaStreamTrack")) return source.kind;
   if (isA("AudioNode")) return "audio";
   if (["HTMLVideoElement", "HTMLCanvasElement", "OffscreenCanvas"].some(isA)) return "video";
-  throw new TypeError("nothing that can be published: a MediaStreamTrack, a video, a canvas, an AudioNode, or a JPEG or WAV file");
+  throw new TypeError(
+    "nothing that can be published: a MediaStreamTrack, a video, a canvas, an AudioNode, or a JPEG or WAV file",
+  );
 }
 
 const NOBODY_MS = 500; // how soon to try again where there is no session to send to
@@ -245,7 +248,12 @@ async function captureAudio(link, { name, sampleRate }, source, capture) {
   await Promise.all([context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url)), context.resume()]);
   if (capture.signal.aborted) return;
   const sender = new SoundSender(link, name);
-  const options = { channelCount: 1, channelCountMode: "explicit", outputChannelCount: [1], processorOptions: { rate: sampleRate } };
+  const options = {
+    channelCount: 1,
+    channelCountMode: "explicit",
+    outputChannelCount: [1],
+    processorOptions: { rate: sampleRate },
+  };
   const microphone = new AudioWorkletNode(context, "reactor-microphone", options);
   microphone.port.onmessage = ({ data: samples }) => {
     if (!sender.hasRoom) return capture.emit("skipped");

@@ -36,7 +36,8 @@ export class Connection extends EventTarget {
 
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
     super();
-    if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
+    if (!WebSocket)
+      throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
     this.#WebSocket = WebSocket;
     this.#address = new URL(url);
     this.#requestedRole = query.role;
@@ -108,11 +109,14 @@ export class Connection extends EventTarget {
   }
 
   /** What was sent and has not left this machine's program yet. */
-  get unsentBytes() { return this.#socket?.bufferedAmount ?? 0; }
+  get unsentBytes() {
+    return this.#socket?.bufferedAmount ?? 0;
+  }
 
   #opened() {
     const { protocol } = this.#socket;
-    if (protocol !== PROTOCOL) return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
+    if (protocol !== PROTOCOL)
+      return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
     this.#reached = true;
     this.#openedAt = performance.now();
     this.#silentPings = 0;
@@ -134,8 +138,10 @@ export class Connection extends EventTarget {
     if (!message) return this.#emit("malformed", payload.slice(0, 200));
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
-    if (type === "reactor.welcome") [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
-    if (type === "reactor.session") this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
+    if (type === "reactor.welcome")
+      [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
+    if (type === "reactor.session")
+      this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
     this.#emit("message", message);
     if (type === "reactor.reply") this.#takePending(id)?.resolve(data);
     if (type === "reactor.error") this.#takePending(id)?.reject(new EventError(data));
@@ -151,7 +157,10 @@ export class Connection extends EventTarget {
   #closed(code, reason, { closeCode = 4408, error: given = null } = {}) {
     const welcomed = this.#role === this.#requestedRole;
     const kept = welcomed && Boolean(this.#resume);
-    const { error, final } = given || this.#released ? { error: given } : judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
+    const { error, final } =
+      given || this.#released
+        ? { error: given }
+        : judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
     if (final) {
       this.#released = true;
       clearTimeout(this.#retryTimer);

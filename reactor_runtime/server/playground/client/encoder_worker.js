@@ -54,7 +54,8 @@ function draw(picture) {
   const [width, height] = [picture.displayWidth ?? picture.width, picture.displayHeight ?? picture.height];
   const scale = Math.min(1, settings.width / width, settings.height / height);
   const [toWidth, toHeight] = [width, height].map((length) => Math.max(1, Math.round(length * scale)));
-  if (canvas.width !== toWidth || canvas.height !== toHeight) Object.assign(canvas, { width: toWidth, height: toHeight });
+  if (canvas.width !== toWidth || canvas.height !== toHeight)
+    Object.assign(canvas, { width: toWidth, height: toHeight });
   context.drawImage(picture, 0, 0, toWidth, toHeight);
 }
 

@@ -49,7 +49,8 @@ export function errorOf({ reason, detail }) {
   return reason === "refused" ? new Refused(detail) : new SessionEnded(reason, detail);
 }
 
-const define = (Class, name, code) => Object.assign(Class.prototype, { name, code, [Symbol.for(`reactor.${name}`)]: true });
+const define = (Class, name, code) =>
+  Object.assign(Class.prototype, { name, code, [Symbol.for(`reactor.${name}`)]: true });
 define(ClientError, "ClientError", "error"); // bundlers rename classes
 define(ConnectError, "ConnectError", "unreachable");
 define(Refused, "Refused", "refused");

@@ -17,7 +17,9 @@ export class VideoOutputs {
   }
 
   /** Whether all that is shown is shown on canvases. */
-  get onScreenOnly() { return [...this.#sinks].every(({ sink }) => sink instanceof CanvasRenderer); }
+  get onScreenOnly() {
+    return [...this.#sinks].every(({ sink }) => sink instanceof CanvasRenderer);
+  }
 
   /** A new session with these tracks: nothing still under way belongs to it. */
   restart(names) {
@@ -39,7 +41,8 @@ export class VideoOutputs {
 
   put(header, bytes) {
     const name = header?.track ?? this.#names[0];
-    if (!this.#names.includes(name)) throw new MediaError(`a picture of ${name ?? "no track"}, which this session doesn't have`);
+    if (!this.#names.includes(name))
+      throw new MediaError(`a picture of ${name ?? "no track"}, which this session doesn't have`);
     this.#newest.set(name, { header, bytes });
     const sinks = [...this.#sinks].filter(({ track }) => (track ?? this.#names[0]) === name);
     for (const { sink } of sinks) sink.put(header, bytes);
@@ -56,7 +59,11 @@ export class VideoOutputs {
     };
     const onBroken = (header, error) => this.#reportBroken(header, error);
     const fail = (error) => track && console.error(error); // attach() has returned
-    return this.#add({ track, sink: new CanvasRenderer(canvas, { onPainted, onBroken, paintAt: this.#handlers.paintAt }), fail });
+    return this.#add({
+      track,
+      sink: new CanvasRenderer(canvas, { onPainted, onBroken, paintAt: this.#handlers.paintAt }),
+      fail,
+    });
   }
 
   frames(track, end) {
@@ -85,13 +92,17 @@ export class VideoOutputs {
   /** Return the error for a track that the model does not have; null while its tracks are unknown. */
   #trackError(track) {
     if (!this.#known || this.#names.includes(track ?? this.#names[0])) return null;
-    return new TypeError(`the model sends no pictures ${track ?? "at all"}; it sends ${this.#names.join(", ") || "none"}`);
+    return new TypeError(
+      `the model sends no pictures ${track ?? "at all"}; it sends ${this.#names.join(", ") || "none"}`,
+    );
   }
 
   /** Gives undefined for what can't be decoded. */
   async #decode(track, { header, bytes }) {
     try {
-      const bitmap = globalThis.createImageBitmap ? await createImageBitmap(new Blob([bytes], { type: "image/jpeg" })) : null;
+      const bitmap = globalThis.createImageBitmap
+        ? await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }))
+        : null;
       this.#shown(header, performance.now());
       return { ...(header ?? { track }), jpeg: new Uint8Array(bytes), bitmap };
     } catch (error) {
@@ -108,7 +119,10 @@ export class VideoOutputs {
 
   /** Acknowledged all the same: a frame nobody can show must not use up the window. */
   #reportBroken(header, error) {
-    this.#handlers.emit("ignored", { what: `A picture of ${header?.track ?? "no track"} can't be decoded`, why: error.message });
+    this.#handlers.emit("ignored", {
+      what: `A picture of ${header?.track ?? "no track"} can't be decoded`,
+      why: error.message,
+    });
     if (header) this.#acknowledge(header);
   }
 

@@ -40,7 +40,8 @@ export async function diagnose(socketAddress) {
     if (typeof (await health.json().catch(() => null))?.status === "string") return null;
     return new ConnectError(`${place} is no Reactor server: /ws was answered with ${answer.status}`);
   } catch ({ name, message, cause = {} }) {
-    if (name === "TimeoutError") return new ConnectError(`${place} doesn't answer: nothing came for ${LONGEST_MS / 1000} s`);
+    if (name === "TimeoutError")
+      return new ConnectError(`${place} doesn't answer: nothing came for ${LONGEST_MS / 1000} s`);
     const [, why] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
     return new ConnectError(`${place} can't be reached: ${why ?? (cause.message || message)}`);
   }

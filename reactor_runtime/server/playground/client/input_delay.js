@@ -42,7 +42,11 @@ export class InputDelay {
     this.#waiting = [];
   }
 
-  get lastMs() { return this.#delays.last; }
+  get lastMs() {
+    return this.#delays.last;
+  }
 
-  get medianMs() { return this.#delays.value; }
+  get medianMs() {
+    return this.#delays.value;
+  }
 }

@@ -34,7 +34,8 @@ function readWav(view) {
     if (start + size > view.byteLength) throw new MediaError("the sound is cut short");
     if (name === RCTR) header = fields(view, start, start + size);
     if (name === FMT && size >= 16) format = readFormat(view, start);
-    if (name === DATA && header && format) return { header, ...format, samples: new Int16Array(view.buffer, start, size >> 1) };
+    if (name === DATA && header && format)
+      return { header, ...format, samples: new Int16Array(view.buffer, start, size >> 1) };
     at = start + size + (size & 1);
   }
   throw new MediaError("a WAV without header, format or samples");
@@ -43,7 +44,8 @@ function readWav(view) {
 function readFormat(view, start) {
   const channels = view.getUint16(start + 2, true);
   const bits = view.getUint16(start + 14, true);
-  if (bits !== 16 || channels < 1 || channels > 2) throw new MediaError(`a WAV with ${channels} channels of ${bits} bits`);
+  if (bits !== 16 || channels < 1 || channels > 2)
+    throw new MediaError(`a WAV with ${channels} channels of ${bits} bits`);
   return { channels, sampleRate: view.getUint32(start + 4, true) };
 }
 

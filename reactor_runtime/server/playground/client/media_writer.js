@@ -17,7 +17,8 @@ export function withHeader(track, file) {
 /** "video" for a JPEG, "audio" for a WAV, null for other files. */
 export function kindOf(file) {
   if (file[0] === 0xff && file[1] === 0xd8) return "video";
-  const isWav = file.length >= 12 && String.fromCharCode(...file.subarray(0, 4), ...file.subarray(8, 12)) === "RIFFWAVE";
+  const isWav =
+    file.length >= 12 && String.fromCharCode(...file.subarray(0, 4), ...file.subarray(8, 12)) === "RIFFWAVE";
   return isWav ? "audio" : null;
 }
 
@@ -48,7 +49,11 @@ function join(...parts) {
 export function makeWav(samples, sampleRate) {
   const file = new Uint8Array(44 + samples.byteLength);
   const view = new DataView(file.buffer);
-  const word = (at, text) => file.set(Array.from(text, (letter) => letter.charCodeAt(0)), at);
+  const word = (at, text) =>
+    file.set(
+      Array.from(text, (letter) => letter.charCodeAt(0)),
+      at,
+    );
   word(0, "RIFF");
   view.setUint32(4, file.length - 8, true);
   word(8, "WAVEfmt ");

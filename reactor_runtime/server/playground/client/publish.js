@@ -35,7 +35,8 @@ export class Publisher {
     if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
     const { session } = this.#link;
     const { max_media_bytes: most = Infinity } = session.limits;
-    if (file.length > most - HEADER_BYTES) throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
+    if (file.length > most - HEADER_BYTES)
+      throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
     if (session.role === "controller") find(session, track, kind);
     if (kind === "audio") return this.#piece(track, file);
     return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file);
@@ -95,7 +96,10 @@ const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteO
 function find({ tracks }, name, kind) {
   const known = tracks.filter(({ direction }) => direction === "in");
   const track = known.find((each) => each.name === name);
-  if (!track) throw new TypeError(`the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`);
+  if (!track)
+    throw new TypeError(
+      `the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`,
+    );
   if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, no ${WORDS[kind]}`);
   return track;
 }

@@ -1,7 +1,9 @@
 /** The client of a Reactor server. Times are in milliseconds where a name ends in Ms, in seconds where it ends in S. */
 
 /** A type of the platform, such as HTMLCanvasElement: `Otherwise` where a program is compiled without it, as in Node without "dom". */
-type Platform<Name extends string, Otherwise = never> = typeof globalThis extends { [Key in Name]: { prototype: infer Type } }
+type Platform<Name extends string, Otherwise = never> = typeof globalThis extends {
+  [Key in Name]: { prototype: infer Type };
+}
   ? Type
   : Otherwise;
 type Canvas = Platform<"HTMLCanvasElement"> | Platform<"OffscreenCanvas">;
@@ -26,7 +28,10 @@ export interface Options {
  * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself. Throws TypeError
  * for what is no address and no role.
  */
-export function connect<Model extends Modelled = AnyModel>(url?: string | Platform<"URL">, options?: Options): Session<Model>;
+export function connect<Model extends Modelled = AnyModel>(
+  url?: string | Platform<"URL">,
+  options?: Options,
+): Session<Model>;
 
 /**
  * What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. `Session` alone is the type
@@ -363,7 +368,11 @@ export class Session<Model extends Modelled = any> {
    * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with that event. Rejects
    * with SessionEnded when the session is over before, with ConnectionLost when it was not kept, and with the signal's reason.
    */
-  frame(options?: { track?: Model["tracks"]["shown"] | null; after?: Reply<Model>; signal?: Platform<"AbortSignal"> }): Promise<Frame>;
+  frame(options?: {
+    track?: Model["tracks"]["shown"] | null;
+    after?: Reply<Model>;
+    signal?: Platform<"AbortSignal">;
+  }): Promise<Frame>;
   /**
    * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a track that the
    * model does not have; before the tracks are known, the console has that error as soon as they are.
@@ -479,6 +488,8 @@ export class MediaError extends ClientError {
 }
 
 /** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
-export function readMedia(message: ArrayBuffer): 
+export function readMedia(
+  message: ArrayBuffer,
+):
   | { kind: "jpeg"; header: FrameHeader | null }
   | { kind: "wav"; header: FrameHeader; sampleRate: number; channels: number; samples: Int16Array };

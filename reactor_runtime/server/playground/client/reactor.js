@@ -2,7 +2,17 @@
 
 import { Session } from "./session.js";
 
-export { Busy, ClientError, ConnectError, ConnectionLost, EventError, MediaError, Refused, SessionEnded, UploadError } from "./errors.js";
+export {
+  Busy,
+  ClientError,
+  ConnectError,
+  ConnectionLost,
+  EventError,
+  MediaError,
+  Refused,
+  SessionEnded,
+  UploadError,
+} from "./errors.js";
 export { readMedia } from "./media.js";
 export { Session };
 

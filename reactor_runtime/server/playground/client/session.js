@@ -54,24 +54,50 @@ export class Session extends EventTarget {
       this.#protocol.receive(type, data);
     });
     on("media", (bytes) => this.#received(bytes));
-    on("malformed", (text) => this.#emit("ignored", { what: "A text message was ignored: it is no envelope", why: text }));
+    on("malformed", (text) =>
+      this.#emit("ignored", { what: "A text message was ignored: it is no envelope", why: text }),
+    );
     on("close", (closed) => this.#closed(closed));
     globalThis.addEventListener?.("online", () => this.#connection.reopen(), { signal: this.#closing.signal });
     this.#connection.open();
   }
 
-  get status() { return this.#protocol.status; }
-  get role() { return this.#protocol.role; }
-  get state() { return this.#protocol.state; }
-  get id() { return this.role && this.#protocol.welcome.session; }
-  get model() { return this.#protocol.welcome.model; }
-  get tracks() { return this.#protocol.welcome.tracks; }
-  get schema() { return this.#protocol.welcome.schema; }
-  get stats() { return this.#protocol.stats; }
-  get limits() { return this.#protocol.welcome.limits; }
-  get inputDelayMs() { return this.#inputDelay.lastMs; }
-  get medianInputDelayMs() { return this.#inputDelay.medianMs; }
-  get rttMs() { return this.#connection.rttMs; }
+  get status() {
+    return this.#protocol.status;
+  }
+  get role() {
+    return this.#protocol.role;
+  }
+  get state() {
+    return this.#protocol.state;
+  }
+  get id() {
+    return this.role && this.#protocol.welcome.session;
+  }
+  get model() {
+    return this.#protocol.welcome.model;
+  }
+  get tracks() {
+    return this.#protocol.welcome.tracks;
+  }
+  get schema() {
+    return this.#protocol.welcome.schema;
+  }
+  get stats() {
+    return this.#protocol.stats;
+  }
+  get limits() {
+    return this.#protocol.welcome.limits;
+  }
+  get inputDelayMs() {
+    return this.#inputDelay.lastMs;
+  }
+  get medianInputDelayMs() {
+    return this.#inputDelay.medianMs;
+  }
+  get rttMs() {
+    return this.#connection.rttMs;
+  }
 
   ready({ signal } = {}) {
     return this.#ready({ signal, lost: this.#over ? null : this.#scope });
@@ -209,7 +235,8 @@ export class Session extends EventTarget {
   }
 
   #began() {
-    const names = (kind) => this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
+    const names = (kind) =>
+      this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
     this.#outputs.restart(names("video"));
     this.speaker.tracks = names("audio");
     this.#inputDelay.restart();
@@ -242,7 +269,8 @@ export class Session extends EventTarget {
 
   #playSound(media) {
     const { track } = media.header;
-    if (!this.speaker.tracks.includes(track)) throw new MediaError(`sound of ${track}, which this session doesn't have`);
+    if (!this.speaker.tracks.includes(track))
+      throw new MediaError(`sound of ${track}, which this session doesn't have`);
     if (this.role) this.speaker.play(media);
     const { header, kind, ...sound } = media;
     this.#emit("sound", { ...header, ...sound });
@@ -272,6 +300,9 @@ export class Session extends EventTarget {
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
     const heard = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#wanted.paused || hidden;
-    this.#connection.notify("reactor.view", hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wanted, paused });
+    this.#connection.notify(
+      "reactor.view",
+      hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wanted, paused },
+    );
   }
 }

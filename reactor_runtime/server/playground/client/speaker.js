@@ -15,18 +15,26 @@ export class Speaker {
   }
 
   /** Names of the session's audio tracks; setting them begins a new session. */
-  get tracks() { return this.#tracks; }
+  get tracks() {
+    return this.#tracks;
+  }
 
   set tracks(names) {
     this.#tracks = names;
     this.mixer?.restart(names);
   }
 
-  get on() { return this.mixer !== null && this.#context.state === "running"; }
+  get on() {
+    return this.mixer !== null && this.#context.state === "running";
+  }
 
-  get lagMs() { return this.mixer?.lagMs ?? null; }
+  get lagMs() {
+    return this.mixer?.lagMs ?? null;
+  }
 
-  get volume() { return this.#volume; }
+  get volume() {
+    return this.#volume;
+  }
 
   set volume(volume) {
     this.#volume = volume;

@@ -12,13 +12,18 @@ export async function streamOf(session, names) {
     throw new TypeError("this browser makes no stream of pictures; attach() shows them on a canvas");
   }
   if (wanted.some(({ kind }) => kind === "audio") && !session.speaker.on) await session.speaker.start();
-  const tracks = wanted.map(({ name, kind }) => (kind === "video" ? pictures(session, name) : session.speaker.mixer.copy(name)));
+  const tracks = wanted.map(({ name, kind }) =>
+    kind === "video" ? pictures(session, name) : session.speaker.mixer.copy(name),
+  );
   return new MediaStream(tracks);
 }
 
 function find(known, name) {
   const track = known.find((each) => each.name === name);
-  if (!track) throw new TypeError(`the model sends no track ${name}; it sends ${known.map((each) => each.name).join(", ") || "none"}`);
+  if (!track)
+    throw new TypeError(
+      `the model sends no track ${name}; it sends ${known.map((each) => each.name).join(", ") || "none"}`,
+    );
   return track;
 }
 

@@ -71,7 +71,10 @@ export class SoundSender {
 
   /** `link` is as TrackSender wants it. */
   constructor(link, track) {
-    this.#sender = new TrackSender(link, track, { answered: (sentAt) => this.#answered(sentAt), lost: () => this.#restart() });
+    this.#sender = new TrackSender(link, track, {
+      answered: (sentAt) => this.#answered(sentAt),
+      lost: () => this.#restart(),
+    });
   }
 
   get hasRoom() {

@@ -41,7 +41,9 @@ export class Controls {
 
   /** What differs from the defaults, by field. */
   get values() {
-    return Object.fromEntries(this.#live.map(({ field, changed }) => [field, changed]).filter(([, value]) => value !== undefined));
+    return Object.fromEntries(
+      this.#live.map(({ field, changed }) => [field, changed]).filter(([, value]) => value !== undefined),
+    );
   }
 
   /** Set fields as if by hand; returns the names of those there are no controls for. */
@@ -60,10 +62,20 @@ export class Controls {
   #build(events) {
     const ofStyle = (style) => events.filter((event) => event.style === style);
     const forms = ofStyle("form");
-    const action = ({ name, event, specs }) => makeAction(name, event.description, specs, this.#send, forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"]);
+    const action = ({ name, event, specs }) =>
+      makeAction(
+        name,
+        event.description,
+        specs,
+        this.#send,
+        forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"],
+      );
     this.#live = ofStyle("live").map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
     this.#fieldset.replaceChildren(
-      ...group("live", this.#live.map(({ root }) => root)),
+      ...group(
+        "live",
+        this.#live.map(({ root }) => root),
+      ),
       ...group("buttons", ofStyle("button").map(action)),
       ...group("forms", forms.map(action)),
     );
@@ -110,9 +122,17 @@ class LiveControl {
     this.#known = spec.default;
     this.#sender = throttledSender((value, inputAt) => this.#deliver(value, inputAt));
     const words = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${humanise(field)}` };
-    this.#reset = el("button", { ...words, type: "button", class: "reset idle", onclick: () => this.#resetByHand() }, "↺");
+    this.#reset = el(
+      "button",
+      { ...words, type: "button", class: "reset idle", onclick: () => this.#resetByHand() },
+      "↺",
+    );
     this.#row = makeRow(spec, field, spec.description || description, {
-      live: true, edited: () => this.#mark(true), commit: () => this.#commit(), reset: this.#reset, error: { "data-error-for": event },
+      live: true,
+      edited: () => this.#mark(true),
+      commit: () => this.#commit(),
+      reset: this.#reset,
+      error: { "data-error-for": event },
     });
     this.root = this.#row.root;
     this.root.dataset.event = event;
@@ -131,7 +151,9 @@ class LiveControl {
   /** What the model has; undefined while that is the default, and for a file, which is known in this session alone. */
   get changed() {
     if (this.#spec.kind === "file") return undefined;
-    return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default) ? undefined : this.#known;
+    return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default)
+      ? undefined
+      : this.#known;
   }
 
   set(value) {
@@ -196,7 +218,8 @@ class LiveControl {
       await this.#send(this.#event, { [this.#spec.name]: value }, inputAt);
       this.#row.fail("");
     } catch (error) {
-      if (!(error instanceof ConnectionLost)) this.#row.fail(errorsOf(error, this.#event, this.#spec.name) || error.message);
+      if (!(error instanceof ConnectionLost))
+        this.#row.fail(errorsOf(error, this.#event, this.#spec.name) || error.message);
     }
     this.#settleSoon();
   }
@@ -211,7 +234,9 @@ class LiveControl {
 
 /** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */
 function makeAction(event, description, specs, send, folded) {
-  const rows = specs.map((spec) => makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }));
+  const rows = specs.map((spec) =>
+    makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }),
+  );
   const button = el("button", { class: "button", title: event }, humanise(event));
   const error = el("p", { class: "error", "data-error-for": event, "aria-live": "polite" });
   const hint = makeHint(description);
@@ -220,7 +245,10 @@ function makeAction(event, description, specs, send, folded) {
     const values = readAll(rows);
     if (!values) return;
     button.dataset.busy = "";
-    const fault = await send(event, values, performance.now()).then(() => null, (reason) => reason);
+    const fault = await send(event, values, performance.now()).then(
+      () => null,
+      (reason) => reason,
+    );
     delete button.dataset.busy;
     if (fault instanceof ConnectionLost) return;
     error.textContent = fault?.message ?? "";
@@ -255,14 +283,27 @@ function makeRow(spec, label, description, { error, reset, ...options }) {
   const [id, hintId, errorId] = [newId(), newId(), newId()];
   const widget = makeWidget(spec, { id, label: humanise(label), describedBy: `${hintId} ${errorId}`, ...options });
   const place = el("p", { class: "error", id: errorId, "aria-live": "polite", ...error });
-  const root = el("div", { class: "control", "data-kind": spec.kind },
+  const root = el(
+    "div",
+    { class: "control", "data-kind": spec.kind },
     el("div", { class: "control-head" }, el("label", { for: id, title: label }, humanise(label)), reset, widget.aside),
-    ...makeHint(description, hintId), widget.main, place);
+    ...makeHint(description, hintId),
+    widget.main,
+    place,
+  );
   const fail = (words) => {
     setText(place, words);
     for (const input of root.querySelectorAll("input, select, textarea")) input.ariaInvalid = words !== "";
   };
-  return { name: spec.name, root, widget, fail, get failed() { return place.textContent !== ""; } };
+  return {
+    name: spec.name,
+    root,
+    widget,
+    fail,
+    get failed() {
+      return place.textContent !== "";
+    },
+  };
 }
 
 /** What an EventError says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */

@@ -27,10 +27,16 @@ export function throttledSender(send, merge = (_waiting, newer) => newer) {
     next = { value: next ? merge(next.value, value) : value, inputAt: performance.now() };
     pump();
   };
-  return { push, get busy() { return inFlight || next !== null; } };
+  return {
+    push,
+    get busy() {
+      return inFlight || next !== null;
+    },
+  };
 }
 
-const repainted = () => new Promise((done) => {
-  requestAnimationFrame(done);
-  setTimeout(done, HIDDEN_MS);
-});
+const repainted = () =>
+  new Promise((done) => {
+    requestAnimationFrame(done);
+    setTimeout(done, HIDDEN_MS);
+  });

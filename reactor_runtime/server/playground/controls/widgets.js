@@ -27,7 +27,10 @@ function range(spec, options, attributes) {
     options.commit();
   };
   const slider = el("input", { ...attributes, type: "range", min, max, step, oninput: slid });
-  const box = numberBox(spec, options, { "aria-label": `${options.label}, as a number`, oninput: () => place(box.value) });
+  const box = numberBox(spec, options, {
+    "aria-label": `${options.label}, as a number`,
+    oninput: () => place(box.value),
+  });
   const fill = () => slider.style.setProperty("--fill", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
   const place = (value) => {
     slider.value = value === "" ? min : value;
@@ -63,11 +66,21 @@ function choice(spec, options, attributes) {
   const words = (value) => (value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value));
   const items = values.map((value) => el("option", { value: words(value) }, words(value)));
   const select = el("select", { ...attributes, onchange: options.commit }, ...items);
-  return { aside: select, read: () => values[select.selectedIndex], write: (value) => (select.selectedIndex = values.indexOf(value)) };
+  return {
+    aside: select,
+    read: () => values[select.selectedIndex],
+    write: (value) => (select.selectedIndex = values.indexOf(value)),
+  };
 }
 
 function toggle(_spec, options, attributes) {
-  const box = el("input", { ...attributes, type: "checkbox", role: "switch", class: "switch", onchange: options.commit });
+  const box = el("input", {
+    ...attributes,
+    type: "checkbox",
+    role: "switch",
+    class: "switch",
+    onchange: options.commit,
+  });
   return { aside: box, read: () => box.checked, write: (value) => (box.checked = value === true) };
 }
 
@@ -111,7 +124,8 @@ function text(_spec, options, attributes) {
 function json(spec, options, attributes) {
   const sends = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
   const [main, area] = textArea(options, { ...attributes, class: "json", spellcheck: "false" }, sends, "Ctrl+Enter");
-  const write = (value) => (area.value = JSON.stringify(value === undefined ? spec.empty : value, null, 1).replace(/\n */g, " "));
+  const write = (value) =>
+    (area.value = JSON.stringify(value === undefined ? spec.empty : value, null, 1).replace(/\n */g, " "));
   return { main, read: () => parseJson(area.value), write };
 }
 
@@ -169,7 +183,14 @@ export function describeParameter(name, schema, parameters) {
   const outer = resolve(schema, defs);
   const inner = withoutNull(outer, defs);
   const { default: initial, description = inner.description ?? "" } = outer;
-  return { name, description, default: initial, hasDefault: initial !== undefined, optional: inner !== outer, ...shape(inner) };
+  return {
+    name,
+    description,
+    default: initial,
+    hasDefault: initial !== undefined,
+    optional: inner !== outer,
+    ...shape(inner),
+  };
 }
 
 function shape(schema) {
@@ -199,7 +220,9 @@ function numeric(schema) {
 /** 1, 2 or 5 times a power of ten that gives a slider at least 100 positions, the last of them its end. */
 function niceStep(span) {
   const power = 10 ** Math.floor(Math.log10(span / 100));
-  const steps = [5, 2, 1, 0.5, 0.2, 0.1].map((factor) => round(factor * power)).filter((step) => step <= round(span / 100));
+  const steps = [5, 2, 1, 0.5, 0.2, 0.1]
+    .map((factor) => round(factor * power))
+    .filter((step) => step <= round(span / 100));
   return steps.find((step) => Number.isInteger(round(span / step))) ?? (span > 0 ? span / 100 : "any");
 }
 

@@ -3,7 +3,9 @@
 /** The devices of one `kind` (videoinput | audioinput), each {id, label}; before a permission it hides their names, and gives none. */
 export async function listDevices(kind) {
   const all = (await navigator.mediaDevices?.enumerateDevices().catch(() => null)) ?? [];
-  return all.filter((device) => device.kind === kind && device.label).map(({ deviceId, label }) => ({ id: deviceId, label }));
+  return all
+    .filter((device) => device.kind === kind && device.label)
+    .map(({ deviceId, label }) => ({ id: deviceId, label }));
 }
 
 /** What asks for this very device; for "" the browser chooses. */
@@ -38,7 +40,9 @@ export function expectDevices(thing) {
   if (thing === "screen" ? mediaDevices?.getDisplayMedia : mediaDevices?.getUserMedia) return;
   if (window.isSecureContext) throw new Unavailable(`This browser lets no page use the ${thing}.`);
   const meanwhile = thing === "microphone" ? "" : " A file and the test pattern work here.";
-  throw new Unavailable(`Browsers let pages use the ${thing} on https and on localhost only. ${secureWays()}${meanwhile}`);
+  throw new Unavailable(
+    `Browsers let pages use the ${thing} on https and on localhost only. ${secureWays()}${meanwhile}`,
+  );
 }
 
 /** What to do where the page's address is not trusted; true of whatever address the server listens on. */
@@ -50,7 +54,8 @@ export function secureWays() {
 }
 
 /** The words for a camera or microphone that ends by itself. */
-export const gone = (thing) => `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
+export const gone = (thing) =>
+  `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
 
 /** The words for what getUserMedia and getDisplayMedia reject with. */
 export async function explain(error, thing, isChosen = false) {
@@ -64,7 +69,8 @@ export async function explain(error, thing, isChosen = false) {
     SecurityError: () => refused(error, thing),
     NotFoundError: absent,
     OverconstrainedError: isChosen ? left : absent, // WebKit says so where there is no device at all
-    NotReadableError: () => `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
+    NotReadableError: () =>
+      `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
     AbortError: () => `The ${thing} could not be started. Connect it again, then press Start.`,
   };
   return reasons[error.name]?.() ?? `The ${thing} can't be used: ${error.message}`;
@@ -77,10 +83,12 @@ function screenWords({ name, message }) {
 }
 
 async function refused(error, thing) {
-  if (/system/i.test(error.message)) return `The system withholds the ${thing} from this browser. Allow it in the privacy settings, then press Start.`;
+  if (/system/i.test(error.message))
+    return `The system withholds the ${thing} from this browser. Allow it in the privacy settings, then press Start.`;
   const either = `The browser refuses the ${thing}, or the page around this one withholds it`;
   if (isFramed && !policy()) return `${either}: allow it in the site settings beside the address; ${NEEDED}`;
   const asked = await navigator.permissions?.query({ name: thing }).catch(() => null);
-  if (asked?.state === "prompt") return `The question was closed without an answer. Press Start, and allow the ${thing}.`;
+  if (asked?.state === "prompt")
+    return `The question was closed without an answer. Press Start, and allow the ${thing}.`;
   return `The browser refuses the ${thing}: this page isn't allowed to use it. Allow it in the site settings beside the address, then press Start.`;
 }

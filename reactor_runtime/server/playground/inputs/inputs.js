@@ -26,10 +26,14 @@ export async function attach({ session, stage }) {
     root.hidden = !inputs.size;
   };
   const leave = new AbortController();
-  session.addEventListener("status", ({ detail: { phase, reason } }) => {
-    const isOver = phase === "ended" && ["turn_over", "idle"].includes(reason);
-    for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
-  }, { signal: leave.signal });
+  session.addEventListener(
+    "status",
+    ({ detail: { phase, reason } }) => {
+      const isOver = phase === "ended" && ["turn_over", "idle"].includes(reason);
+      for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
+    },
+    { signal: leave.signal },
+  );
   const detach = () => {
     leave.abort();
     offer([]);
@@ -102,7 +106,10 @@ class Input {
     this.#close();
     this.#wanted = true;
     const epoch = this.#epoch;
-    const { choices, source: { file } } = this.#panel;
+    const {
+      choices,
+      source: { file },
+    } = this.#panel;
     this.#panel.show("opening", "Opening. The browser may ask for your permission.");
     try {
       const source = await this.#kind.open(choices, file);
@@ -111,7 +118,11 @@ class Input {
       capture.stop();
       source.close();
     } catch (error) {
-      const words = await explain(error, choices.source === "screen" ? "screen" : this.#kind.thing, choices.source !== "device:");
+      const words = await explain(
+        error,
+        choices.source === "screen" ? "screen" : this.#kind.thing,
+        choices.source !== "device:",
+      );
       if (epoch === this.#epoch) this.#stop(words, "failed");
     }
   }
@@ -127,7 +138,9 @@ class Input {
 
   #opened(source, capture) {
     const on = (name, listener) => capture.addEventListener(name, ({ detail }) => listener(detail));
-    const sending = capture.background ? "Sending, also while this tab is hidden." : "Sending, but not while this tab is hidden.";
+    const sending = capture.background
+      ? "Sending, also while this tab is hidden."
+      : "Sending, but not while this tab is hidden.";
     source.lost = (words) => this.#stop(words, "failed");
     source.paused = (words) => this.#panel.show("on", words || sending);
     this.#counts = noCounts();
@@ -173,20 +186,34 @@ class Input {
     this.#counts.nobodySince ??= now;
     const since = this.#counts.nobodySince;
     if (now - since > NOBODY_MS) this.#stop("Off: nobody took it for half a minute.");
-    else if (now === since) this.#panel.show("on", "Not sent: the model has no session with you now. It goes on with the next one.");
+    else if (now === since)
+      this.#panel.show("on", "Not sent: the model has no session with you now. It goes on with the next one.");
   }
 
   #figures() {
     const counts = this.#counts;
     const at = performance.now();
     const seconds = (at - counts.since) / 1000;
-    if (counts.last) this.#panel.figures = this.#kind.describe({ ...counts, seconds, input: this.#session.stats.inputs?.[this.#track.name] });
+    if (counts.last)
+      this.#panel.figures = this.#kind.describe({
+        ...counts,
+        seconds,
+        input: this.#session.stats.inputs?.[this.#track.name],
+      });
     Object.assign(counts, { since: at, count: 0, bytes: 0, level: 0 });
   }
 }
 
 /** `count`, `bytes` and the highest `level` since a moment, `skipped` in all, and the `last` thing sent. */
-const noCounts = () => ({ since: performance.now(), count: 0, bytes: 0, level: 0, skipped: 0, last: null, nobodySince: null });
+const noCounts = () => ({
+  since: performance.now(),
+  count: 0,
+  bytes: 0,
+  level: 0,
+  skipped: 0,
+  last: null,
+  nobodySince: null,
+});
 
 class Panel {
   root;
@@ -211,7 +238,13 @@ class Panel {
     this.#on = on;
     this.#source = new SourceMenu(kind, remembered, { chosen: () => this.#chosen(), picked: () => on.start() });
     this.#menus = kind.menus.map((menu) => makeMenu(menu, remembered[menu.name], () => on.changed()));
-    this.#toggle = el("input", { type: "checkbox", role: "switch", class: "switch", id: newId(), onchange: () => this.#toggled() });
+    this.#toggle = el("input", {
+      type: "checkbox",
+      role: "switch",
+      class: "switch",
+      id: newId(),
+      onchange: () => this.#toggled(),
+    });
     this.#wanted = remembered[kind.toggle.name] ?? kind.toggle.initial;
     this.root = this.#layOut(track);
     this.#fit();
@@ -258,13 +291,34 @@ class Panel {
     const { toggle } = this.#kind;
     const title = newId();
     this.#preview.ariaHidden = true;
-    const switched = el("div", { class: "input-toggle", title: toggle.title }, this.#toggle, el("label", { for: this.#toggle.id }, toggle.label));
-    return el("section", { class: "input", "data-input": name, "data-phase": "off", "aria-labelledby": title },
-      el("header", { class: "panel-head" },
-        el("h2", { id: title }, this.#title), el("span", { class: "count" }, kind === "audio" ? "sound to the model" : "picture to the model"), this.#button),
-      this.#source.menu, this.#source.picker,
-      el("div", { class: "input-body" }, this.#preview, el("div", { class: "input-choices" }, ...this.#menus, switched)),
-      this.#meter, this.#figures, this.#status);
+    const switched = el(
+      "div",
+      { class: "input-toggle", title: toggle.title },
+      this.#toggle,
+      el("label", { for: this.#toggle.id }, toggle.label),
+    );
+    return el(
+      "section",
+      { class: "input", "data-input": name, "data-phase": "off", "aria-labelledby": title },
+      el(
+        "header",
+        { class: "panel-head" },
+        el("h2", { id: title }, this.#title),
+        el("span", { class: "count" }, kind === "audio" ? "sound to the model" : "picture to the model"),
+        this.#button,
+      ),
+      this.#source.menu,
+      this.#source.picker,
+      el(
+        "div",
+        { class: "input-body" },
+        this.#preview,
+        el("div", { class: "input-choices" }, ...this.#menus, switched),
+      ),
+      this.#meter,
+      this.#figures,
+      this.#status,
+    );
   }
 
   /** Where there are several panels, the name says which; it is read out alone. */
@@ -305,7 +359,11 @@ class Panel {
 }
 
 function makeMenu({ name, label, options, initial }, remembered, onchange) {
-  const select = el("select", { name, "aria-label": label, title: label, onchange }, ...options.map(([value, words]) => el("option", { value }, words)));
+  const select = el(
+    "select",
+    { name, "aria-label": label, title: label, onchange },
+    ...options.map(([value, words]) => el("option", { value }, words)),
+  );
   select.value = options.some(([value]) => value === remembered) ? remembered : initial;
   return select;
 }

@@ -19,13 +19,29 @@ const settingsOf = ({ size, rate }) => {
 export const videoInput = {
   thing: "camera",
   deviceKind: "videoinput",
-  sources: [["device:", "Camera"], ["screen", "Screen or window"], ["file", "File…"], ["pattern", "Test pattern"]],
+  sources: [
+    ["device:", "Camera"],
+    ["screen", "Screen or window"],
+    ["file", "File…"],
+    ["pattern", "Test pattern"],
+  ],
   accept: "video/*,image/*",
   menus: [
     { name: "size", label: "Most pixels", options: SIZES.map((size) => [size, size]), initial: "640×480" },
-    { name: "rate", label: "Pictures a second at most", options: RATES.map((rate) => [String(rate), `${rate} fps`]), initial: "30" },
+    {
+      name: "rate",
+      label: "Pictures a second at most",
+      options: RATES.map((rate) => [String(rate), `${rate} fps`]),
+      initial: "30",
+    },
   ],
-  toggle: { name: "mirror", label: "Mirrored preview", title: "What is sent is never mirrored, nor is the preview of a camera that faces away from you", initial: true, isLocal: true },
+  toggle: {
+    name: "mirror",
+    label: "Mirrored preview",
+    title: "What is sent is never mirrored, nor is the preview of a camera that faces away from you",
+    initial: true,
+    isLocal: true,
+  },
   open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
 
   /** What session.publish() is given. */
@@ -43,14 +59,20 @@ export const videoInput = {
 const STILL_FPS = 2; // of a picture that never changes: models take it as any other
 const VIDEO_LOST = {
   camera: { gone: gone("camera"), silent: "The camera gives no picture: it may be covered or switched off." },
-  screen: { gone: "Sharing was stopped. Press Start to share again.", silent: "What is shared is hidden, so there is no picture of it." },
+  screen: {
+    gone: "Sharing was stopped. Press Start to share again.",
+    silent: "What is shared is hidden, so there is no picture of it.",
+  },
 };
 const nothing = () => {};
 
 /** `choice` is device:ID, screen, file or pattern, `settings` {width, height, fps}. Throws what explain() has words for. */
 function openSource(choice, settings, file) {
   const [kind, id] = split(choice);
-  return { device: openCamera, screen: openScreen, file: openVideoFile, pattern: openPattern }[kind](settings, { id, file });
+  return { device: openCamera, screen: openScreen, file: openVideoFile, pattern: openPattern }[kind](settings, {
+    id,
+    file,
+  });
 }
 
 /** "device:a:b" is ["device", "a:b"]. */
@@ -62,12 +84,18 @@ function split(choice) {
 async function openCamera({ width, height, fps }, { id }) {
   expectDevices("camera");
   const wanted = { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: fps } };
-  return ofStream(await navigator.mediaDevices.getUserMedia({ video: { ...wanted, ...exactly(id) } }), VIDEO_LOST.camera);
+  return ofStream(
+    await navigator.mediaDevices.getUserMedia({ video: { ...wanted, ...exactly(id) } }),
+    VIDEO_LOST.camera,
+  );
 }
 
 async function openScreen({ fps }) {
   expectDevices("screen");
-  return ofStream(await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { ideal: fps } } }), VIDEO_LOST.screen);
+  return ofStream(
+    await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { ideal: fps } } }),
+    VIDEO_LOST.screen,
+  );
 }
 
 async function ofStream(stream, words) {
@@ -97,7 +125,9 @@ async function openVideoFile(_settings, { file }) {
   };
   await view.play().catch(() => {
     close();
-    throw new Unavailable(`${file.name} can't be played: it is no film that this browser knows. Most know WebM and MP4 with H.264.`);
+    throw new Unavailable(
+      `${file.name} can't be played: it is no film that this browser knows. Most know WebM and MP4 with H.264.`,
+    );
   });
   return { ...makeSource(view, file.name), close };
 }
@@ -121,7 +151,14 @@ function openPattern({ width, height, fps }) {
   return { ...makeSource(view, "the test pattern"), close: () => clearInterval(timer) };
 }
 
-const makeSource = (view, label) => ({ view, label, mostFps: Infinity, lost: nothing, paused: nothing, close: nothing });
+const makeSource = (view, label) => ({
+  view,
+  label,
+  mostFps: Infinity,
+  lost: nothing,
+  paused: nothing,
+  close: nothing,
+});
 const videoElement = (properties) => Object.assign(el("video", { playsinline: true }), { muted: true, ...properties });
 
 const COLOURS = ["#c0c0c0", "#c0c000", "#00c0c0", "#00c000", "#c000c0", "#c00000", "#0000c0"];
@@ -157,15 +194,27 @@ function writeClock(context, seconds, width, height) {
 }
 
 const TONE_HZ = 440;
-const MICROPHONE_LOST = { gone: gone("microphone"), silent: "The system has muted the microphone: unmute it there, or at the microphone itself." };
+const MICROPHONE_LOST = {
+  gone: gone("microphone"),
+  silent: "The system has muted the microphone: unmute it there, or at the microphone itself.",
+};
 
 export const audioInput = {
   thing: "microphone",
   deviceKind: "audioinput",
-  sources: [["device:", "Microphone"], ["file", "File…"], ["tone", "Test tone"]],
+  sources: [
+    ["device:", "Microphone"],
+    ["file", "File…"],
+    ["tone", "Test tone"],
+  ],
   accept: "audio/*,video/*",
   menus: [],
-  toggle: { name: "clean", label: "Remove echo and noise", title: "Done by the browser, which evens out the loudness too", initial: true },
+  toggle: {
+    name: "clean",
+    label: "Remove echo and noise",
+    title: "Done by the browser, which evens out the loudness too",
+    initial: true,
+  },
   open: openSound,
   offer: ({ node }) => [node],
   describe: ({ bytes, level, seconds, skipped, last }) =>
@@ -176,7 +225,8 @@ export const audioInput = {
 async function openSound({ source: choice, clean }, file) {
   const [kind, id] = split(choice);
   if (kind === "device") expectDevices("microphone");
-  if (!window.AudioWorkletNode) throw new Unavailable(`Browsers let pages work with sound on https and on localhost only. ${secureWays()}`);
+  if (!window.AudioWorkletNode)
+    throw new Unavailable(`Browsers let pages work with sound on https and on localhost only. ${secureWays()}`);
   const context = new AudioContext();
   const source = { view: null, lost: nothing, paused: nothing, context, end: nothing };
   source.close = () => {
@@ -186,7 +236,10 @@ async function openSound({ source: choice, clean }, file) {
   const ready = context.resume();
   ready.catch(nothing); // told of below, unless something else has failed before
   try {
-    Object.assign(source, await { device: openMicrophone, file: openSoundFile, tone: openTone }[kind](source, { id, file, clean }));
+    Object.assign(
+      source,
+      await { device: openMicrophone, file: openSoundFile, tone: openTone }[kind](source, { id, file, clean }),
+    );
     await ready;
     return source;
   } catch (error) {
@@ -200,7 +253,12 @@ async function openMicrophone(source, { id, clean }) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { ...processing, ...exactly(id) } });
   const [track] = stream.getAudioTracks();
   const node = source.context.createMediaStreamSource(stream);
-  return { node, label: track.label, deviceId: track.getSettings().deviceId, end: followTrack(track, source, MICROPHONE_LOST) };
+  return {
+    node,
+    label: track.label,
+    deviceId: track.getSettings().deviceId,
+    end: followTrack(track, source, MICROPHONE_LOST),
+  };
 }
 
 async function openSoundFile({ context }, { file }) {
@@ -214,7 +272,9 @@ async function openSoundFile({ context }, { file }) {
   const node = context.createMediaElementSource(player);
   await player.play().catch(() => {
     end();
-    throw new Unavailable(`${file.name} can't be played: it is no sound that this browser knows. Most know MP3, WAV and Ogg.`);
+    throw new Unavailable(
+      `${file.name} can't be played: it is no sound that this browser knows. Most know MP3, WAV and Ogg.`,
+    );
   });
   return { node, label: file.name, end };
 }

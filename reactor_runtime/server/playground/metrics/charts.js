@@ -32,7 +32,13 @@ function makeChart(line) {
   const range = el("span");
   const scale = el("span", { "aria-hidden": true });
   const axis = el("p", { class: "graph-axis", "aria-hidden": true }, el("span", {}, "30 s ago"), el("span", {}, "now"));
-  const root = el("figure", { "data-line": line.key }, el("figcaption", {}, line.words, range), el("div", { class: "graph-plot" }, canvas, scale), axis);
+  const root = el(
+    "figure",
+    { "data-line": line.key },
+    el("figcaption", {}, line.words, range),
+    el("div", { class: "graph-plot" }, canvas, scale),
+    axis,
+  );
   const draw = (samples) => {
     const words = describe(samples, line);
     setText(range, words);
@@ -82,7 +88,8 @@ function plot(canvas, samples, line) {
   context.fillRect(0, height - 1, width, 1);
   context.fillStyle = bad;
   for (const sample of line.ticks ? samples : []) {
-    if (sample[line.ticks]) context.fillRect(Math.round((1 - (end - sample.at) / SPAN_MS) * width) - 2, height - 9, 2, 9);
+    if (sample[line.ticks])
+      context.fillRect(Math.round((1 - (end - sample.at) / SPAN_MS) * width) - 2, height - 9, 2, 9);
   }
   context.strokeStyle = context.fillStyle = pen;
   context.lineWidth = 1.5;
@@ -108,13 +115,19 @@ export function sharp(canvas, width, height) {
 
 const NOTHING = "Change something: the way of your last input to its picture is shown here.";
 const WATCHING = "You watch: there is no input of yours to follow.";
-const ESTIMATES = "Paint and the sum are measured in this page; the stages between them are estimates from the server's metrics and clock.";
+const ESTIMATES =
+  "Paint and the sum are measured in this page; the stages between them are estimates from the server's metrics and clock.";
 
 export async function makeStages({ session, metrics, timings }) {
   await loadStyle(STYLE);
   const parts = STAGES.map(([key, words, title]) => {
     const amount = el("b");
-    return { key, amount, share: el("i", { class: `stage-${key}` }), row: el("li", { title }, el("i", { class: `stage-${key}` }), words, amount) };
+    return {
+      key,
+      amount,
+      share: el("i", { class: `stage-${key}` }),
+      row: el("li", { title }, el("i", { class: `stage-${key}` }), words, amount),
+    };
   });
   const head = el("h2", { title: ESTIMATES });
   const said = el("p", { class: "hint" }, NOTHING);
@@ -148,7 +161,11 @@ export async function makeStages({ session, metrics, timings }) {
 /** In the order of the way: [key, words, what it is]. */
 const STAGES = [
   ["up", "Network, there", "Half the round trip"],
-  ["wait", "Waiting for the step", "What is left: until the step that runs is done and one begins with the input, and for the answer to the input before"],
+  [
+    "wait",
+    "Waiting for the step",
+    "What is left: until the step that runs is done and one begins with the input, and for the answer to the input before",
+  ],
   ["model", "Model", "The step that made the picture"],
   ["encode", "Encode", "To the server's encoder, waiting for it, encoding, and back"],
   ["hold", "Held until due", "So that pictures are evenly spaced, and how late that was"],

@@ -94,7 +94,13 @@ export class Metrics {
     const ageMs = this.#ages.sort((a, b) => a - b)[this.#ages.length >> 1] ?? null;
     if (ageMs !== null) setText(this.#cells.age, inMs(ageMs));
     this.lastShown = shown.at(-1) ?? this.lastShown;
-    this.samples.push({ at: now, fps, ageMs, delayMs: delays.length ? Math.max(...delays) : null, skipped: this.#newlySkipped });
+    this.samples.push({
+      at: now,
+      fps,
+      ageMs,
+      delayMs: delays.length ? Math.max(...delays) : null,
+      skipped: this.#newlySkipped,
+    });
     if (this.samples.length > MOST_SAMPLES) this.samples.shift();
     this.#newlySkipped = 0;
     this.#ages = [];
@@ -113,7 +119,7 @@ export class Metrics {
     show("fps", span(each.map(({ fps }) => fps)));
     const { rung, quality, why } = stats;
     const sizes = [...new Set(each.map(({ size }) => size))].filter(Boolean);
-    const size = sizes.length > 1 ? `${sizes.length} sizes` : sizes[0] ?? "–"; // each stands on its video
+    const size = sizes.length > 1 ? `${sizes.length} sizes` : (sizes[0] ?? "–"); // each stands on its video
     show("size", rung ? `${size} q${quality} ${why}` : size);
     show("skipped", `${this.#skipped}`);
     show("delay", inputDelayMs === null ? "–" : `${medianInputDelayMs.toFixed()} ms · last ${inputDelayMs.toFixed()}`);
@@ -146,11 +152,15 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
   const shown = new Map(); // view → what it shows, or null while that is loaded
   const place = el("section", { class: "opened", "aria-label": "Figures" });
   const opener = (words, attributes) => el("button", { type: "button", class: "opener", ...attributes }, words);
-  const buttons = Object.entries(VIEWS).map(([view, [words, title]]) => (
-    opener(words, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) })
-  ));
+  const buttons = Object.entries(VIEWS).map(([view, [words, title]]) =>
+    opener(words, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) }),
+  );
   const [stages, graph] = buttons;
-  const trace = opener("Trace", { title: "The last 10 s, moment by moment (T)", "aria-haspopup": "dialog", onclick: openTrace });
+  const trace = opener("Trace", {
+    title: "The last 10 s, moment by moment (T)",
+    "aria-haspopup": "dialog",
+    onclick: openTrace,
+  });
   list.querySelector("[data-figure=delay]").previousSibling.replaceChildren(stages);
   list.append(el("div", { class: "openers" }, el("dt", {}, "Closer"), el("dd", {}, graph, trace)));
 
@@ -178,7 +188,9 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
 
   function arrange() {
     for (const button of buttons) button.ariaExpanded = String(shown.has(button.dataset.view));
-    const roots = Object.keys(VIEWS).map((view) => shown.get(view)?.root).filter(Boolean);
+    const roots = Object.keys(VIEWS)
+      .map((view) => shown.get(view)?.root)
+      .filter(Boolean);
     place.replaceChildren(...roots);
     if (roots.length) list.before(place);
     else place.remove();

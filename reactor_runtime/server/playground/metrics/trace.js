@@ -5,7 +5,13 @@ import { el, setText } from "../dom.js";
 import { sharp } from "./charts.js";
 
 const KINDS = {
-  sent: "Input sent", applied: "Applied", way: "On the way", decode: "Decoding", held: "Held for the screen", painted: "Painted", skipped: "Skipped",
+  sent: "Input sent",
+  applied: "Applied",
+  way: "On the way",
+  decode: "Decoding",
+  held: "Held for the screen",
+  painted: "Painted",
+  skipped: "Skipped",
 };
 const HELP = "Point at something. The wheel, + and − zoom; dragging, ← and → move; 0 shows all.";
 
@@ -20,14 +26,25 @@ export async function openTrace(recent, model) {
   const buttons = [
     button("−", "Zoom out", () => timeline.zoom(2)),
     button("+", "Zoom in", () => timeline.zoom(0.5)),
-    button("Save", "As a file for ui.perfetto.dev or chrome://tracing", () => saveTrace(toChromeTrace(lanes, model), model)),
+    button("Save", "As a file for ui.perfetto.dev or chrome://tracing", () =>
+      saveTrace(toChromeTrace(lanes, model), model),
+    ),
     button("Close", null, () => dialog.close()),
   ];
-  const dialog = el("dialog", { class: "trace", "aria-label": "Trace of the last 10 s" },
+  const dialog = el(
+    "dialog",
+    { class: "trace", "aria-label": "Trace of the last 10 s" },
     el("header", {}, el("h2", {}, "The last 10 s"), el("span", { class: "count" }, summary(lanes)), ...buttons),
-    canvas, said,
-    el("ul", {}, ...Object.entries(KINDS).map(([kind, words]) => el("li", {}, swatches[kind], words))));
-  const timeline = new Timeline(canvas, lanes, { from: recent.from, to: recent.now, swatches, told: (words) => setText(said, words || HELP) });
+    canvas,
+    said,
+    el("ul", {}, ...Object.entries(KINDS).map(([kind, words]) => el("li", {}, swatches[kind], words))),
+  );
+  const timeline = new Timeline(canvas, lanes, {
+    from: recent.from,
+    to: recent.now,
+    swatches,
+    told: (words) => setText(said, words || HELP),
+  });
   const resized = new ResizeObserver(() => timeline.draw());
   document.body.append(dialog);
   dialog.addEventListener("keydown", (event) => event.stopPropagation()); // keys that the model has bound are ours here
@@ -89,7 +106,9 @@ class Timeline {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     const context = sharp(this.#canvas, width, height);
     const colour = getComputedStyle(this.#canvas);
-    const hue = Object.fromEntries(Object.entries(this.#colours).map(([kind, swatch]) => [kind, getComputedStyle(swatch).backgroundColor]));
+    const hue = Object.fromEntries(
+      Object.entries(this.#colours).map(([kind, swatch]) => [kind, getComputedStyle(swatch).backgroundColor]),
+    );
     context.font = "12px system-ui, sans-serif";
     this.#axis(context, height, colour);
     for (const { name, top, row, spans } of this.#lanes) {
@@ -113,7 +132,11 @@ class Timeline {
       context.fillStyle = colour.borderBottomColor;
       context.fillRect(x, 0, 1, height);
       context.fillStyle = colour.caretColor;
-      context.fillText(back ? `−${step < 1000 ? `${back.toFixed()} ms` : `${(back / 1000).toFixed()} s`}` : "0", x + 4, 13);
+      context.fillText(
+        back ? `−${step < 1000 ? `${back.toFixed()} ms` : `${(back / 1000).toFixed()} s`}` : "0",
+        x + 4,
+        13,
+      );
     }
   }
 
@@ -156,8 +179,12 @@ class Timeline {
   #pressed(event) {
     const [from, to] = this.#view;
     const acts = {
-      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), 0: () => this.zoom(Infinity),
-      ArrowLeft: () => this.#move((from - to) / 8), ArrowRight: () => this.#move((to - from) / 8),
+      "+": () => this.zoom(0.5),
+      "=": () => this.zoom(0.5),
+      "-": () => this.zoom(2),
+      0: () => this.zoom(Infinity),
+      ArrowLeft: () => this.#move((from - to) / 8),
+      ArrowRight: () => this.#move((to - from) / 8),
     };
     if (!Object.hasOwn(acts, event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -174,9 +201,15 @@ class Timeline {
   /** The span under a place, or the nearest one by. */
   #at(x, y) {
     const lane = this.#lanes.find(({ top, bottom }) => y >= top - NAME && y < bottom);
-    const rows = lane?.spans.filter((span) => lane.row < 6 || Math.floor((y - lane.top) / lane.row) === span.row || y < lane.top) ?? [];
+    const rows =
+      lane?.spans.filter(
+        (span) => lane.row < 6 || Math.floor((y - lane.top) / lane.row) === span.row || y < lane.top,
+      ) ?? [];
     const off = ({ start, end }) => Math.max(this.#place(start) - x, x - this.#place(end), 0);
-    const [nearest] = rows.map((span) => [off(span), span]).filter(([px]) => px <= NEAR).sort(([a], [b]) => a - b);
+    const [nearest] = rows
+      .map((span) => [off(span), span])
+      .filter(([px]) => px <= NEAR)
+      .sort(([a], [b]) => a - b);
     return nearest?.[1];
   }
 }
@@ -199,13 +232,22 @@ const POINT_MS = 0.001;
  * of one row don't overlap.
  */
 export function lanesOf({ from, now, frames, inputs }) {
-  const part = (kind, begin, done, words) => (frame) => span(kind, frame[begin], frame[done], `${nameOf(frame)} ${words}`);
+  const part = (kind, begin, done, words) => (frame) =>
+    span(kind, frame[begin], frame[done], `${nameOf(frame)} ${words}`);
   return [
-    lane("Inputs", inputs.map((input) => spansOfInput(input, now)), from),
+    lane(
+      "Inputs",
+      inputs.map((input) => spansOfInput(input, now)),
+      from,
+    ),
     lane("On the way", frames.map(part("way", "handedAt", "receivedAt", "from the model to here")), from),
     lane("Decoded", frames.map(part("decode", "receivedAt", "decodedAt", "decoded")), from),
     lane("Held for the screen", frames.map(part("held", "decodedAt", "paintedAt", "until painted")), from),
-    lane("Painted", frames.map((frame) => point("painted", frame.paintedAt, `${nameOf(frame)} painted`)), from),
+    lane(
+      "Painted",
+      frames.map((frame) => point("painted", frame.paintedAt, `${nameOf(frame)} painted`)),
+      from,
+    ),
     lane("Skipped", skipped(frames), from),
   ];
 }
@@ -217,7 +259,15 @@ function spansOfInput({ type, inputAt, repliedAt = Infinity, n, shown }, now) {
   const applied = Math.min(repliedAt, paintedAt);
   if (applied > now) return span("sent", inputAt, now, `${name}: no answer yet`);
   const sent = span("sent", inputAt, applied, `${name}: sent, then applied`);
-  return [...sent, ...span("applied", applied, Math.min(paintedAt, now), `${name}: ${shown ? "applied, then painted" : "not painted yet"}`)];
+  return [
+    ...sent,
+    ...span(
+      "applied",
+      applied,
+      Math.min(paintedAt, now),
+      `${name}: ${shown ? "applied, then painted" : "not painted yet"}`,
+    ),
+  ];
 }
 
 /** Frames that came and were overtaken, and those between two that never came. */
@@ -232,7 +282,9 @@ function skipped(frames) {
     const overtaken = !paintedAt && seq < (newest.get(track) ?? 0);
     return [
       ...(missing > 0 ? point("skipped", receivedAt, `${track}: ${missing} not sent, before ${seq}`) : []),
-      ...(overtaken ? point("skipped", decodedAt ?? receivedAt, `${nameOf(frame)} left out here, for a newer one`) : []),
+      ...(overtaken
+        ? point("skipped", decodedAt ?? receivedAt, `${nameOf(frame)} left out here, for a newer one`)
+        : []),
     ];
   });
 }
@@ -242,7 +294,14 @@ const nameOf = ({ track, seq }) => `${track} ${seq}`;
 /** None where an end isn't known; what seems to run backwards, as clocks are only about right, is a point. */
 function span(kind, start, end, words) {
   if (start == null || end == null) return [];
-  return [{ start: Math.min(start, end), end: Math.max(end, Math.min(start, end) + POINT_MS), kind, words: `${words}, ${(end - start).toFixed(1)} ms` }];
+  return [
+    {
+      start: Math.min(start, end),
+      end: Math.max(end, Math.min(start, end) + POINT_MS),
+      kind,
+      words: `${words}, ${(end - start).toFixed(1)} ms`,
+    },
+  ];
 }
 
 const point = (kind, at, words) => (at == null ? [] : [{ start: at, end: at + POINT_MS, kind, words }]);
@@ -262,18 +321,27 @@ function lane(name, groups, from) {
 
 /** The trace event format of Chrome, which Perfetto opens: a thread for each row, times in µs from the beginning. */
 export function toChromeTrace(lanes, model) {
-  const rows = lanes.flatMap(({ name, rows: count, spans }) => (
-    Array.from({ length: count }, (_, row) => ({ name: count > 1 ? `${name} ${row + 1}` : name, spans: spans.filter((each) => each.row === row) }))
-  ));
+  const rows = lanes.flatMap(({ name, rows: count, spans }) =>
+    Array.from({ length: count }, (_, row) => ({
+      name: count > 1 ? `${name} ${row + 1}` : name,
+      spans: spans.filter((each) => each.row === row),
+    })),
+  );
   const began = Math.min(...lanes.flatMap(({ spans }) => spans.map(({ start }) => start)));
   const named = (name, tid, value) => ({ ph: "M", pid: 1, tid, name, args: { name: value } });
   const us = (ms) => Math.round(1000 * ms);
   const traceEvents = rows.flatMap(({ name, spans }, tid) => [
     named("thread_name", tid, name),
     { ...named("thread_sort_index", tid), args: { sort_index: tid } },
-    ...spans.map(({ start, end, kind, words }) => (
-      { ph: "X", pid: 1, tid, name: kind, ts: us(start - began), dur: Math.max(1, us(end) - us(start)), args: { what: words } }
-    )),
+    ...spans.map(({ start, end, kind, words }) => ({
+      ph: "X",
+      pid: 1,
+      tid,
+      name: kind,
+      ts: us(start - began),
+      dur: Math.max(1, us(end) - us(start)),
+      args: { what: words },
+    })),
   ]);
   return { displayTimeUnit: "ms", traceEvents: [named("process_name", 0, model), ...traceEvents] };
 }

@@ -21,7 +21,9 @@ export class Recording {
   static async start(session) {
     const type = FORMATS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
     if (!type) throw new Error("this browser makes no films");
-    const names = session.tracks.filter(({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on));
+    const names = session.tracks.filter(
+      ({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on),
+    );
     if (!names.length) throw new Error("there is nothing to record");
     return new Recording(await session.stream(...firstOfEach(names)), type, session.model);
   }

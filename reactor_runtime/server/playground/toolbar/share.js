@@ -12,8 +12,12 @@ export function makeLinks(controls, makeOpener) {
   ];
   const rows = fields.map(([label, text]) => row(label, text));
   const note = "No link holds your token. Pages of other origins may show the frame with --allow-origin.";
-  const root = el("div", { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
-    ...rows.map((each) => each.root), el("p", { class: "hint" }, note));
+  const root = el(
+    "div",
+    { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
+    ...rows.map((each) => each.root),
+    el("p", { class: "hint" }, note),
+  );
   root.addEventListener("beforetoggle", ({ newState }) => newState === "open" && rows.forEach((each) => each.fill()));
   const opener = makeOpener("Share");
   opener.setAttribute("popovertarget", root.id);
@@ -24,19 +28,32 @@ function row(label, text) {
   const id = newId();
   const input = el("input", { id, readonly: true, onfocus: () => input.select() });
   const said = el("span", { role: "status" });
-  const copy = el("button", { type: "button", class: "button", "aria-label": `Copy: ${label}`, onclick: async () => {
-    const copied = await copyText(input.value);
-    input.select();
-    setText(said, copied ? "Copied" : "Press Ctrl+C");
-  } }, "Copy");
+  const copy = el(
+    "button",
+    {
+      type: "button",
+      class: "button",
+      "aria-label": `Copy: ${label}`,
+      onclick: async () => {
+        const copied = await copyText(input.value);
+        input.select();
+        setText(said, copied ? "Copied" : "Press Ctrl+C");
+      },
+    },
+    "Copy",
+  );
   const fill = () => {
     input.value = text();
     setText(said, "");
   };
-  return { root: el("div", {}, el("label", { for: id }, label), said, el("div", { class: "text-row" }, input, copy)), fill };
+  return {
+    root: el("div", {}, el("label", { for: id }, label), said, el("div", { class: "text-row" }, input, copy)),
+    fill,
+  };
 }
 
-const frameOf = (address) => `<iframe src="${address.replaceAll("&", "&amp;")}" width="640" height="360" allow="autoplay; fullscreen"></iframe>`;
+const frameOf = (address) =>
+  `<iframe src="${address.replaceAll("&", "&amp;")}" width="640" height="360" allow="autoplay; fullscreen"></iframe>`;
 
 const NAME = "set";
 

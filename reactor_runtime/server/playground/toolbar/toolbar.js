@@ -27,23 +27,48 @@ export async function attach({ session, stage, controls, canvases, onError }) {
       onError(words, error.message);
     }
   };
-  const button = (icon, title, onclick, ...more) => el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawn(icon), ...more);
+  const button = (icon, title, onclick, ...more) =>
+    el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawn(icon), ...more);
 
-  const snap = button("snapshot", "Save the picture", attempt("The picture can't be saved", () => saveFrames(session, canvases())));
+  const snap = button(
+    "snapshot",
+    "Save the picture",
+    attempt("The picture can't be saved", () => saveFrames(session, canvases())),
+  );
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
   const { root: links, opener } = makeLinks(controls, (title) => button("link", title));
   const floating = new PictureInPicture(session, stage);
-  const float = button("float", "Picture in picture", attempt("Picture in picture isn't possible", () => floating.toggle()));
+  const float = button(
+    "float",
+    "Picture in picture",
+    attempt("Picture in picture isn't possible", () => floating.toggle()),
+  );
   float.addEventListener("pointerdown", () => floating.prepare());
-  const full = button("full", "Full screen", attempt("Full screen isn't possible", () => toggleFull(stage)));
+  const full = button(
+    "full",
+    "Full screen",
+    attempt("Full screen isn't possible", () => toggleFull(stage)),
+  );
   record.ariaPressed = "false";
   opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
   float.hidden = !document.pictureInPictureEnabled;
   full.hidden = !document.fullscreenEnabled;
-  const bar = el("div", { class: "tools", role: "toolbar", "aria-label": "Picture" }, snap, record, opener, float, full, links);
+  const bar = el(
+    "div",
+    { class: "tools", role: "toolbar", "aria-label": "Picture" },
+    snap,
+    record,
+    opener,
+    float,
+    full,
+    links,
+  );
   oneStop(bar, [snap, record, opener, float, full]);
   stage.append(bar);
-  stage.addEventListener("click", ({ target }) => target.closest(ON_THE_PICTURE) || stage.toggleAttribute("data-tools"));
+  stage.addEventListener(
+    "click",
+    ({ target }) => target.closest(ON_THE_PICTURE) || stage.toggleAttribute("data-tools"),
+  );
 
   async function toggle() {
     if (recording) return (await recording).stop();
@@ -162,7 +187,10 @@ class PictureInPicture {
   async #make() {
     const [first] = this.#session.tracks.filter(({ kind, direction }) => kind === "video" && direction === "out");
     const stream = await this.#session.stream(first.name);
-    const video = Object.assign(el("video", { class: "floating", playsinline: true, "aria-hidden": true }), { muted: true, srcObject: stream });
+    const video = Object.assign(el("video", { class: "floating", playsinline: true, "aria-hidden": true }), {
+      muted: true,
+      srcObject: stream,
+    });
     video.onleavepictureinpicture = () => this.#end();
     this.#stage.append(video);
     await video.play();
@@ -171,7 +199,10 @@ class PictureInPicture {
 
   #end() {
     clearTimeout(this.#timer);
-    this.#stage.querySelector(".floating")?.srcObject.getTracks().forEach((track) => track.stop());
+    this.#stage
+      .querySelector(".floating")
+      ?.srcObject.getTracks()
+      .forEach((track) => track.stop());
     this.#stage.querySelector(".floating")?.remove();
     this.#making = this.#video = null;
   }
