@@ -45,14 +45,19 @@ test: $(READY) ## run all tests, after installing Chromium, Node and a client ge
 test-fast: $(READY) ## run the tests that start no process and no browser, on two cores
 	$(BIN)/python -m pytest -m "not process and not browser" -n 2 --dist loadfile $(ARGS)
 
-check: $(READY) ## ruff and mypy; changes nothing
+check: PATH := $(PATH):$(BIN)
+check: $(READY) ## ruff, mypy and, if Node is found, TypeScript and Biome; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js check; \
+	else echo "There is no Node: the JavaScript is not checked."; fi
 
-fix: $(READY) ## apply the fixes of ruff, and format
+fix: PATH := $(PATH):$(BIN)
+fix: $(READY) ## apply the fixes of ruff and, if Node is found, of Biome, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js fix; fi
 
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)

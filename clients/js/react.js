@@ -7,6 +7,7 @@ const CONNECTING = { phase: "connecting", role: null };
 const NOTHING = {};
 const CHANGES = ["status", "session", "state"];
 
+/** @type {typeof import("./react.d.ts").useReactor} */
 export function useReactor(url, { token, role, watch } = {}) {
   const [session, setSession] = useState(null);
   useEffect(() => {
@@ -44,6 +45,7 @@ function useValue(session, name, initial) {
   );
 }
 
+/** @type {typeof import("./react.d.ts").useReactorEvent} */
 export function useReactorEvent(session, name, listener) {
   const newest = useRef(listener);
   useEffect(() => {
@@ -52,6 +54,7 @@ export function useReactorEvent(session, name, listener) {
   useEffect(() => listen(session, [name], ({ detail }) => newest.current(detail)), [session, name]);
 }
 
+/** @type {typeof import("./react.d.ts").ReactorView} */
 export function ReactorView({ session, track = null, ...attributes }) {
   const canvas = useRef(null);
   useEffect(() => session?.attach(track, canvas.current), [session, track]);

@@ -203,7 +203,11 @@ def first_load(*files: Path) -> set[Path]:
         if file in found:
             continue
         found.add(file)
-        named = re.findall(r'^(?:import|export) .*?"(\./.*?)"|(?:src|href)="static/(.*?)"', file.read_text(), re.M)
+        named = re.findall(
+            r'^(?:import|export) (?:\{[^}]*\} from |\* from )?"(\./.*?)"|(?:src|href)="static/(.*?)"',
+            file.read_text(),
+            re.M,
+        )
         waiting += [file.parent / (imported or linked) for imported, linked in named]
     return found
 

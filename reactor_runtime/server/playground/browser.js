@@ -13,14 +13,14 @@ export async function copyText(text) {
 
 function copyBySelection(text) {
   const area = el("textarea", { readonly: true });
-  const { activeElement } = document;
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   area.value = text;
   (document.fullscreenElement ?? document.body).append(area);
   area.focus();
   area.select();
   const copied = document.execCommand("copy");
   area.remove();
-  activeElement?.focus();
+  focused?.focus();
   return copied;
 }
 

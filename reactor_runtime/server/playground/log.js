@@ -1,7 +1,7 @@
 /** The log: messages of the model and the server, newest last; bounded, and written once per repaint. */
 
-import { el, setText } from "./dom.js";
 import { copyText } from "./browser.js";
+import { el, setText } from "./dom.js";
 
 const MOST = 200;
 

@@ -2,8 +2,8 @@
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
-import { describeStatus, Status } from "./status.js";
 import { Stage } from "./stage.js";
+import { describeStatus, Status } from "./status.js";
 
 if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 const session = connect(location.href, { watch: true });

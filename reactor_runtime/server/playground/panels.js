@@ -1,5 +1,7 @@
 /** Everything around the stage: loaded after the first connection, so that the first frame waits for none of it. */
 
+/** @import { Session } from "./client/reactor.js" */
+
 import { loadStyle } from "./browser.js";
 import { EventError } from "./client/reactor.js";
 import { Controls } from "./controls/controls.js";
@@ -10,6 +12,10 @@ import { Timings } from "./metrics/timings.js";
 
 const STYLES = ["controls/controls.css", "metrics/metrics.css"];
 
+/**
+ * @param {Session} session
+ * @param {import("./stage.js").Stage} stage
+ */
 export async function makePanels(session, stage) {
   await Promise.all(STYLES.map((name) => loadStyle(new URL(name, import.meta.url))));
   const log = new Log(byId("log"), { count: byId("log-count"), copyAll: byId("log-copy"), clear: byId("log-clear") });
@@ -114,7 +120,10 @@ class MediaPanels {
   }
 }
 
-/** Return `data` with an upload's id in place of each File. Throws EventError with the server's message. */
+/**
+ * Return `data` with an upload's id in place of each File. Throws EventError with the server's message.
+ * @param {Session} session
+ */
 async function uploadFiles(session, data) {
   const entries = Object.entries(data).map(async ([name, value]) => [
     name,
@@ -123,6 +132,10 @@ async function uploadFiles(session, data) {
   return Object.fromEntries(await Promise.all(entries));
 }
 
+/**
+ * @param {Session} session
+ * @param {File} file
+ */
 async function uploadFile(session, file) {
   await file
     .slice(0, 1)

@@ -1,5 +1,7 @@
 /** The button that turns sound on and off, with its level, and the volume slider. */
 
+/** @import { Session } from "./client/reactor.js" */
+
 import { loadStyle, recall, remember } from "./browser.js";
 import { el, setText } from "./dom.js";
 import { secureWays } from "./inputs/devices.js";
@@ -12,8 +14,13 @@ export class SoundButton {
   #volume;
   #level = 0;
 
-  /** `failed(words)` is told why there can be no sound. */
-  constructor(button, session, failed) {
+  /**
+   * `onError(words)` is told why there can be no sound.
+   * @param {HTMLElement} button
+   * @param {Session} session
+   * @param {(text: string) => void} onError
+   */
+  constructor(button, session, onError) {
     const { speaker } = session;
     this.#button = button;
     this.#speaker = speaker;
@@ -30,16 +37,16 @@ export class SoundButton {
       } catch (error) {
         const words = window.isSecureContext ? error.message : `${error.message}. ${secureWays()}`;
         this.#say("impossible", words);
-        failed(words);
+        onError(words);
       }
     };
     this.show();
   }
 
-  /** The button, once it looks like one. */
-  static async make(...given) {
+  /** Load the style sheet, then make the button. */
+  static async make(button, session, onError) {
     await loadStyle(new URL("sound.css", import.meta.url));
-    return new SoundButton(...given);
+    return new SoundButton(button, session, onError);
   }
 
   set available(available) {
@@ -48,7 +55,7 @@ export class SoundButton {
   }
 
   show() {
-    this.#button.ariaChecked = this.#speaker.on;
+    this.#button.ariaChecked = String(this.#speaker.on);
     this.#volume.root.hidden = this.#button.hidden || !this.#speaker.on;
     if (this.#speaker.on) this.#say("on", "Turn the sound off");
     else this.#say("off", "Turn the sound on");

@@ -89,8 +89,8 @@ export class Status {
     documentElement.dataset.phase = phase;
     documentElement.toggleAttribute("data-live", !!role);
     document.title = `${mark} ${this.#model} · ${headline}`;
-    byId("icon").href =
-      `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
+    const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
+    byId("icon").setAttribute("href", `data:image/svg+xml,${icon}`);
     setText(byId("headline"), headline);
     setText(byId("notice-reason"), `Before: ${reason}`);
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
@@ -127,7 +127,7 @@ export class Status {
     const then = at && (at > now ? `${next} in ${left(at)} s` : `${next}…`);
     setText(byId("notice-detail"), [detail, elapsed, then].filter(Boolean).join("\n"));
     const turnS = role && this.#endsAt && left(this.#endsAt);
-    const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, 0)}`;
+    const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, "0")}`;
     setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
     setText(byId("may"), (turnS ? " · " : "") + ((role && this.#may) || role));
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);

@@ -20,7 +20,8 @@ export class Keyboard {
     if (!this.#bound.size) return;
     window.addEventListener("keydown", (event) => this.#down(event), { signal });
     window.addEventListener("keyup", (event) => this.#up(event), { signal });
-    document.addEventListener("focusin", ({ target }) => target.matches(TEXT_FIELDS) && this.release(), { signal });
+    const onFocus = (/** @type {any} */ { target }) => target.matches(TEXT_FIELDS) && this.release();
+    document.addEventListener("focusin", onFocus, { signal });
   }
 
   release() {

@@ -121,6 +121,8 @@ class Value {
 }
 
 class Sent {
+  field = null;
+  unsettled = false;
   #event;
   #press;
   #hasPlace;
@@ -154,6 +156,8 @@ class Sent {
   at(place) {
     if (place) this.#places.push(place);
   }
+
+  rest() {}
 
   release() {}
 

@@ -244,10 +244,11 @@ async function begun(make) {
 /** `link` is as for FrameSender; `capture` is told of what becomes of the sound. */
 async function captureAudio(link, { name, sampleRate }, source, capture) {
   const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
-  const { context } = node;
+  const context = /** @type {AudioContext} */ (node.context);
   await Promise.all([context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url)), context.resume()]);
   if (capture.signal.aborted) return;
   const sender = new SoundSender(link, name);
+  /** @type {AudioWorkletNodeOptions} */
   const options = {
     channelCount: 1,
     channelCountMode: "explicit",

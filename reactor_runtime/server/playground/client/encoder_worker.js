@@ -41,7 +41,7 @@ async function encode(picture) {
     const { width, height } = canvas;
     const file = await canvas.convertToBlob({ type: "image/jpeg", quality: settings.quality });
     const jpeg = await file.arrayBuffer();
-    postMessage({ jpeg, width, height }, [jpeg]);
+    postMessage({ jpeg, width, height }, { transfer: [jpeg] });
   } catch (error) {
     postMessage({ failed: error.message });
   } finally {

@@ -21,6 +21,7 @@ export async function upload(socketAddress, { key, token, name }, file) {
 
 const REFUSALS = [401, 403, 421];
 const LONGEST_MS = 5000;
+/** @type {[RegExp, string][]} */
 const REASONS = [
   [/ENOTFOUND|EAI_AGAIN/, "there is no host of this name"],
   [/ECONNREFUSED/, "nothing listens there; is the server running, at this address?"],

@@ -5,6 +5,7 @@ import { Busy, ConnectionLost, Refused, SessionEnded } from "./errors.js";
 const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limits: {}, model: null, session: null };
 
 export class ClientProtocol {
+  /** @type {import("./reactor.d.ts").Status} */
   status = { phase: "connecting", role: null };
   role = null; // of the running session; null while there is none
   welcome = NONE;

@@ -1,7 +1,7 @@
 /** Publishes files as they are given; capture.js publishes cameras, microphones and other sources. */
 
-import { kindOf, withHeader } from "./media_writer.js";
 import { readMedia } from "./media.js";
+import { kindOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
 const HEADER_BYTES = 512; // at most
@@ -43,7 +43,7 @@ export class Publisher {
   }
 
   #piece(track, file) {
-    const { samples, channels, sampleRate } = readMedia(withHeader(track, file).buffer);
+    const { samples, channels, sampleRate } = /** @type {any} */ (readMedia(withHeader(track, file).buffer));
     const sender = senderOf(this.#sounds, track, () => new SoundSender(this.#link, track));
     return sender.hasRoom && sender.send(file, samples.length / channels / sampleRate);
   }

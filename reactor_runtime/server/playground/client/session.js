@@ -99,12 +99,13 @@ export class Session extends EventTarget {
     return this.#connection.rttMs;
   }
 
+  /** @param {any} options */
   ready({ signal } = {}) {
-    return this.#ready({ signal, lost: this.#over ? null : this.#scope });
+    return this.#ready(signal, this.#over ? null : this.#scope);
   }
 
   /** `lost`: the scope of a session that may be over, and then the next one is waited for. */
-  #ready({ signal, lost = null } = {}) {
+  #ready(signal, lost = null) {
     return new Promise((resolve, reject) => {
       const over = new AbortController();
       const settle = (how, value) => {
@@ -176,6 +177,7 @@ export class Session extends EventTarget {
     return upload(this.#address, { key: this.#protocol.welcome.upload_key, token: this.#options.token, name }, file);
   }
 
+  /** @param {any} options */
   view({ paused, maxFps, tracks } = {}) {
     this.#wanted = { paused, max_fps: maxFps, tracks };
     this.#sendView();

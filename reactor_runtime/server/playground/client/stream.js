@@ -63,6 +63,11 @@ function drawn() {
   return { track, show };
 }
 
+/**
+ * Return a frame of a session: see Session.frame in reactor.d.ts.
+ * @param {import("./reactor.d.ts").Session} session
+ * @param {Parameters<import("./reactor.d.ts").Session["frame"]>[0]} options
+ */
 export async function frame(session, { track = null, after, signal } = {}) {
   signal?.throwIfAborted();
   if (!session.id) await session.ready({ signal });

@@ -3,8 +3,8 @@
  * Video goes out as fast as it arrives and no faster; sound goes out completely, until a second of it is unread.
  */
 
-import { Median } from "./median.js";
 import { withHeader } from "./media_writer.js";
+import { Median } from "./median.js";
 
 const CHECK_MS = 5; // browsers don't tell when a socket has sent
 
@@ -55,7 +55,7 @@ export class FrameSender {
 
   #change() {
     return new Promise((resolve) => {
-      this.#wake = resolve;
+      this.#wake = () => resolve();
       if (!this.#sender.isIdle) setTimeout(resolve, CHECK_MS);
     });
   }

@@ -279,7 +279,7 @@ function readAll(rows) {
 }
 
 /** `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error's place. */
-function makeRow(spec, label, description, { error, reset, ...options }) {
+function makeRow(spec, label, description, { error, reset = null, ...options }) {
   const [id, hintId, errorId] = [newId(), newId(), newId()];
   const widget = makeWidget(spec, { id, label: humanise(label), describedBy: `${hintId} ${errorId}`, ...options });
   const place = el("p", { class: "error", id: errorId, "aria-live": "polite", ...error });

@@ -1,5 +1,7 @@
 /** A panel for each input track of the model: choices, preview, Start and Stop. */
 
+/** @import { Session } from "../client/reactor.js" */
+
 import { loadStyle, recall, remember } from "../browser.js";
 import { el, humanise, newId, setText } from "../dom.js";
 import { explain, listDevices } from "./devices.js";
@@ -9,6 +11,7 @@ import { audioInput, videoInput } from "./sources.js";
  * The panels come first in `stage`. Gives
  * {offer, detach}: offer(tracks) shows panels for these tracks, as reactor.welcome describes them; those that are shown already
  * stay as they are, the others stop what they send.
+ * @param {{ session: Session, stage: HTMLElement }} parts
  */
 export async function attach({ session, stage }) {
   const root = el("section", { class: "inputs", "aria-label": "What is sent to the model", hidden: true });
@@ -26,14 +29,11 @@ export async function attach({ session, stage }) {
     root.hidden = !inputs.size;
   };
   const leave = new AbortController();
-  session.addEventListener(
-    "status",
-    ({ detail: { phase, reason } }) => {
-      const isOver = phase === "ended" && ["turn_over", "idle"].includes(reason);
-      for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
-    },
-    { signal: leave.signal },
-  );
+  const onStatus = ({ detail }) => {
+    const isOver = detail.phase === "ended" && ["turn_over", "idle"].includes(detail.reason);
+    for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
+  };
+  session.addEventListener("status", onStatus, { signal: leave.signal });
   const detach = () => {
     leave.abort();
     offer([]);

@@ -1,5 +1,7 @@
 /** The line of metrics below the stage, the samples of the last 30 s, and the buttons that open charts and the trace. */
 
+/** @import { Session } from "../client/reactor.js" */
+
 import { recall, remember, TEXT_FIELDS } from "../browser.js";
 import { el, setText } from "../dom.js";
 
@@ -53,6 +55,11 @@ export class Metrics {
   #newlySkipped = 0;
   #ages = []; // of the frames painted since the last sample
 
+  /**
+   * @param {HTMLElement} list
+   * @param {Session} session
+   * @param {import("./timings.js").Timings} timings
+   */
   constructor(list, session, timings) {
     this.#list = list;
     this.#timings = timings;
@@ -135,9 +142,9 @@ const inMs = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed()}`;
 
 function span(values) {
-  const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(1));
+  const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => Number(value.toFixed(1)));
   if (!values.length) return "–";
-  return most - least < 1 ? most : `${Math.round(least)}–${Math.round(most)}`;
+  return most - least < 1 ? most.toFixed(1) : `${Math.round(least)}–${Math.round(most)}`;
 }
 
 const KEYWORD = "x-reactor-bind";

@@ -3,6 +3,8 @@
  * Always recorded, because a trace is asked for after the hitch: the cost is one reference per frame and input.
  */
 
+/** @import { Session } from "../client/reactor.js" */
+
 const KEPT_MS = 10000;
 const MOST_KEPT = 4096; // of each kind
 const MOST_FIRSTS = 256;
@@ -19,6 +21,7 @@ export class Timings {
   #pingsLeft = 0;
   #ping;
 
+  /** @param {Session} session */
   constructor(session) {
     const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
     this.#ping = () => session.notify("reactor.ping", { t: performance.now() });

@@ -1,5 +1,7 @@
 /** Files of what is shown: a frame as PNG, a recording in whatever format the browser supports. */
 
+/** @import { Session } from "../client/reactor.js" */
+
 import { download, timestamp } from "../browser.js";
 
 const FORMATS = ["video/mp4;codecs=avc1.64003E,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm", "video/mp4"];
@@ -17,7 +19,10 @@ export class Recording {
   #recorder;
   #pieces = [];
 
-  /** Begin with the first picture and, if it is on, the first sound; rejects where the browser can't. */
+  /**
+   * Begin with the first picture and, if it is on, the first sound; rejects where the browser can't.
+   * @param {Session} session
+   */
   static async start(session) {
     const type = FORMATS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
     if (!type) throw new Error("this browser makes no films");

@@ -1,5 +1,7 @@
 /** The toolbar on the stage: save a frame, record, share, picture in picture, full screen. */
 
+/** @import { Session } from "../client/reactor.js" */
+
 import { loadStyle } from "../browser.js";
 import { el, setText } from "../dom.js";
 import { Recording, saveFrame } from "./record.js";
@@ -13,9 +15,12 @@ const ICONS = {
   full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
 };
 
-const ON_THE_PICTURE = "button, .tools, .touch";
+const OVER_THE_CANVAS = "button, .tools, .touch";
 
-/** `controls` hold the values of links, `canvases()` gives the canvases, `onError(text, reason)` tells the visitor. */
+/**
+ * `controls` hold the values of links, `canvases()` gives the canvases, `onError(text, reason)` tells the visitor.
+ * @param {{ session: Session, stage: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void }} parts
+ */
 export async function attach({ session, stage, controls, canvases, onError }) {
   await loadStyle(new URL("toolbar.css", import.meta.url));
   let recording = null; // promise of it
@@ -65,10 +70,10 @@ export async function attach({ session, stage, controls, canvases, onError }) {
   );
   oneStop(bar, [snap, record, opener, float, full]);
   stage.append(bar);
-  stage.addEventListener(
-    "click",
-    ({ target }) => target.closest(ON_THE_PICTURE) || stage.toggleAttribute("data-tools"),
-  );
+  stage.addEventListener("click", (event) => {
+    const target = /** @type {Element} */ (event.target);
+    if (!target.closest(OVER_THE_CANVAS)) stage.toggleAttribute("data-tools");
+  });
 
   async function toggle() {
     if (recording) return (await recording).stop();
