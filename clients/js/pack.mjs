@@ -1,7 +1,7 @@
 /**
- * Puts the client that the server's own page uses into the package, for as long as it is packed: there is one copy of it. Workers and
- * worklets are made to need no other file: bundlers copy such a file alone. In `inline` the client has their text in its modules, for
- * bundlers that do not copy them.
+ * Copies the client of the server's page into the package while it is packed, so that there is one copy of it. Workers
+ * and worklets are made to need no other file, because bundlers copy such a file alone. The modules in `inline` contain
+ * their text, for bundlers that do not copy them.
  */
 
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

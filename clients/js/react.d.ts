@@ -10,8 +10,8 @@ export interface Reactor<Model extends Modelled = any> {
 }
 
 /**
- * A session for as long as the component is there; another one when the address or an option changes. Renders anew when its status or
- * the model's values change, never for a frame.
+ * A session for as long as the component is there; another one when the address or an option changes. Renders anew when
+ * its status or the model's values change, never for a frame.
  */
 export function useReactor<Model extends Modelled = AnyModel>(
   url: string,

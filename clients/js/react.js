@@ -1,4 +1,4 @@
-/** React hooks over the client, and a canvas for a track. Types and explanations: react.d.ts. */
+/** React hooks for the client, and a canvas for a track: react.d.ts documents them. */
 
 import { createElement, useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { connect } from "./client/reactor.js";
@@ -14,7 +14,7 @@ export function useReactor(url, { token, role, watch } = {}) {
     let begun = null;
     let gone = false;
     queueMicrotask(() => {
-      // StrictMode calls an effect, ends it and calls it again: one connection is enough
+      // StrictMode calls an effect, ends it and calls it again: one connection is enough.
       if (gone) return;
       try {
         begun = connect(url, { token, role, watch });
@@ -22,7 +22,7 @@ export function useReactor(url, { token, role, watch } = {}) {
       } catch (error) {
         setSession(() => {
           throw error;
-        }); // for the error boundary
+        });
       }
     });
     return () => {
@@ -61,7 +61,7 @@ export function ReactorView({ session, track = null, ...attributes }) {
   return createElement("canvas", { role: "img", "aria-label": track ?? "video", ...attributes, ref: canvas });
 }
 
-/** Gives the function that ends it. */
+/** Return a function that removes the listeners. */
 function listen(session, names, listener) {
   for (const name of names) session?.addEventListener(name, listener);
   return () => names.forEach((name) => session?.removeEventListener(name, listener));

@@ -119,7 +119,7 @@ test("messages come in order and a handler's own with the reply", () => during(a
 }));
 
 test("a track that the model does not send is refused with those it sends", () => during(async (session) => {
-  const wrong = { name: "TypeError", message: "the model sends no pictures nix; it sends main_video" };
+  const wrong = { name: "TypeError", message: "the model sends no video track nix; it sends main_video" };
   const frames = session.frames("nix");
   await assert.rejects(frames.next(), wrong);
   assert.deepEqual(await frames.next(), { done: true, value: undefined });

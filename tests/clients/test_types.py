@@ -38,7 +38,7 @@ def test_every_name_is_declared_and_no_other() -> None:
 
 def test_every_event_of_a_session_is_declared() -> None:
     text = "".join((CLIENT / f"{name}.js").read_text(encoding="utf-8") for name in ("frames", "session", "protocol"))
-    said = re.search(r"\bemit\(phase, rest\); // (.*)", text)
+    said = re.search(r"// (.*)\n.*\bemit\(phase, rest\)", text)
     assert said is not None
     emitted = {*re.findall(r'\bemit\("(\w+)"', text), *said[1].split(", ")}
     assert members("SessionEvents") == emitted

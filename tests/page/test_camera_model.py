@@ -83,7 +83,7 @@ def test_the_camera_s_picture_comes_back_through_the_model(page: Page) -> None:
     page.get_by_role("button", name="Start").click()
     page.wait_for_function(IS_GREEN)
     expect(page.locator("#log")).to_contain_text('camera_on{"width":640,"height":480}')
-    page.get_by_label("Most pixels").select_option("320×240")
+    page.get_by_label("Maximum size").select_option("320×240")
     expect(page.locator("#log")).to_contain_text('camera_on{"width":320,"height":240}')
 
 

@@ -180,7 +180,7 @@ def test_a_hidden_page_goes_on_with_frames_that_are_asked_for(page: Page) -> Non
 def test_a_browser_that_makes_no_stream_of_pictures_says_so_and_streams_sound(page: Page) -> None:
     run(page, "delete window.MediaStreamTrackGenerator; delete HTMLCanvasElement.prototype.captureStream;")
     said = run(page, "return session.stream().catch(({ name, message }) => [name, message]);")
-    assert said == ["TypeError", "this browser makes no stream of pictures; attach() shows them on a canvas"]
+    assert said == ["TypeError", "this browser cannot stream video; attach() shows it on a canvas"]
     assert run(page, "return (await session.stream('tone')).getTracks().map(({ kind }) => kind);") == ["audio"]
 
 

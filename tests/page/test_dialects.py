@@ -24,7 +24,7 @@ from .states import connected, sounding, waiting, walking
 def test_a_tool_that_can_t_work_is_not_there(page: Page, server: FakeServer, without: str, tool: str) -> None:
     page.add_init_script(without)
     connected(page, server)
-    expect(page.get_by_role("button", name="Save the picture")).to_be_attached()
+    expect(page.get_by_role("button", name="Save the frame")).to_be_attached()
     expect(page.get_by_role("button", name=tool)).to_have_count(0)
     expect(page.locator(".links")).to_be_hidden()
 
@@ -45,7 +45,7 @@ def test_a_browser_without_films_says_so(page: Page, server: FakeServer) -> None
     page.add_init_script("delete window.MediaRecorder")
     connected(page, server)
     page.get_by_role("button", name="Record").click()
-    expect(page.locator("#log")).to_contain_text("this browser makes no films")
+    expect(page.locator("#log")).to_contain_text("this browser cannot record")
 
 
 def test_without_the_clipboard_s_api_a_link_is_copied_all_the_same(page: Page, server: FakeServer) -> None:
@@ -153,7 +153,7 @@ def test_a_browser_that_makes_an_empty_film_says_so(page: Page, server: FakeServ
     record.click()
     expect(record).to_contain_text("0:0")
     record.click()
-    expect(page.get_by_text("Recording isn't possible: the browser has made an empty film")).to_be_visible()
+    expect(page.get_by_text("Recording isn't possible: the browser made an empty recording")).to_be_visible()
     expect(record).to_have_attribute("aria-pressed", "false")
 
 

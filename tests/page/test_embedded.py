@@ -58,5 +58,5 @@ def test_tools_that_are_in_use_stay(embedded: Page) -> None:
 
 def test_the_keyboard_reaches_hidden_tools(embedded: Page) -> None:
     embedded.keyboard.press("Tab")
-    expect(embedded.get_by_role("button", name="Save the picture")).to_be_focused()
+    expect(embedded.get_by_role("button", name="Save the frame")).to_be_focused()
     expect(embedded.locator(".tools")).to_have_css("opacity", "1")

@@ -187,7 +187,7 @@ def test_the_stages_of_the_last_input_open_from_its_figure(connected: Page, serv
     expect(stages).to_contain_text("Change something")
     server.broadcast("reactor.stats", **STATS)
     brighten(connected, server, "0.5")
-    expect(stages.locator("h2")).to_have_text(re.compile(r"Last input to picture: \d+ ms"))
+    expect(stages.locator("h2")).to_have_text(re.compile(r"Last input to frame: \d+ ms"))
     total = float(re.findall(r"\d+", stages.locator("h2").inner_text())[0])
     each = [float(words.split()[0]) for words in stages.locator("li b").all_inner_texts()]
     assert len(each) == len(STAGES)

@@ -73,7 +73,7 @@ def test_what_is_no_picture_and_no_sound_is_refused(rig: Page) -> None:
 def test_a_track_that_does_not_take_it_is_told_which_do(rig: Page) -> None:
     words = {
         "kamera": "the model takes no track kamera; it takes camera, depth, voice",
-        "voice": "voice takes sound, no pictures",
+        "voice": "voice takes sound, not video",
     }
     for track, why in words.items():
         with pytest.raises(Exception, match=f"TypeError: {why}"):

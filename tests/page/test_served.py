@@ -78,7 +78,7 @@ def test_second_page_waits_and_is_served_when_the_first_closes(
     with open_page(browser, f"http://127.0.0.1:{served.port}") as second:
         second.goto("/")
         expect(second.locator("html[data-phase=waiting]")).to_be_attached()
-        expect(second.get_by_role("status")).to_have_text("Waiting in line: number 1 of 1")
+        expect(second.get_by_role("status")).to_have_text("Waiting: position 1 of 1")
         page.locator("[name=brightness]").fill("0")
         second.wait_for_function(f"() => ({PIXELS})(document.querySelector('canvas')) < 2")
         expect(second.locator("#notice")).to_be_hidden()

@@ -33,7 +33,7 @@ def test_the_line_says_the_place(page: Page, server: FakeServer) -> None:
     server.wait_for("reactor.ping")
     for position in (3, 2):
         server.broadcast("reactor.queue", position=position, length=5)
-        expect(page.get_by_role("status")).to_have_text(f"Waiting in line: number {position} of 5")
+        expect(page.get_by_role("status")).to_have_text(f"Waiting: position {position} of 5")
     expect_phase(page, "waiting")
     expect(page.locator("#role")).to_be_empty()
     expect(page.locator("[data-figure=sound]")).to_be_hidden()  # of a model that nothing is known of yet
@@ -220,7 +220,7 @@ def test_what_the_page_loads_at_once_weighs_little() -> None:
     """Everything else comes by `import()`: the picture waits for none of it."""
     loaded = first_load(PLAYGROUND / "index.html")
     assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 68_500
+    assert weight(loaded) < 68_400
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:

@@ -27,7 +27,7 @@ def link(page: Page, label: str) -> str:
 def test_the_picture_is_saved_as_it_is_on_screen(page: Page, server: FakeServer, tmp_path: Path) -> None:
     open_connected(page, server.url)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the picture").click()
+        page.get_by_role("button", name="Save the frame").click()
     assert download.value.suggested_filename.startswith("aurora-main_video-")
     file = tmp_path / "picture.png"
     download.value.save_as(file)
@@ -149,7 +149,7 @@ def test_a_link_brings_the_values_to_whoever_opens_it(page: Page, server: FakeSe
 
 def test_a_link_that_can_t_be_used_says_why(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url + '?set={"colour":"red"}')
-    expect(page.get_by_text("The link sets what this model doesn't have: colour")).to_be_visible()
+    expect(page.get_by_text("The link sets a field that this model does not have: colour")).to_be_visible()
     open_connected(page, server.url + "?set=brighter")
     expect(page.locator("#log")).to_contain_text("The link's values can't be read")
 
@@ -180,7 +180,7 @@ def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeSer
 
 def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url)
-    save = page.get_by_role("button", name="Save the picture")
+    save = page.get_by_role("button", name="Save the frame")
     save.focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("button", name="Record")).to_be_focused()

@@ -28,7 +28,7 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     expect_phase(page, "waiting")
     expect(page.locator("html[data-live]")).to_be_attached()
     server.broadcast("reactor.queue", position=1, length=1)
-    expect(page.get_by_role("status")).to_have_text("Waiting in line: number 1 of 1")
+    expect(page.get_by_role("status")).to_have_text("Waiting: position 1 of 1")
     expect(page.locator("#controls button").first).to_be_disabled()
     server.broadcast("reactor.session", phase="ending", seconds=200)
     expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 3:[12]\d · You watch"))

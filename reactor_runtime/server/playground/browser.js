@@ -2,7 +2,10 @@
 
 import { el } from "./dom.js";
 
-/** In a click. The API is there on https and localhost only; elsewhere the old command still works. */
+/**
+ * Copy text in a click; return false if the browser does not allow it. Outside of https and localhost there is no
+ * clipboard API.
+ */
 export async function copyText(text) {
   if (!navigator.clipboard) return copyBySelection(text);
   return navigator.clipboard.writeText(text).then(
@@ -30,7 +33,7 @@ export function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(href), 60000);
 }
 
-/** The moment as a part of a file's name. */
+/** Return the time as a part of a file name. */
 export const timestamp = () => new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-");
 
 export function recall(name) {
@@ -41,7 +44,7 @@ export function recall(name) {
   }
 }
 
-/** False where nothing may be kept. */
+/** Store a choice in this browser. Return false if storage is not allowed, as in a frame of another site. */
 export function remember(name, choice) {
   try {
     localStorage.setItem(`reactor.${name}`, JSON.stringify(choice));
@@ -51,11 +54,12 @@ export function remember(name, choice) {
   }
 }
 
-/** Load a style sheet, named as seen from this file, once; resolves when what it styles may be shown. */
+/** Load the style sheet at a URL once. Resolves when it is applied. */
 export async function loadStyle({ href }) {
   if (document.querySelector(`link[href="${href}"]`)) return;
   const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
-  const loaded = new Promise((resolve) => (link.onload = link.onerror = resolve)); // plain is better than nothing
+  // A page without this style is better than none.
+  const loaded = new Promise((resolve) => (link.onload = link.onerror = resolve));
   document.head.append(link);
   await loaded;
 }

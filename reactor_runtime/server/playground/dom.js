@@ -11,7 +11,7 @@ export function el(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Write text only where it differs, so that screen readers and the renderer hear of real changes only. */
+/** Write text only if it differs, so that screen readers announce real changes only. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -19,7 +19,7 @@ export function setText(element, text) {
 let lastId = 0;
 export const newId = () => `r${++lastId}`;
 
-/** `cfg_scale` → `Cfg scale`: what people read; what the wire says stays in data attributes. */
+/** Return a name for people: `cfg_scale` → `Cfg scale`. */
 export function humanise(name) {
   const words = name.replaceAll("_", " ").trim() || name;
   return words[0].toUpperCase() + words.slice(1);

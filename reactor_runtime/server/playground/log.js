@@ -1,4 +1,4 @@
-/** The log: messages of the model and the server, newest last; bounded, and written once per repaint. */
+/** Shows messages of the model and the server, newest last; bounded, and written once per repaint. */
 
 import { copyText } from "./browser.js";
 import { el, setText } from "./dom.js";
@@ -8,7 +8,8 @@ const MOST = 200;
 export class Log {
   #list;
   #count;
-  #entries = []; // {at, kind, title, value}
+  // {at, kind, title, value}
+  #entries = [];
   #unwritten = 0;
   #total = 0;
 
@@ -62,7 +63,8 @@ const asTime = (at) => at.toTimeString().slice(0, 8) + at.toISOString().slice(19
 const asLine = ({ at, kind, title, value }) => `${at.toISOString()} ${kind} ${title} ${JSON.stringify(value) ?? ""}`;
 
 async function copy(text, button) {
-  button.dataset.words ??= button.textContent; // not what it says of the time before
+  // The label may still be that of the last click.
+  button.dataset.words ??= button.textContent;
   button.textContent = (await copyText(text)) ? "Copied" : "Not allowed";
   setTimeout(() => (button.textContent = button.dataset.words), 1200);
 }

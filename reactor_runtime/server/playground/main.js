@@ -1,4 +1,4 @@
-/** Connects, and forwards what the session emits to the part of the page that shows it. */
+/** Connects, and forwards events of the session to the parts of the page. */
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
@@ -9,23 +9,24 @@ if (new URLSearchParams(location.search).has("embed")) document.documentElement.
 const session = connect(location.href, { watch: true });
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
-let panels = null; // promise of them
+let panels = null;
 
 const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
 
-/** Do something with the panels, as soon as they are here. */
+/** Call `use` with the panels as soon as they are loaded. */
 function withPanels(use) {
   panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, stage));
-  panels.then(use, () => (panels = null)); // the server went meanwhile: they come with the next session
+  // Loading failed: try again with the next session.
+  panels.then(use, () => (panels = null));
 }
 
-const log = (...entry) => withPanels((here) => here.log.add(...entry));
+const log = (...entry) => withPanels((loaded) => loaded.log.add(...entry));
 
 on("session", (welcome) => {
   const { session: id, role, model, schema, state } = welcome;
   status.model = model ?? "Reactor";
   status.turnEnds = null;
-  status.may = role === "controller" ? "The controls are loading" : "";
+  status.roleNote = role === "controller" ? "The controls are loading" : "";
   stage.restart();
   log("note", "Connected", { session: id, role });
   withPanels(({ controls, metrics, bindings, media, toolbar }) => {
@@ -35,9 +36,10 @@ on("session", (welcome) => {
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
     toolbar.then((part) => part.begin());
-    if (!session.role) return; // it has ended meanwhile
+    // It has ended meanwhile.
+    if (!session.role) return;
     const ready = () => {
-      if (session.id === id) status.may = "";
+      if (session.id === id) status.roleNote = "";
     };
     bindings.begin(welcome).catch(missing).then(ready);
   });
@@ -46,15 +48,17 @@ on("session", (welcome) => {
 on("status", (now) => {
   const { role, opened, reason } = now;
   const phase = reason ? "ended" : now.phase;
-  const told = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase); // words say more than a code
-  const alone = phase === "connected" && !session.id; // the picture is of a session that is over
-  const shown = { ...describeStatus(alone ? { phase: "alone" } : now), ...(told && status.now) };
+  // The message of the end says more than a close code.
+  const isEnd = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase);
+  // The frame is of a session that is over.
+  const alone = phase === "connected" && !session.id;
+  const shown = { ...describeStatus(alone ? { phase: "alone" } : now), ...(isEnd && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
-  if (phase === "reconnecting" && opened && !told) log(kind, shown.headline, now);
+  if (phase === "reconnecting" && opened && !isEnd) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
-  if (shown.role) status.overPicture = stage.awaited;
+  if (shown.role) status.notice = stage.awaited;
   if (phase === "connecting") return;
   withPanels(({ controls, bindings }) => {
     controls.enabled = role === "controller";
@@ -66,7 +70,7 @@ on("idle", ({ seconds }) =>
   status.show(describeStatus(seconds === null ? session.status : { phase: "idle", seconds }), ""),
 );
 
-/** What is remembered until there is a session again. */
+/** Return the reason that stays visible until the next session. */
 function reasonOf(phase, { phase: shown, headline, detail }) {
   if (shown === "failed") return detail || headline;
   return phase === "ended" ? detail : undefined;
@@ -74,19 +78,23 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
-on("stopping", (said) => log("note", said.message, said));
+on("stopping", (notice) => log("note", notice.message, notice));
 on("state", (changes) =>
-  withPanels(({ controls, bindings }) => [controls, bindings].forEach((part) => part.follow(changes))),
+  withPanels(({ controls, bindings }) => {
+    controls.follow(changes);
+    bindings.follow(changes);
+  }),
 );
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => {
-  const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller"); // "ended" has said it
+  // Reported by "ended".
+  const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller");
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));
 for (const name of ["painted", "sound"]) {
   on(name, () => {
-    if (status.now.role && !stage.awaited) status.overPicture = "";
+    if (status.now.role && !stage.awaited) status.notice = "";
   });
 }
 

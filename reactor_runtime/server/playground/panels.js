@@ -50,12 +50,14 @@ export async function makePanels(session, stage) {
   };
 }
 
-/** Keys, gamepad, mouse and fingers that the author has bound; loaded for the first model that has bindings. */
+/** Loads the bindings of keys, gamepad, mouse and fingers for the first model that has any. */
 class BindingsPanel {
   #stage;
   #send;
-  #bindings = null; // what attach() returned
-  #session = null; // the data of reactor.welcome
+  // what attach() returned
+  #bindings = null;
+  // the data of reactor.welcome
+  #session = null;
 
   /** `stage` is the element around the canvases; `send(event, data, inputAt)` returns a promise of the reply. */
   constructor(stage, send) {
@@ -85,11 +87,12 @@ class BindingsPanel {
   }
 }
 
-/** The sound button and the panels of input tracks; loaded for the first model that needs them, then kept. */
+/** Loads the sound button and the panels of input tracks for the first model that needs them, and keeps them. */
 class MediaPanels {
   #session;
   #log;
-  #loaded = {}; // name → promise of the panel, undefined if it could not be loaded
+  // name → promise of the panel, undefined if it could not be loaded
+  #loaded = {};
 
   constructor(session, log) {
     this.#session = session;

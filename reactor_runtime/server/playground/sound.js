@@ -1,4 +1,4 @@
-/** The button that turns sound on and off, with its level, and the volume slider. */
+/** The button that turns sound on and off, with a level meter, and the volume slider. */
 
 /** @import { Session } from "./client/reactor.js" */
 
@@ -15,7 +15,7 @@ export class SoundButton {
   #level = 0;
 
   /**
-   * `onError(words)` is told why there can be no sound.
+   * `onError(text)` reports why there can be no sound.
    * @param {HTMLElement} button
    * @param {Session} session
    * @param {(text: string) => void} onError
@@ -31,7 +31,7 @@ export class SoundButton {
     button.onclick = async () => {
       try {
         if (!speaker.on)
-          this.#say("starting", "The browser opens a loudspeaker; where there is none, some wait for one");
+          this.#say("starting", "The browser opens a loudspeaker; some browsers wait until there is one");
         await (speaker.on ? speaker.stop() : speaker.start());
         this.show();
       } catch (error) {
@@ -61,7 +61,7 @@ export class SoundButton {
     else this.#say("off", "Turn the sound on");
   }
 
-  /** Let the bars of the button follow what comes, heard or not. */
+  /** Show the level of received sound in the button, also while it is off. */
   hear({ samples }) {
     let peak = 0;
     for (const sample of samples) peak = Math.max(peak, Math.abs(sample) / 32768);
@@ -97,7 +97,7 @@ class Volume {
     return this.#mute.ariaPressed === "true";
   }
 
-  /** Squared: what the ear calls half is far less than half. */
+  /** The square makes half the slider sound half as loud. */
   #set(muted) {
     const percent = Number(this.#slider.value);
     this.#mute.ariaPressed = String(muted);

@@ -1,4 +1,4 @@
-/** The canvases of the stage: one for each video track, or for each audio track of a model without video. */
+/** The canvases: one for each video track, or for each audio track of a model without video. */
 
 import { el, setText } from "./dom.js";
 
@@ -7,7 +7,8 @@ const ALIKE = 0.95;
 export class Stage {
   #root;
   #session;
-  #tiles = new Map(); // name → {name, root, canvas, caption, waveform: promise or null, end}
+  // name → {name, root, canvas, caption, waveform: a promise or null, end}
+  #tiles = new Map();
 
   constructor(root, session) {
     this.#root = root;
@@ -21,15 +22,15 @@ export class Stage {
     return [...this.#tiles.values()].filter(({ waveform }) => !waveform);
   }
 
-  /** Words to show while nothing has come; "" when something has. */
+  /** Return the text to show before the first frame or sound; "" after it. */
   get awaited() {
     const tiles = [...this.#tiles.values()];
-    if (!tiles.length) return "This model sends neither picture nor sound";
+    if (!tiles.length) return "This model sends neither video nor sound";
     if (tiles.some(({ canvas }) => !canvas.hasAttribute("data-empty"))) return "";
-    return `Waiting for the first ${this.videos.length ? "picture" : "sound"}`;
+    return `Waiting for the first ${this.videos.length ? "frame" : "sound"}`;
   }
 
-  /** A new session; the same tracks as before keep their elements. */
+  /** Start a session; the same tracks keep their elements. */
   restart() {
     const old = this.#tiles;
     const outputs = this.#session.tracks.filter(({ direction }) => direction === "out");
@@ -56,17 +57,11 @@ export class Stage {
   }
 
   #tile({ name, kind }) {
-    const canvas = el("canvas", {
-      "data-track": name,
-      "data-empty": true,
-      role: "img",
-      "aria-label": name,
-      width: 16,
-      height: 9,
-    });
+    const data = { "data-track": name, "data-empty": true };
+    const canvas = el("canvas", { ...data, role: "img", "aria-label": name, width: 16, height: 9 });
     const caption = el("span");
-    const look = kind === "video" ? "screen" : "scope";
-    const root = el("figure", { class: `track ${look}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
+    const style = kind === "video" ? "screen" : "scope";
+    const root = el("figure", { class: `track ${style}` }, canvas, el("figcaption", {}, el("b", {}, name), caption));
     const waveform = kind === "audio" ? import("./waveform.js").then(({ Waveform }) => new Waveform(canvas)) : null;
     return { name, root, canvas, caption, waveform, end: waveform ? () => {} : this.#session.attach(name, canvas) };
   }
@@ -90,17 +85,13 @@ function mark(canvas) {
   delete canvas.dataset.stale;
 }
 
-/** In how many columns `count` videos are largest, side by side where it makes no difference; shapes are width by height. */
-export function bestColumns(count, stageShape, pictureShape) {
+/** Return the number of columns with the largest tiles, side by side if equal; shapes are width by height. */
+export function bestColumns(count, stageShape, tileShape) {
   const widths = Array.from({ length: count }, (_, i) => {
     const [columns, rows] = [i + 1, Math.ceil(count / (i + 1))];
-    return Math.min(stageShape / columns, pictureShape / rows); // of one picture, on a stage 1 high
+    // Width of one tile on a stage of height 1.
+    return Math.min(stageShape / columns, tileShape / rows);
   });
-  return (
-    1 +
-    Math.max(
-      0,
-      widths.findLastIndex((width) => width >= ALIKE * Math.max(...widths)),
-    )
-  );
+  const last = widths.findLastIndex((width) => width >= ALIKE * Math.max(...widths));
+  return 1 + Math.max(0, last);
 }

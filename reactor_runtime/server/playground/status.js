@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./dom.js";
 
-const WATCHING = "You watch, the controls are off";
+const WATCHING = "Watching; the controls are off";
 const MARKS = { failed: "✕", offline: "○", ended: "○" };
 const CLOSED = {
   1000: ["ended", "Session ended"],
@@ -10,16 +10,18 @@ const CLOSED = {
   1012: ["ended", "The server is restarting"],
   1011: ["failed", "The model failed"],
   1013: ["offline", "The server is full"],
-  4401: ["offline", "The server wants a valid token"],
+  4401: ["offline", "The server requires a valid token"],
 };
 
-const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"]; // the page does not come back by itself
+// After these the page does not connect by itself.
+const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"];
 
-const unsaid = (detail) => detail?.replace(/^the model failed: /, ""); // the headline says it
+// The headline says the same.
+const withoutPrefix = (detail) => detail?.replace(/^the model failed: /, "");
 
 /**
- * What a status of the session means: {phase, headline, role?, detail?, since?, next?, at?, button?}: `role` says what the visitor
- * may do, where there is a session to see; `next` what comes `at` a time; times on performance.now()'s clock.
+ * Return {phase, headline, role?, detail?, since?, next?, at?, button?} for a status of the session: `role` is what the
+ * user may do; `next` happens at `at`, on performance.now()'s clock.
  */
 export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
 
@@ -33,8 +35,8 @@ const descriptions = {
   }),
   waiting: ({ position, length, role }) => ({
     phase: "waiting",
-    headline: `Waiting in line: number ${position} of ${length}`,
-    detail: "It starts by itself when it is your turn.",
+    headline: `Waiting: position ${position} of ${length}`,
+    detail: "The session starts when it is your turn.",
     role: role ? WATCHING : "",
   }),
   connected: ({ role }) =>
@@ -55,11 +57,11 @@ const descriptions = {
   }),
   ended: ({ reason = "", detail }) => {
     const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
-    return { phase, headline, detail: unsaid(detail) || reason, button: AGAIN.includes(reason) && "Play again" };
+    return { phase, headline, detail: withoutPrefix(detail) || reason, button: AGAIN.includes(reason) && "Play again" };
   },
   reconnecting: ({ code, detail, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];
-    return { phase, headline, detail: unsaid(detail), next: "Reconnecting", at: retryAt };
+    return { phase, headline, detail: withoutPrefix(detail), next: "Reconnecting", at: retryAt };
   },
 };
 
@@ -67,7 +69,7 @@ export class Status {
   #model = "Reactor";
   #reason = "";
   #endsAt = 0;
-  #may = "";
+  #roleNote = "";
   now = descriptions.connecting();
 
   constructor() {
@@ -79,7 +81,7 @@ export class Status {
     setText(byId("model"), name);
   }
 
-  /** `reason` stays on screen through the next phases until there is a session again. */
+  /** `reason` stays visible until there is a session again. */
   show(now, reason = this.#reason) {
     const { phase, headline, role, detail, at, button } = now;
     const mark = role ? "●" : (MARKS[phase] ?? "◌");
@@ -96,29 +98,29 @@ export class Status {
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
     byId("retry").hidden = !at && !button;
     setText(byId("retry"), button || "Try now");
-    this.overPicture = role ? "" : headline;
+    this.notice = role ? "" : headline;
     this.#tick();
   }
 
-  /** In how many seconds the turn of whoever controls the model ends; null for never. */
+  /** Set in how many seconds the turn ends; null for never. */
   set turnEnds(seconds) {
     this.#endsAt = seconds === null ? 0 : performance.now() + 1000 * seconds;
     this.#tick();
   }
 
-  /** What stands for the words on what the visitor may do, while that is not yet so. */
-  set may(words) {
-    this.#may = words;
+  /** Replace the text about the role, while the controls are loading. */
+  set roleNote(text) {
+    this.#roleNote = text;
     this.#tick();
   }
 
-  /** Words over the picture; empty takes them away. */
-  set overPicture(words) {
-    setText(byId("notice-headline"), words);
-    byId("notice").hidden = !words;
+  /** Set the text over the canvases; empty removes it. */
+  set notice(text) {
+    setText(byId("notice-headline"), text);
+    byId("notice").hidden = !text;
   }
 
-  /** Only this changes with time, and it is outside the live region: nobody wants a countdown read out. */
+  /** Update what changes with time; outside the live region, so that screen readers do not announce it. */
   #tick() {
     const { role = "", detail, since, next, at } = this.now;
     const now = performance.now();
@@ -129,7 +131,7 @@ export class Status {
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, "0")}`;
     setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
-    setText(byId("may"), (turnS ? " · " : "") + ((role && this.#may) || role));
+    setText(byId("may"), (turnS ? " · " : "") + ((role && this.#roleNote) || role));
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }

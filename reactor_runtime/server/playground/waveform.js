@@ -1,13 +1,16 @@
 /** Draws the last 30 ms of an audio track as a waveform; a steady tone stands still. */
 
 const SHOWN_S = 0.03;
-const LEAST_PEAK = 0.02; // a wave is drawn in full height, but not noise that nobody hears
-const FALL = 0.97; // of that height at each repaint, down to the loudest of what is shown
+// The wave fills the height, but noise below this level does not.
+const LEAST_PEAK = 0.02;
+// Factor of the scale per repaint, down to the loudest sample shown.
+const FALL = 0.97;
 
 export class Waveform {
   #canvas;
   #context;
-  #wave = new Float32Array(0); // the end of what came before, then the newest piece
+  // The end of the last piece, then the newest one.
+  #wave = new Float32Array(0);
   #newest = { at: 0, start: 0, sampleRate: 0 };
   #peak = LEAST_PEAK;
   #awake = false;
@@ -37,7 +40,7 @@ export class Waveform {
     requestAnimationFrame(() => this.#draw(performance.now()));
   }
 
-  /** Move through the newest piece as it would be heard; rest once it is over. */
+  /** Move through the newest piece in real time; stop at its end. */
   #draw(now) {
     const { at, start, sampleRate } = this.#newest;
     const shown = Math.round(SHOWN_S * sampleRate);
@@ -51,7 +54,7 @@ export class Waveform {
     if (!over) this.#ask();
   }
 
-  /** The part that begins where the wave last rose through zero. */
+  /** Return the part that starts where the wave last rose through zero. */
   #settled(from, length) {
     let begin = Math.max(0, from);
     while (begin > Math.max(0, from - length) && !(this.#wave[begin - 1] < 0 && this.#wave[begin] >= 0)) begin -= 1;

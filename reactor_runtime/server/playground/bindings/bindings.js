@@ -1,4 +1,4 @@
-/** What the author has bound to keys, gamepad, mouse and fingers; loaded when a schema has x-reactor-bind. */
+/** Binds keys, gamepad, mouse and fingers as the author declared it; loaded when a schema has x-reactor-bind. */
 
 import { loadStyle } from "../browser.js";
 import { el, humanise, setText } from "../dom.js";
@@ -10,11 +10,13 @@ import { Touch } from "./touch.js";
 
 await loadStyle(new URL("bindings.css", import.meta.url));
 
-const unsettled = new WeakMap(); // stage → what was held as the connection broke: a session that is resumed still has it
+// stage → {session, names}: values that were held when the connection broke. A resumed session still has them.
+const unsettled = new WeakMap();
 
 /**
- * Bind what the session's schema says; `session` is the data of reactor.welcome, `stage` the element around the picture,
- * `send(event, data, inputAt)` returns a promise of the reply. Returns {follow, detach}: follow(changes) takes reactor.state.
+ * Bind what the session's schema declares. `session` is the data of reactor.welcome, `stage` the element around the
+ * canvases, `send(event, data, inputAt)` returns a promise of the reply. Return {follow, detach}: follow(changes) takes
+ * reactor.state.
  */
 export function attach({ send, session, stage }) {
   const targets = readTargets(session.schema.events, send);
@@ -125,7 +127,8 @@ class Legend {
   #list = el("ul", { role: "list", "aria-label": "Keys, mouse and gamepad" });
   #said = el("span", { role: "status" });
   #hint = el("p", { class: "legend-hint" });
-  #printed = null; // what is printed on the keys, where the browser tells
+  // The characters printed on the keys, in browsers that report them.
+  #printed = null;
   #shown = { pad: false, fingers: false };
 
   constructor(targets) {
@@ -148,7 +151,8 @@ class Legend {
     try {
       this.#printed = await navigator.keyboard?.getLayoutMap();
     } catch (error) {
-      console.debug(error); // in a frame that may not know; an English keyboard is shown
+      // Not allowed in this frame: an English keyboard is shown.
+      console.debug(error);
     }
     if (this.#printed) this.#draw();
   }
@@ -182,7 +186,7 @@ class Legend {
   }
 }
 
-/** As people say them: W A S D and not A D S W, W S and not S W. */
+/** Return keys in the usual order: W A S D instead of A D S W, W S instead of S W. */
 function inOrder(keys) {
   const [less, more, down, up] = keys;
   if (keys.length === 4) return [up, less, down, more];

@@ -1,18 +1,21 @@
-/** The gamepad, read once per repaint while one is connected. */
+/** Reads the gamepad once per repaint while one is connected. */
 
-const DEAD = 0.15; // sticks don't rest at 0
+// Sticks do not rest at exactly 0.
+const DEAD = 0.15;
 const AXES = { left: [0, 1], right: [2, 3] };
-const SPEED = 2; // of dx and dy in a second
+// dx and dy per second.
+const SPEED = 2;
 
 export class Gamepad {
   connected = false;
-  #bound = []; // {source, target, pressed}
+  // {source, target, pressed}
+  #bound = [];
   #away = false;
   #asked = 0;
   #last = 0;
   #noticed;
 
-  /** `noticed()` when one has come or gone. */
+  /** `onChange()` is called when a gamepad is connected or disconnected. */
   constructor(noticed) {
     this.#noticed = noticed;
   }
@@ -28,7 +31,7 @@ export class Gamepad {
     this.#ask();
   }
 
-  /** Nobody holds it while the window is not in front. */
+  /** Ignore the gamepad while the window is not in front. */
   set away(away) {
     this.#away = away;
   }
@@ -51,7 +54,7 @@ export class Gamepad {
   }
 }
 
-/** A frame of another page's may not look. */
+/** Return the first gamepad; a frame of another site may have no permission. */
 function first() {
   try {
     const pads = [...navigator.getGamepads()].filter((pad) => pad?.connected);
@@ -80,7 +83,9 @@ function follow(bound, pad, seconds) {
 
 const levelOf = (button) => (button ? Math.max(button.value, button.pressed ? 1 : 0) : 0);
 
-/** Right and up are more; the first bit of its way counts for nothing, and what is left for all. */
+/**
+ * Return x and y of a stick, right and up positive. The dead zone counts as 0, the rest is scaled to the full range.
+ */
 function stick(pad, name) {
   if (name === "dpad") {
     const [up, down, left, right] = [12, 13, 14, 15].map((index) => levelOf(pad?.buttons[index]));
@@ -89,5 +94,6 @@ function stick(pad, name) {
   const [x, y] = AXES[name].map((axis) => pad?.axes[axis] ?? 0);
   const length = Math.hypot(x, y);
   const scale = length > DEAD ? Math.min(1, (length - DEAD) / (1 - DEAD)) / length : 0;
-  return [x, -y].map((way) => Number((way * scale).toFixed(2))); // what a hand doesn't mean isn't sent
+  // Rounded, so that tremor is not sent.
+  return [x, -y].map((way) => Number((way * scale).toFixed(2)));
 }

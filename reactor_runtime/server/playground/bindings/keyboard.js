@@ -1,17 +1,25 @@
-/** Keys, by their place on the keyboard. A key is held until it comes up, or until the page no longer receives its events. */
+/**
+ * Keys, by their position on the keyboard. A key is held until its keyup event, or until the page no longer receives
+ * events.
+ */
 
 import { TEXT_FIELDS } from "../browser.js";
 
-const OWN = "button, summary, input, a[href], [tabindex]"; // what arrows, Space and Enter do something to when it has the focus
+// Elements that react to arrows, Space and Enter when they have the focus.
+const OWN = "button, summary, input, a[href], [tabindex]";
 const MOVING = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
 
 const codeOf = ({ code }) => code.replace(/^(Shift)(Left|Right)$/, "$1");
 
 export class Keyboard {
-  #bound = new Map(); // code → listeners
+  // code → listeners
+  #bound = new Map();
   #held = new Set();
 
-  /** `changed(down, late)` for each press and release; `late` for one that was down before, and is known by its repeating. */
+  /**
+   * Call `changed(down, late)` for each press and release; `late` for a key that was already down, which only its
+   * repetition shows.
+   */
   on(code, changed) {
     this.#bound.set(code, [...(this.#bound.get(code) ?? []), changed]);
   }
@@ -32,13 +40,14 @@ export class Keyboard {
     const code = codeOf(event);
     const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
     if (!this.#bound.has(code) || shortcut || keptBy(event.target, code)) return;
-    event.preventDefault(); // it doesn't scroll
+    // Do not scroll.
+    event.preventDefault();
     if (this.#held.has(code)) return;
     this.#held.add(code);
     for (const changed of this.#bound.get(code)) changed(true, event.repeat);
   }
 
-  /** Where there is a Meta key, browsers don't tell of others that come up while it is down. */
+  /** Release a key. While Meta is down, browsers report no keyup of other keys. */
   #up(event) {
     if (event.key === "Meta") this.release();
     this.#release(codeOf(event));

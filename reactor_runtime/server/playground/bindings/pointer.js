@@ -1,21 +1,25 @@
 /** Mouse and fingers on a canvas: position, movement, clicks, and the wheel. */
 
-const MOUSE_RADIANS = 0.0025; // for each CSS pixel
+// Per CSS pixel.
+const MOUSE_RADIANS = 0.0025;
 const FINGER_RADIANS = 0.006;
 const TAP_MS = 400;
 const TAP_PX = 12;
-const NOTCH = [100, 3, 1]; // of the wheel, in pixels, lines and pages
-const OTHERS = "button, .tools, .legend, .touch"; // what lies on the picture and is none of it
+// One notch of the wheel, in pixels, lines and pages.
+const NOTCH = [100, 3, 1];
+// Elements that lie over the canvas.
+const OTHERS = "button, .tools, .legend, .touch";
 
 export class Pointer {
   #stage;
   #noticed;
   #wanted = { pointer: [], tap: [], look: [], wheel: [] };
-  #active = null; // {id, x, y, at, moved}: the press that is followed
+  // {id, x, y, at, moved}: the press that is followed.
+  #active = null;
   #wasLocked = false;
   #lockless = false;
 
-  /** `noticed()` when the mouse has been locked in or let go. */
+  /** `onChange()` is called when the pointer is locked or unlocked. */
   constructor(stage, noticed) {
     this.#stage = stage;
     this.#noticed = noticed;
@@ -33,7 +37,7 @@ export class Pointer {
     return this.#stage.contains(document.pointerLockElement);
   }
 
-  /** Words over the picture that say how to look around; "" where nothing is to be said. */
+  /** Return how to look around, as text over the canvas; "" if there is nothing to explain. */
   get hint() {
     if (!this.looks) return "";
     if (this.#lockless) return "Drag the picture to look around";
@@ -49,7 +53,8 @@ export class Pointer {
     on(stage, "pointermove", (event) => this.#moved(event));
     on(stage, "pointerup", (event) => this.#up(event));
     on(stage, "pointercancel", () => this.release());
-    on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.release()); // what is captured doesn't leave
+    // A captured pointer does not leave.
+    on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.release());
     on(document, "pointerlockchange", () => {
       this.#wasLocked ||= this.locked;
       this.#noticed();
@@ -102,7 +107,7 @@ export class Pointer {
     this.release();
   }
 
-  /** Of those that follow the pointer, only the ones that want it where nothing is pressed. */
+  /** Set position targets; while nothing is pressed only those with `hover`. */
   #place(place, hovering = false) {
     for (const { source, target } of this.#wanted.pointer) {
       const here = hovering && !source.hover ? null : place;
@@ -123,7 +128,7 @@ export class Pointer {
     }
   }
 
-  /** Older browsers return nothing and say so by an event. */
+  /** Lock the pointer. Older browsers return nothing and report by an event. */
   async #lock() {
     try {
       await this.#stage.requestPointerLock();
@@ -134,20 +139,23 @@ export class Pointer {
     }
   }
 
-  /** Soon after Escape browsers refuse for a second; where one never locks, dragging takes the place of it. */
+  /** After Escape, browsers refuse for a second. In one that never locks, dragging replaces the lock. */
   #refused() {
     this.#lockless = !this.#wasLocked;
     this.#noticed();
   }
 
   #turned(event) {
-    if (event.ctrlKey || event.target.closest(OTHERS)) return; // pinching zooms the page
+    // Pinching zooms the page.
+    if (event.ctrlKey || event.target.closest(OTHERS)) return;
     event.preventDefault();
     const notches = -event.deltaY / NOTCH[event.deltaMode];
     for (const { source, target } of this.#wanted.wheel) target.step(notches * source.step);
   }
 
-  /** Where on the picture, 0 to 1 from its upper left corner; null beside it, or the nearest place for `clamped`. */
+  /**
+   * Return the position on the frame, 0 to 1 from the upper left; null beside it, or the nearest position if `clamped`.
+   */
   #placeOf({ target, clientX, clientY }, clamped = false) {
     const canvas = target.closest("canvas") ?? this.#stage.querySelector(".screen canvas");
     if (!canvas) return null;
@@ -158,7 +166,7 @@ export class Pointer {
   }
 }
 
-/** Where a canvas shows its picture, which has the shape of the picture and not of the canvas. */
+/** Return the rectangle of the frame on a canvas; the canvas may have another aspect ratio. */
 function shown(canvas) {
   const box = canvas.getBoundingClientRect();
   const scale = Math.min(box.width / canvas.width, box.height / canvas.height);

@@ -1,12 +1,17 @@
-/** What sources are bound to: values that return to rest when they are released, and events. Decides what to send, and sends it. */
+/**
+ * What sources are bound to: values that return to rest when they are released, and events. Decides what to send, and
+ * sends it.
+ */
 
 import { throttledSender } from "../controls/throttle.js";
 
 const KEYWORD = "x-reactor-bind";
-const AGAIN_MS = 300; // after the server refused it for coming too often
-const SETTLE_MS = 500; // until then the wheel goes on from what it sent, and not from what the model last said
+// Delay before a value is sent again that the server refused as too frequent.
+const AGAIN_MS = 300;
+// Until then the wheel continues from the value it sent; the model's value may be older.
+const SETTLE_MS = 500;
 
-/** Read the schema of reactor.welcome; `send(event, data, inputAt)` returns a promise of the reply. */
+/** Return the targets of the schema of reactor.welcome; `send(event, data, inputAt)` returns a promise of the reply. */
 export function readTargets(events, send) {
   return Object.entries(events).flatMap(([event, { field, parameters = {} }]) => {
     const properties = Object.entries(parameters.properties ?? {});
@@ -18,7 +23,7 @@ export function readTargets(events, send) {
   });
 }
 
-/** Nobody waits for an answer: what is refused stands in the log, and a lost connection ends the session. */
+/** Send without waiting for the reply: errors of the model are in the log, and a lost connection ends the session. */
 const quietly =
   (send, tooOften = () => {}) =>
   (...message) =>
@@ -32,8 +37,10 @@ class Value {
   #parameter;
   #schema;
   #sender;
-  #parts = new Map(); // source → what it makes of the value: [x, y] from rest, or {place}
-  #last; // as JSON
+  // source → its part of the value: [x, y] from rest, or {place}
+  #parts = new Map();
+  // As JSON.
+  #last;
   #known;
   #pushedAt = -Infinity;
 
@@ -54,14 +61,14 @@ class Value {
     return typeof this.#schema.default === "boolean";
   }
 
-  /** What a source makes of it now; null when it is let go. */
+  /** Set the part of a source; null when it is released. */
   set(source, part) {
     if (part) this.#parts.set(source, part);
     else if (!this.#parts.delete(source)) return;
     this.#push(this.#value());
   }
 
-  /** The model may not know that it was let go. */
+  /** Whether the model may not know of the release. */
   get unsettled() {
     return this.sources[0].kind !== "wheel" && (this.#parts.size > 0 || this.#sender.busy);
   }
@@ -76,7 +83,7 @@ class Value {
     this.#push(this.#value());
   }
 
-  /** Add to it for good, within its limits. */
+  /** Add to the value permanently, within its limits. */
   step(difference) {
     const recent = this.#sender.busy || performance.now() - this.#pushedAt < SETTLE_MS;
     const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = this.#schema;
@@ -86,7 +93,7 @@ class Value {
     this.#pushedAt = performance.now();
   }
 
-  /** The model's value, from reactor.state. */
+  /** Take the model's value, from reactor.state. */
   follow(value) {
     this.#known = value;
   }
@@ -108,7 +115,7 @@ class Value {
     return x || y ? [rounded(rest[0] + x), rounded(rest[1] + y)] : rest;
   }
 
-  /** From rest towards the ends, which without limits are one away. */
+  /** Return the value between rest and an end; without limits the end is 1 away. */
   #towards(share) {
     const { default: rest, minimum = rest - 1, maximum = rest + 1 } = this.#schema;
     return share === 0 ? rest : this.#onGrid(rest + share * (share > 0 ? maximum - rest : rest - minimum));
@@ -148,7 +155,7 @@ class Sent {
     this.#press(this.#event, place && this.#hasPlace ? { x, y } : {}, performance.now());
   }
 
-  /** What comes while one is under way is added up. */
+  /** Move; while an event is under way, movements are added up. */
   move(dx, dy) {
     if (dx || dy) this.#moves.push([dx, dy]);
   }
@@ -168,7 +175,7 @@ const added = (waiting, newer) => waiting.map((value, i) => value + newer[i]);
 
 const rounded = (value) => Number(value.toFixed(5));
 
-/** Add up what several sources want, no further than the end. */
+/** Add up the parts of several sources, to the end at most. */
 function together(parts) {
   const sum = (i) => parts.reduce((total, part) => total + (part[i] ?? 0), 0);
   const [x, y] = [sum(0), sum(1)];

@@ -1,8 +1,9 @@
-/** A stick and buttons over the canvas, for touch screens. */
+/** Shows a stick and buttons over the canvas, for touch screens. */
 
 import { el, humanise } from "../dom.js";
 
-const REACH = 0.5; // of the stick's own width: how far a finger moves it to its end
+// Share of the stick's width that a finger moves to reach the end.
+const REACH = 0.5;
 const UPRIGHT = /^(KeyW|ArrowUp|PageUp|Home)$/;
 
 export class Touch {
@@ -27,7 +28,7 @@ export class Touch {
     for (const release of this.#holds) release();
   }
 
-  /** Give an axis a stick: one that has this axis free, the one of its side before others. */
+  /** Assign an axis to a stick that has it free, preferably to the one of its side. */
   #take(axis) {
     const free = this.#sticks.filter((stick) => axis.axes.every((name) => !stick.axes[name]));
     const stick = free.find(({ side }) => side === axis.side) ?? free[0] ?? { side: axis.side, axes: {} };
@@ -74,12 +75,13 @@ export class Touch {
       );
     else {
       root.addEventListener("pointerdown", () => target.press());
-      root.addEventListener("click", ({ detail }) => detail || target.press()); // without a pointer
+      // Clicks without a pointer.
+      root.addEventListener("click", ({ detail }) => detail || target.press());
     }
     return root;
   }
 
-  /** One finger at a time: `held(event)` as it comes and moves, `released()` when it goes. */
+  /** Follow one finger at a time: call `held(event)` when it touches and moves, `released()` when it leaves. */
   #follow(root, held, released) {
     let finger = null;
     const release = () => {
@@ -104,7 +106,7 @@ export class Touch {
   }
 }
 
-/** What a stick could do for a value: nothing, or take one axis, or both. */
+/** Return the axes a stick can control: none, one, or both. */
 function axesOf({ sources, set }) {
   if (!set) return [];
   const stick = sources.find(({ kind, stick: name }) => kind === "stick" && name !== "dpad");

@@ -4,20 +4,20 @@ export class AsyncQueue {
   #items = [];
   #most;
   #take;
-  #stopped;
+  #onStop;
   #ended = false;
   #waiting = [];
   #over = new AbortController();
   #error = null;
 
   /**
-   * `take(item)` makes of an item what is given out, undefined for nothing; `stopped()` is called when nobody asks any more. It ends
-   * with the AbortSignal `end`: with its reason, where that is an error of a session that ended otherwise than it should.
+   * `take(item)` converts an item that is read, undefined skips it; `onStop()` is called when the reader stops. The
+   * queue ends with the AbortSignal `end`; if its reason is no regular end, reading rejects with it.
    */
-  constructor({ most, take = (item) => item, stopped, end }) {
+  constructor({ most, take = (item) => item, onStop, end }) {
     this.#most = most;
     this.#take = take;
-    this.#stopped = stopped;
+    this.#onStop = onStop;
     const finish = () => {
       if (!["closed", "finished"].includes(end.reason.reason)) this.#error = end.reason;
       this.#end();
@@ -58,17 +58,17 @@ export class AsyncQueue {
     this.#over.abort();
     this.clear();
     this.#end();
-    this.#stopped();
+    this.#onStop();
     return { done: true, value };
   }
 
-  /** End with an error, after what waits. */
+  /** End with an error, after the items in the queue. */
   fail(error) {
     this.#error = error;
     this.return();
   }
 
-  /** What waits is still given out. */
+  /** End; items in the queue can still be read. */
   #end() {
     this.#ended = true;
     this.#wake();

@@ -1,4 +1,4 @@
-/** What runs on the audio thread: one processor plays a track, the other records a microphone. */
+/** Processors on the audio thread: one plays a track, the other records a microphone. */
 
 import { Player } from "./player.js";
 import { ResamplingBuffer } from "./resampler.js";

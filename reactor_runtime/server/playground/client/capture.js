@@ -1,18 +1,18 @@
 /**
  * Publishes what a camera, a video or a canvas shows, or what a microphone records, until it is stopped.
- * A worker encodes frames: it is asked for one when the connection has room for it, so that no frame waits.
+ * A worker encodes frames; it is asked for one when the connection has room for it, so that no frame waits.
  */
 
 import { RateLimiter } from "./frame_rate.js";
 import { makeWav } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
-/** What is being published; see Capture in reactor.d.ts. */
+/** A source that is being published; see Capture in reactor.d.ts. */
 class Capture extends EventTarget {
   background = false;
   #over = new AbortController();
 
-  /** Aborts when it is over. */
+  /** Aborts at the end. */
   get signal() {
     return this.#over.signal;
   }
@@ -21,7 +21,7 @@ class Capture extends EventTarget {
     this.end(null);
   }
 
-  /** `error` says why, where nobody has stopped it. */
+  /** End; `error` is the reason if nobody called stop(). */
   end(error) {
     if (this.#over.signal.aborted) return;
     this.#over.abort();
@@ -33,7 +33,9 @@ class Capture extends EventTarget {
   }
 }
 
-/** `link` is as Publisher's, `track` as the welcome describes it. Rejects for a source that can't be read. */
+/**
+ * Publish a source. `link` is as for Publisher, `track` as in the welcome. Rejects for a source that cannot be read.
+ */
 export async function capture(link, track, source, options) {
   const made = new Capture();
   link.closing.addEventListener("abort", () => made.stop(), { signal: made.signal });
@@ -52,7 +54,7 @@ export async function capture(link, track, source, options) {
   return made;
 }
 
-/** "video" or "audio". */
+/** Return "video" or "audio". */
 export function kindOfSource(source) {
   if (!globalThis.MediaStreamTrack)
     throw new TypeError("JPEG and WAV, as bytes or Blob, are all that can be published here");
@@ -65,8 +67,10 @@ export function kindOfSource(source) {
   );
 }
 
-const NOBODY_MS = 500; // how soon to try again where there is no session to send to
-const UNTOLD_FPS = 60; // looked at so often where the browser doesn't tell of new pictures
+// Delay before the next attempt while there is no session to send to.
+const NOBODY_MS = 500;
+// How often the source is read if the browser does not report new frames.
+const UNTOLD_FPS = 60;
 const MOST = { fps: 30, width: 4096, height: 4096, quality: 0.85 };
 
 class VideoCapture {
@@ -74,14 +78,17 @@ class VideoCapture {
   #session;
   #track;
   #settings;
-  #most; // the rate that was asked for
+  // The requested rate.
+  #most;
   #capture;
   #worker = null;
-  #asked = false; // for the next picture, until it has come
+  // Whether the worker was asked for a frame and has not sent it yet.
+  #asked = false;
   #timer = 0;
-  #copied = false; // and it is being encoded, where the pictures are copies
+  // Whether a copied frame is being encoded.
+  #copied = false;
 
-  /** `link` is as for FrameSender; `capture` is told of what becomes of the pictures. */
+  /** `link` is as for TrackSender; events of the `capture` report sent and skipped frames. */
   constructor(link, track, options, capture) {
     this.#sender = new FrameSender(link, track);
     this.#session = link.session;
@@ -109,7 +116,7 @@ class VideoCapture {
     this.#ask();
   }
 
-  /** What the model would not take need not be made. */
+  /** Encode no more than the model takes. */
   #heed({ inputs = {} }) {
     const fps = Math.min(this.#most, inputs[this.#track]?.wanted ?? Infinity);
     if (fps === this.#settings.fps) return;
@@ -129,7 +136,7 @@ class VideoCapture {
     this.#worker.postMessage({ go: true });
   }
 
-  /** Where the browser gives no stream of frames: a copy of what is shown, whenever that is another picture. */
+  /** Copy each new frame of the source, in browsers that give no stream of frames. */
   #follow(view) {
     const limiter = new RateLimiter();
     const step = async () => {
@@ -138,7 +145,8 @@ class VideoCapture {
       this.#copied = true;
       await this.#copy(view).catch((error) => {
         this.#copied = false;
-        if (error.name !== "InvalidStateError") this.#capture.end(error); // else there is nothing to see yet
+        // InvalidStateError: there is no frame yet.
+        if (error.name !== "InvalidStateError") this.#capture.end(error);
       });
     };
     each(view, this.#most, step, this.#capture.signal);
@@ -177,13 +185,16 @@ class VideoCapture {
   }
 }
 
-/** The track whose frames can be given to a worker as a stream, or null: not every browser does it, and none from plain http. */
+/**
+ * Return the track whose frames a worker can read as a stream, or null: some browsers lack this, and all outside of
+ * https and localhost.
+ */
 function streamable(source) {
   const track = source instanceof MediaStreamTrack ? source : source.srcObject?.getVideoTracks()[0];
   return (globalThis.MediaStreamTrackProcessor && track) || null;
 }
 
-/** What can be drawn: a track is played in an element of its own. */
+/** Return an element to draw from; a track gets a video element. */
 async function visible(source, signal) {
   if (!(source instanceof MediaStreamTrack)) return source;
   const video = Object.assign(globalThis.document.createElement("video"), { muted: true, playsInline: true });
@@ -193,7 +204,7 @@ async function visible(source, signal) {
   return video;
 }
 
-/** Throw SecurityError for frames of another site, which can't be read. */
+/** Throw SecurityError for frames of another site, which cannot be read. */
 function expectReadable(view) {
   if (!(view.videoWidth ?? view.width)) return;
   const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -201,7 +212,7 @@ function expectReadable(view) {
   context.getImageData(0, 0, 1, 1);
 }
 
-/** Call step for each new picture. */
+/** Call `step` for each new frame. */
 function each(view, fps, step, signal) {
   if (!view.requestVideoFrameCallback) {
     const timer = setInterval(step, 1000 / (view.videoWidth === undefined ? fps : UNTOLD_FPS));
@@ -219,15 +230,17 @@ function each(view, fps, step, signal) {
   signal.addEventListener("abort", () => view.cancelVideoFrameCallback(handle));
 }
 
-/** Rejects where it can't be loaded, which a bundler may have seen to. */
+/** Start the worker. Rejects if it cannot be loaded, for example because a bundler did not copy it. */
 async function openEncoder() {
   const address = new URL("./encoder_worker.js", import.meta.url);
   try {
-    return await begun(() => new Worker(new URL("./encoder_worker.js", import.meta.url), { type: "module" })); // as bundlers know it
+    // In the form that bundlers recognise.
+    return await begun(() => new Worker(new URL("./encoder_worker.js", import.meta.url), { type: "module" }));
   } catch (error) {
     if (address.origin === globalThis.location.origin) throw error;
     const loader = new Blob([`import ${JSON.stringify(address.href)};`], { type: "text/javascript" });
-    const url = URL.createObjectURL(loader); // workers are of the page's own origin, what they import needn't be
+    // A worker has to be of the page's origin; its imports do not.
+    const url = URL.createObjectURL(loader);
     return begun(() => new Worker(url, { type: "module" })).finally(() => URL.revokeObjectURL(url));
   }
 }
@@ -241,7 +254,7 @@ async function begun(make) {
   return worker;
 }
 
-/** `link` is as for FrameSender; `capture` is told of what becomes of the sound. */
+/** Send what a microphone or an AudioNode plays; events of the `capture` report sent and skipped pieces. */
 async function captureAudio(link, { name, sampleRate }, source, capture) {
   const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
   const context = /** @type {AudioContext} */ (node.context);
@@ -262,7 +275,8 @@ async function captureAudio(link, { name, sampleRate }, source, capture) {
     if (!sender.send(file, samples.length / sampleRate)) return capture.emit("nobody");
     capture.emit("sent", { bytes: file.length, sampleRate, level: peak(samples) });
   };
-  node.connect(microphone).connect(context.destination); // silent as it is: browsers work only at what leads to the loudspeaker
+  // The output is silent. Browsers run only nodes that are connected to the destination.
+  node.connect(microphone).connect(context.destination);
   capture.background = true;
   capture.signal.addEventListener("abort", () => {
     sender.end();

@@ -1,8 +1,8 @@
 /**
- * The socket of a session: envelopes, ids, promises, pings, reconnecting.
- * Events and their detail: "open"; "message" {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason,
- * opened, retryAt, error, kept}: `opened` is false for a failed attempt; `retryAt` is on performance.now()'s clock, 0 for never;
- * `error` rejects all that waits, or is null; `kept`: the server keeps the session.
+ * The socket of a session: envelopes, ids, promises, pings, reconnecting. Events and their detail: "open"; "message"
+ * {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason, opened, retryAt, error, kept}:
+ * `opened` is false for a failed attempt; `retryAt` is on performance.now()'s clock, 0 for never; `error` rejects all
+ * that waits, or is null; `kept`: the server keeps the session.
  */
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
@@ -10,14 +10,15 @@ import { judgeClose } from "./protocol.js";
 
 const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
-const STEADY_MS = 2000; // a connection that lasted this long starts the backoff anew
+// A connection that lasted this long resets the delay of retries.
+const STEADY_MS = 2000;
 const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
 
 export class Connection extends EventTarget {
   rttMs = null;
-  limits = {}; // the server's, once it has told them
+  limits = {};
   #WebSocket;
   #address;
   #socket = null;
@@ -28,16 +29,17 @@ export class Connection extends EventTarget {
   #pingTimer = 0;
   #silentPings = 0;
   #openedAt = 0;
-  #reached = false; // the server was there once
+  // Whether there ever was a connection.
+  #reached = false;
   #resume = null;
-  #role = ""; // in the session that runs
-  #requestedRole; // the role asked for
-  #released = false; // another turn is for the user to ask for
+  #role = "";
+  #requestedRole;
+  // Whether only open() connects again.
+  #released = false;
 
   constructor(url, query = {}, WebSocket = globalThis.WebSocket) {
     super();
-    if (!WebSocket)
-      throw new TypeError("there is no WebSocket here: give one as an option (Node has it from version 22 on)");
+    if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node 22 has it)");
     this.#WebSocket = WebSocket;
     this.#address = new URL(url);
     this.#requestedRole = query.role;
@@ -46,7 +48,7 @@ export class Connection extends EventTarget {
     }
   }
 
-  /** Connect at once; nothing happens while there is a connection or an attempt. */
+  /** Connect now, unless there is a connection or an attempt. */
   open() {
     if (this.#socket) return;
     clearTimeout(this.#retryTimer);
@@ -58,11 +60,12 @@ export class Connection extends EventTarget {
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);
     socket.onclose = ({ code, reason }) => this.#closed(code, reason);
-    socket.onerror = () => this.#openedAt || this.#closed(1006, ""); // all that Node 20 tells of a failed attempt
+    // Node 20 reports a failed attempt only here.
+    socket.onerror = () => this.#openedAt || this.#closed(1006, "");
     this.#socket = socket;
   }
 
-  /** Not after a turn that was ended. */
+  /** Connect, unless the turn was ended. */
   reopen() {
     if (!this.#released) this.open();
   }
@@ -75,14 +78,14 @@ export class Connection extends EventTarget {
     else this.#emit("close", { code: 1000, reason: "", opened: false, retryAt: 0, error });
   }
 
-  /** The session is over: reject what waits for it, and do not ask for it again. */
+  /** Reject what waits for the session, and do not resume it. */
   forgetSession(error) {
     [this.#role, this.#resume] = ["", null];
     for (const { reject } of this.#pending.values()) reject(error);
     this.#pending.clear();
   }
 
-  /** Send a model event; resolves to the reply {n, message?}, rejects with EventError or ConnectionLost. */
+  /** Send an event of the model. Resolves to {n, message?}; rejects with EventError or ConnectionLost. */
   send(type, data = {}) {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
@@ -91,7 +94,7 @@ export class Connection extends EventTarget {
     });
   }
 
-  /** Send without asking for an answer; false when there is no connection. Throws RangeError for what would end it. */
+  /** Send without a reply; return false if there is no connection. Throws RangeError for a message over the limit. */
   notify(type, data, id) {
     const text = JSON.stringify({ type, data, id });
     const most = this.limits.max_text_bytes ?? Infinity;
@@ -101,22 +104,22 @@ export class Connection extends EventTarget {
     return this.sendBytes(text);
   }
 
-  /** Send as it is; false when there is no connection. */
+  /** Send text or bytes; return false if there is no connection. */
   sendBytes(message) {
     if (this.#socket?.readyState !== OPEN) return false;
     this.#socket.send(message);
     return true;
   }
 
-  /** What was sent and has not left this machine's program yet. */
   get unsentBytes() {
     return this.#socket?.bufferedAmount ?? 0;
   }
 
   #opened() {
     const { protocol } = this.#socket;
-    if (protocol !== PROTOCOL)
+    if (protocol !== PROTOCOL) {
       return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
+    }
     this.#reached = true;
     this.#openedAt = performance.now();
     this.#silentPings = 0;
@@ -125,7 +128,7 @@ export class Connection extends EventTarget {
     this.#emit("open");
   }
 
-  /** Counts ticks, not seconds: after the machine slept, one tick is late, which says nothing of the server. */
+  /** Count ticks, not seconds: after a sleep of the machine one tick is late, which is no fault of the server. */
   #ping() {
     if (++this.#silentPings > SILENT_PINGS) return this.#closed(0, "the server stopped answering");
     this.notify("reactor.ping", { t: performance.now() });
@@ -138,10 +141,12 @@ export class Connection extends EventTarget {
     if (!message) return this.#emit("malformed", payload.slice(0, 200));
     const { type, data, id } = message;
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
-    if (type === "reactor.welcome")
+    if (type === "reactor.welcome") {
       [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
-    if (type === "reactor.session")
+    }
+    if (type === "reactor.session") {
       this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
+    }
     this.#emit("message", message);
     if (type === "reactor.reply") this.#takePending(id)?.resolve(data);
     if (type === "reactor.error") this.#takePending(id)?.reject(new EventError(data));
@@ -153,14 +158,12 @@ export class Connection extends EventTarget {
     return pending;
   }
 
-  /** `closeCode` is what the server is told: the default says that the session may be kept. */
+  /** `closeCode` goes to the server; the default keeps the session. */
   #closed(code, reason, { closeCode = 4408, error: given = null } = {}) {
     const welcomed = this.#role === this.#requestedRole;
     const kept = welcomed && Boolean(this.#resume);
-    const { error, final } =
-      given || this.#released
-        ? { error: given }
-        : judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
+    const judged = judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
+    const { error, final = false } = given || this.#released ? { error: given } : judged;
     if (final) {
       this.#released = true;
       clearTimeout(this.#retryTimer);
@@ -175,16 +178,18 @@ export class Connection extends EventTarget {
     if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#openedAt = 0;
     const mostMs = Math.min(MOST_WAIT_MS, 500 * 2 ** Math.min(this.#failures++, 10));
-    const waitMs = mostMs * (1 - Math.random() / 2); // all clients of a server lose it at once
+    // All clients of a server lose it at once.
+    const waitMs = mostMs * (1 - Math.random() / 2);
     if (!this.#released) this.#retryTimer = setTimeout(() => this.reopen(), waitMs);
     for (const { reject } of this.#pending.values()) reject(error ?? new ConnectionLost("connection lost"));
     this.#pending.clear();
     const retryAt = this.#released ? 0 : performance.now() + waitMs;
     this.#emit("close", { code, reason, opened, retryAt, error, kept });
-    if (!opened && !this.#released && !globalThis.location) this.#diagnose(retryAt); // pages aren't told
+    // Pages cannot find the reason.
+    if (!opened && !this.#released && !globalThis.location) this.#diagnose(retryAt);
   }
 
-  /** An address that is wrong stays wrong; a server that was there comes back, unless it refuses this client. */
+  /** End for a wrong address, continue for a server that was reached, unless it refuses this client. */
   async #diagnose(retryAt) {
     const error = await (await import("./http.js")).diagnose(this.#address);
     if (!error || this.#released || this.#openedAt) return;
@@ -197,7 +202,7 @@ export class Connection extends EventTarget {
   }
 }
 
-/** Return {type, data, id}, or null for what is no envelope. */
+/** Return {type, data, id}, or null for a malformed envelope. */
 function parse(text) {
   try {
     const { type, data = {}, id } = JSON.parse(text);

@@ -1,14 +1,15 @@
 /**
- * The worker that encodes frames: makes a JPEG of the newest one when it is asked for one, and skips the others.
- * Receives {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}. Sends {ready} first, then {jpeg, width, height}, {skipped}, {over} at
- * the end of the stream, and {failed}.
+ * Encodes frames in a worker: makes a JPEG of the newest one when it is asked for one, and skips the others. Receives
+ * {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}. Sends {ready} first, then {jpeg, width, height},
+ * {skipped}, {over} at the end of the stream, and {failed}.
  */
 
 import { RateLimiter } from "./frame_rate.js";
 
 const canvas = new OffscreenCanvas(16, 16);
 const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-let settings = null; // {fps, width, height, quality}
+// {fps, width, height, quality}
+let settings = null;
 let asked = false;
 
 self.onmessage = ({ data }) => {
@@ -18,7 +19,7 @@ self.onmessage = ({ data }) => {
   if (data.go) asked = true;
 };
 
-/** The stream holds the newest frame alone, also while one is being encoded. */
+/** Read the stream, which holds only the newest frame, also during an encoding. */
 async function read(frames) {
   const reader = frames.getReader();
   const limiter = new RateLimiter();
@@ -49,7 +50,7 @@ async function encode(picture) {
   }
 }
 
-/** Scaled into the size that was asked for, never up, in its own shape. */
+/** Draw a frame, scaled down into the requested size with its aspect ratio. */
 function draw(picture) {
   const [width, height] = [picture.displayWidth ?? picture.width, picture.displayHeight ?? picture.height];
   const scale = Math.min(1, settings.width / width, settings.height / height);

@@ -1,7 +1,7 @@
 /** The errors of the client: see reactor.d.ts. */
 
 export class ClientError extends Error {
-  /** An error of another copy of this module is one, too. */
+  /** Include errors of another copy of this module. */
   static [Symbol.hasInstance](value) {
     const [mark] = Object.getOwnPropertySymbols(this.prototype);
     return mark ? Boolean(value?.[mark]) : super[Symbol.hasInstance](value);
@@ -49,9 +49,10 @@ export function errorOf({ reason, detail }) {
   return reason === "refused" ? new Refused(detail) : new SessionEnded(reason, detail);
 }
 
+// Bundlers rename classes.
 const define = (Class, name, code) =>
   Object.assign(Class.prototype, { name, code, [Symbol.for(`reactor.${name}`)]: true });
-define(ClientError, "ClientError", "error"); // bundlers rename classes
+define(ClientError, "ClientError", "error");
 define(ConnectError, "ConnectError", "unreachable");
 define(Refused, "Refused", "refused");
 define(Busy, "Busy", "busy");

@@ -1,27 +1,31 @@
-/** Received frames on their way to canvases and iterators; acknowledged when shown, at once if nothing shows them. */
+/** Passes received frames to canvases and iterators, and acknowledges them when shown or if nothing shows them. */
 
 import { AsyncQueue } from "./async_queue.js";
 import { MediaError } from "./errors.js";
 
 export class VideoOutputs {
-  #sinks = new Set(); // {track, sink, fail}; track null for the first one
+  // {track, sink, fail}; track null for the first one
+  #sinks = new Set();
   #names = [];
-  #known = false; // whether the names are
-  #newest = new Map(); // track → {header, bytes}
-  #acknowledged = new Map(); // track → seq
+  // Whether the names are known.
+  #known = false;
+  // track → {header, bytes}
+  #newest = new Map();
+  // track → seq
+  #acknowledged = new Map();
   #handlers;
 
-  /** `handlers`: acknowledge(track, seq); onShown(header, at); emit(name, detail); paintAt as CanvasRenderer wants it. */
+  /** `handlers`: acknowledge(track, seq); onShown(header, at); emit(name, detail); paintAt as for CanvasRenderer. */
   constructor(handlers) {
     this.#handlers = handlers;
   }
 
-  /** Whether all that is shown is shown on canvases. */
+  /** Whether only canvases show frames. */
   get onScreenOnly() {
     return [...this.#sinks].every(({ sink }) => sink instanceof CanvasRenderer);
   }
 
-  /** A new session with these tracks: nothing still under way belongs to it. */
+  /** Start a session with these tracks; drop what belongs to the last one. */
   restart(names) {
     this.#names = names;
     this.#known = true;
@@ -34,15 +38,16 @@ export class VideoOutputs {
     }
   }
 
-  /** Frames left out on our own wish (hidden page) are no skipped frames. */
+  /** Do not count the frames of a pause as skipped. */
   skipGap() {
     for (const { sink } of this.#sinks) sink.skipGap?.();
   }
 
   put(header, bytes) {
     const name = header?.track ?? this.#names[0];
-    if (!this.#names.includes(name))
-      throw new MediaError(`a picture of ${name ?? "no track"}, which this session doesn't have`);
+    if (!this.#names.includes(name)) {
+      throw new MediaError(`a frame of ${name ?? "no track"}, which this session does not have`);
+    }
     this.#newest.set(name, { header, bytes });
     const sinks = [...this.#sinks].filter(({ track }) => (track ?? this.#names[0]) === name);
     for (const { sink } of sinks) sink.put(header, bytes);
@@ -58,27 +63,26 @@ export class VideoOutputs {
       this.#handlers.emit("painted", { ...(header ?? { track }), canvas, skipped, at });
     };
     const onBroken = (header, error) => this.#reportBroken(header, error);
-    const fail = (error) => track && console.error(error); // attach() has returned
-    return this.#add({
-      track,
-      sink: new CanvasRenderer(canvas, { onPainted, onBroken, paintAt: this.#handlers.paintAt }),
-      fail,
-    });
+    // attach() has returned.
+    const fail = (error) => track && console.error(error);
+    const sink = new CanvasRenderer(canvas, { onPainted, onBroken, paintAt: this.#handlers.paintAt });
+    return this.#add({ track, sink, fail });
   }
 
   frames(track, end) {
     const take = (frame) => this.#decode(track, frame);
-    const queue = new AsyncQueue({ most: 1, take, stopped: () => remove(), end });
+    const queue = new AsyncQueue({ most: 1, take, onStop: () => remove(), end });
     const put = (header, bytes) => queue.push({ header, bytes });
     const fail = (error) => queue.fail(error);
     const remove = this.#add({ track, sink: { put, restart: () => queue.clear() }, fail });
-    end.addEventListener("abort", () => remove()); // who takes nothing any more acknowledges nothing
+    // A reader that has ended must not hold acknowledgements.
+    end.addEventListener("abort", () => remove());
     const error = this.#trackError(track);
     if (error) fail(error);
     return queue;
   }
 
-  /** It begins with the picture that is there. */
+  /** Add a sink, and give it the newest frame. */
   #add(entry) {
     const { track, sink } = entry;
     const { header, bytes } = this.#newest.get(track ?? this.#names[0]) ?? {};
@@ -89,20 +93,17 @@ export class VideoOutputs {
     };
   }
 
-  /** Return the error for a track that the model does not have; null while its tracks are unknown. */
+  /** Return the error for an unknown track; null before the tracks are known. */
   #trackError(track) {
     if (!this.#known || this.#names.includes(track ?? this.#names[0])) return null;
-    return new TypeError(
-      `the model sends no pictures ${track ?? "at all"}; it sends ${this.#names.join(", ") || "none"}`,
-    );
+    const names = this.#names.join(", ") || "none";
+    return new TypeError(`the model sends no video track ${track ?? "at all"}; it sends ${names}`);
   }
 
-  /** Gives undefined for what can't be decoded. */
+  /** Return undefined for a frame that cannot be decoded. */
   async #decode(track, { header, bytes }) {
     try {
-      const bitmap = globalThis.createImageBitmap
-        ? await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }))
-        : null;
+      const bitmap = globalThis.createImageBitmap ? await decode(bytes) : null;
       this.#shown(header, performance.now());
       return { ...(header ?? { track }), jpeg: new Uint8Array(bytes), bitmap };
     } catch (error) {
@@ -117,12 +118,10 @@ export class VideoOutputs {
     this.#acknowledge(header);
   }
 
-  /** Acknowledged all the same: a frame nobody can show must not use up the window. */
+  /** Report and acknowledge: a broken frame must not fill the send window. */
   #reportBroken(header, error) {
-    this.#handlers.emit("ignored", {
-      what: `A picture of ${header?.track ?? "no track"} can't be decoded`,
-      why: error.message,
-    });
+    const what = `A frame of ${header?.track ?? "no track"} can't be decoded`;
+    this.#handlers.emit("ignored", { what, why: error.message });
     if (header) this.#acknowledge(header);
   }
 
@@ -133,7 +132,10 @@ export class VideoOutputs {
   }
 }
 
-const EARLY_MS = 8; // half a repaint: the next one may be later than this one is early
+const decode = (bytes) => createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+
+// Half a repaint: the next one may be later than this one is early.
+const EARLY_MS = 8;
 const MOST_WAITING = 6;
 
 class CanvasRenderer {
@@ -143,13 +145,15 @@ class CanvasRenderer {
   #epoch = 0;
   #decoding = false;
   #undecoded = null;
-  #waiting = []; // {header, bitmap, at}: decoded, to be painted from `at` on
-  #asked = false; // for a repaint
+  // {header, bitmap, at}: decoded, due at `at`
+  #waiting = [];
+  // Whether a repaint was requested.
+  #asked = false;
   #lastSeq = null;
 
   /**
-   * `handlers`: onPainted(header, skipped); onBroken(header, error) for what can't be decoded; paintAt(header, now) when to paint
-   * a frame at the earliest, on performance.now()'s clock. `header` is null for a frame without one.
+   * `handlers`: onPainted(header, skipped); onBroken(header, error); paintAt(header, now) returns the earliest time to
+   * paint, on performance.now()'s clock. `header` may be null.
    */
   constructor(canvas, handlers) {
     this.#canvas = canvas;
@@ -162,7 +166,7 @@ class CanvasRenderer {
     if (!this.#decoding) this.#decode();
   }
 
-  /** A new session: nothing still under way belongs on screen. */
+  /** Drop what belongs to the last session. */
   restart() {
     this.#epoch += 1;
     this.#undecoded = null;
@@ -170,7 +174,6 @@ class CanvasRenderer {
     this.skipGap();
   }
 
-  /** Frames left out on our own wish (hidden tab) are no skipped frames. */
   skipGap() {
     this.#lastSeq = null;
   }
@@ -182,7 +185,7 @@ class CanvasRenderer {
       const epoch = this.#epoch;
       this.#undecoded = null;
       try {
-        const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+        const bitmap = await decode(bytes);
         if (epoch === this.#epoch) this.#schedule(header, bitmap);
         else bitmap.close();
       } catch (error) {

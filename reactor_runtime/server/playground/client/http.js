@@ -4,7 +4,7 @@ import { ConnectError, Refused, UploadError } from "./errors.js";
 
 const failure = (status, message) => new UploadError(status, message);
 
-/** `socketAddress` is the session's; resolves to {upload: id}. */
+/** Upload a file to the server of a socket address. Resolves to {upload: id}. */
 export async function upload(socketAddress, { key, token, name }, file) {
   if (!key) throw failure(403, "only the controller of a running session sends files");
   const address = new URL(socketAddress.href.replace(/^ws/, "http").replace(/ws$/, "uploads"));
@@ -27,10 +27,10 @@ const REASONS = [
   [/ECONNREFUSED/, "nothing listens there; is the server running, at this address?"],
   [/CERT|SELF_SIGNED|SIGNATURE/, "its certificate can't be trusted"],
   [/SSL|EPROTO/, "there is no TLS; try http://"],
-  [/UND_ERR_SOCKET|ECONNRESET|^HPE_/, "no HTTP came; if it uses TLS, try https://"],
+  [/UND_ERR_SOCKET|ECONNRESET|^HPE_/, "the answer is not HTTP; if the server uses TLS, try https://"],
 ];
 
-/** Resolve to a ConnectError, or to null where a server is there that may accept this client later. */
+/** Resolve to a ConnectError, or to null if there is a Reactor server that may accept this client later. */
 export async function diagnose(socketAddress) {
   const address = new URL(socketAddress.href.replace(/^ws/, "http"));
   const place = `${address.origin}${address.pathname.replace(/\/ws$/, "")}`;
@@ -41,8 +41,7 @@ export async function diagnose(socketAddress) {
     if (typeof (await health.json().catch(() => null))?.status === "string") return null;
     return new ConnectError(`${place} is no Reactor server: /ws was answered with ${answer.status}`);
   } catch ({ name, message, cause = {} }) {
-    if (name === "TimeoutError")
-      return new ConnectError(`${place} doesn't answer: nothing came for ${LONGEST_MS / 1000} s`);
+    if (name === "TimeoutError") return new ConnectError(`${place} does not answer within ${LONGEST_MS / 1000} s`);
     const [, why] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
     return new ConnectError(`${place} can't be reached: ${why ?? (cause.message || message)}`);
   }

@@ -4,14 +4,15 @@ import { MediaError } from "./errors.js";
 
 const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
 const VERSION = 1;
-const FIXED_BYTES = 27; // version … length of the track name
+// From the version to the length of the track name.
+const FIXED_BYTES = 27;
 const AFTER_FLUSH = 1;
 const HELD = 2;
 const utf8 = new TextDecoder();
 
 /**
- * Return {kind: "jpeg", header}, header null where there is none of ours, or {kind: "wav", header, sampleRate, channels, samples},
- * samples an interleaved Int16Array. Throws MediaError for the malformed.
+ * Return {kind: "jpeg", header}, with header null in other JPEGs, or {kind: "wav", header, sampleRate, channels,
+ * samples}, with samples an interleaved Int16Array. Throws MediaError.
  */
 export function readMedia(buffer) {
   const view = new DataView(buffer);
@@ -49,7 +50,7 @@ function readFormat(view, start) {
   return { channels, sampleRate: view.getUint32(start + 4, true) };
 }
 
-/** `ptsS` is the presentation time, in seconds since the session's start. */
+/** Return the header; `ptsS` is in seconds since the session's start. */
 function fields(view, start, end) {
   if (end > view.byteLength || end - start < FIXED_BYTES) throw new MediaError("the header is cut short");
   const version = view.getUint8(start);

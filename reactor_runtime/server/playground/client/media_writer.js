@@ -1,20 +1,21 @@
 /** Writes WAVs, and the header that names the track of a JPEG or a WAV; media.js reads them. */
 
-const FIXED_BYTES = 27; // version … length of the track name
+// From the version to the length of the track name.
+const FIXED_BYTES = 27;
 const utf8 = new TextEncoder();
 
 /** Return the JPEG or WAV `file` (Uint8Array) with the header for `track`. */
 export function withHeader(track, file) {
   const name = utf8.encode(track);
   const fields = new Uint8Array(FIXED_BYTES + name.length);
-  fields[0] = 1; // version
+  fields[0] = 1;
   fields[FIXED_BYTES - 1] = name.length;
   fields.set(name, FIXED_BYTES);
   if (kindOf(file) === "audio") return wavWith(fields, file);
   return join(file.subarray(0, 2), jpegSegment(fields), file.subarray(2));
 }
 
-/** "video" for a JPEG, "audio" for a WAV, null for other files. */
+/** Return "video" for a JPEG, "audio" for a WAV, null for other files. */
 export function kindOf(file) {
   if (file[0] === 0xff && file[1] === 0xd8) return "video";
   const isWav =
@@ -45,7 +46,7 @@ function join(...parts) {
   return whole;
 }
 
-/** Write 16-bit samples of one channel as a complete WAV file. */
+/** Return 16-bit samples of one channel as a WAV file. */
 export function makeWav(samples, sampleRate) {
   const file = new Uint8Array(44 + samples.byteLength);
   const view = new DataView(file.buffer);
@@ -58,8 +59,9 @@ export function makeWav(samples, sampleRate) {
   view.setUint32(4, file.length - 8, true);
   word(8, "WAVEfmt ");
   view.setUint32(16, 16, true);
-  view.setUint16(20, 1, true); // PCM
-  view.setUint16(22, 1, true); // channels
+  // PCM, one channel.
+  view.setUint16(20, 1, true);
+  view.setUint16(22, 1, true);
   view.setUint32(24, sampleRate, true);
   view.setUint32(28, 2 * sampleRate, true);
   view.setUint16(32, 2, true);

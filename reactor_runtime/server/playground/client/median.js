@@ -1,4 +1,4 @@
-/** The median of the last few values: what one odd value can't move. */
+/** The median of the last few values, which an outlier does not move. */
 export class Median {
   #values = [];
   #most;
@@ -20,7 +20,7 @@ export class Median {
     return this.#values.at(-1) ?? null;
   }
 
-  /** Null where there is none. */
+  /** Null without values. */
   get value() {
     return this.#values.toSorted((a, b) => a - b)[Math.floor(this.#values.length / 2)] ?? null;
   }

@@ -1,7 +1,7 @@
 /**
- * Plays the sound of a session: one audio context, one worklet node per track, mixed. Each track is played by its presentation times,
- * in time with the frames that `painted` reports. Sound takes longer to the loudspeaker than a frame to the screen: it may lag a little, and
- * `paintAt` delays frames a little. Does not use the document.
+ * Plays the sound of a session: one audio context, one worklet node per track, mixed. Each track is played by its
+ * presentation times, in time with the frames that `painted` reports. Sound needs longer to the loudspeaker than a
+ * frame to the screen: it may lag a little, and `paintAt` delays frames a little. Does not use the document.
  */
 
 import { Median } from "./median.js";
@@ -9,22 +9,28 @@ import { Median } from "./median.js";
 const MAY_LAG_S = 0.02;
 const MOST_HOLD_MS = 60;
 const AIM_EVERY_MS = 100;
-const NONE_S = 0.003; // clocks of pages are rounded to a millisecond, and no loudspeaker is that quick
+// Clocks of pages are rounded to a millisecond, and every loudspeaker has a higher latency.
+const NONE_S = 0.003;
 const AHEAD_S = 0.05;
-const FADE_S = 0.01; // a step of the volume would be heard as a click
+// A step of the volume would be audible as a click.
+const FADE_S = 0.01;
 
 export class Mixer {
-  /** How long after its picture a sound is heard, in ms, negative for before; null while unknown. */
+  /** Delay of a sound after its frame in ms, negative before it; null while unknown. */
   lagMs = null;
   #context;
   #loudspeaker;
-  #tracks = new Map(); // name → {node, sampleRate, need}
-  #copies = new Map(); // name → MediaStreamAudioDestinationNode
-  #paintTimes = new Median(25); // time of painting minus presentation time, s
-  #clocks = new Median(9); // audio clock at the loudspeaker minus performance.now(), s
+  // name → {node, sampleRate, need}
+  #tracks = new Map();
+  // name → MediaStreamAudioDestinationNode
+  #copies = new Map();
+  // Paint time minus presentation time, in seconds.
+  #paintTimes = new Median(25);
+  // Audio clock at the loudspeaker minus performance.now(), in seconds.
+  #clocks = new Median(9);
   #aimedAt = 0;
 
-  /** `context` has loaded worklet.js. */
+  /** `context` has loaded audio_worklet.js. */
   constructor(context, volume) {
     this.#context = context;
     this.#loudspeaker = new GainNode(context, { gain: volume });
@@ -35,12 +41,12 @@ export class Mixer {
     this.#loudspeaker.gain.setTargetAtTime(volume, 0, FADE_S);
   }
 
-  /** The context was not running for a while. */
+  /** Forget the clocks: the context was not running for a while. */
   forgetClocks() {
     this.#clocks.clear();
   }
 
-  /** A MediaStreamTrack with what is played of a track, however loud; each is its own, to be stopped by whoever asked. */
+  /** Return a MediaStreamTrack with the sound of a track at full volume. The caller stops it. */
   copy(name) {
     if (!this.#copies.has(name)) {
       const copy = this.#context.createMediaStreamDestination();
@@ -50,7 +56,7 @@ export class Mixer {
     return this.#copies.get(name).stream.getAudioTracks()[0].clone();
   }
 
-  /** A new session: nothing of the one before is heard, and tracks not among `names` are gone. */
+  /** Start a session: play nothing of the last one, and remove tracks that are not in `names`. */
   restart(names = [...this.#tracks.keys()]) {
     this.#post("clear");
     this.#paintTimes.clear();
@@ -61,33 +67,34 @@ export class Mixer {
     }
   }
 
-  /** Play what readMedia gave for a WAV. */
+  /** Play a WAV, as returned by readMedia. */
   play({ header, sampleRate, channels, samples }) {
     if (header.afterFlush) this.cut(header.ptsS, header.track);
     const { node } = this.#track(header.track, sampleRate);
     node.port.postMessage(["push", { ptsS: header.ptsS, channels, samples }]);
   }
 
-  /** Play nothing that is presented before `ptsS`, on one track or all. */
+  /** Play nothing with a presentation time before `ptsS`, on one track or all. */
   cut(ptsS, track) {
     this.#post("cut", ptsS, track);
   }
 
-  /** A frame was painted, `at` on performance.now()'s clock. */
+  /** Record that a frame was painted, `at` on performance.now()'s clock. */
   painted({ ptsS, held }, at) {
-    if (held) return; // it was due long ago
+    // It was due long ago.
+    if (held) return;
     this.#paintTimes.add(at / 1000 - ptsS);
     if (this.#running && at - this.#aimedAt > AIM_EVERY_MS) this.#aim(at);
   }
 
-  /** No pictures for a while (hidden tab): sound goes as it comes. */
+  /** Play sound as it arrives: no frames are painted for a while. */
   forgetFrames() {
     this.#paintTimes.clear();
     this.#post("aim", null);
     this.lagMs = null;
   }
 
-  /** When to paint the frame of `ptsS` at the earliest, on performance.now()'s clock. */
+  /** Return the earliest time to paint the frame of `ptsS`, on performance.now()'s clock. */
   paintAt(ptsS, now) {
     const needs = [...this.#tracks.values()].map(({ need }) => need).filter(Number.isFinite);
     const clock = this.#clocks.value;
@@ -138,16 +145,16 @@ export class Mixer {
   }
 }
 
-/** Why nothing can be played here. */
+/** Return the error for a page that cannot play sound. */
 export function soundUnavailable() {
   if (globalThis.AudioContext) return new Error("browsers allow it from https and from localhost only");
   return new TypeError('there is no AudioContext here; the event "sound" gives the pieces');
 }
 
 /**
- * What the loudspeaker plays now, on the context's clock, minus `now`; in seconds. The browser's own pair of times is 0 before
- * anything has come out, and old after a pause. WebKit for Linux puts the pair into the future; Firefox gives the right sample with
- * a time that is earlier by the latency, so that there seems to be none.
+ * Return what the loudspeaker plays now, on the context's clock, minus `now`; in seconds. The browser's own pair of
+ * times is 0 before the first sound, and old after a pause. In WebKit for Linux the pair is in the future; in Firefox
+ * the sample is right and the time earlier by the latency, so that the latency seems to be 0.
  */
 export function clockDifference(context, now) {
   const { contextTime, performanceTime } = context.getOutputTimestamp?.() ?? {};

@@ -1,35 +1,47 @@
 /**
- * Plays one track by its presentation times: which samples sound at which time of the audio clock. Uses no audio API and reads no clock:
- * the worklet drives it, and so do tests. Times are in seconds; an offset is audio clock minus presentation time.
+ * Plays one track by its presentation times: which sample sounds at which time of the audio clock. Uses no audio API
+ * and reads no clock: the worklet and tests drive it. Times are in seconds; an offset is audio clock minus presentation
+ * time.
  */
 
 import { ResamplingBuffer } from "./resampler.js";
 
 const KEPT_S = 5;
-const SAME_RUN_S = 0.01; // a piece that begins this close to the end of the one before continues it
-const MOST_DRIFT_S = 0.03; // what is further off than this is put right at once
-const PULL_PER_S = 0.1; // share of an error that is taken back each second, by playing faster or slower
-const MOST_BEND = 0.003; // 5 cents: nobody hears it
+// A piece that begins this close to the end of the last one continues it.
+const SAME_RUN_S = 0.01;
+// A larger error is corrected at once.
+const MOST_DRIFT_S = 0.03;
+// Share of an error that is corrected per second, by playing faster or slower.
+const PULL_PER_S = 0.1;
+// 5 cents, which is inaudible.
+const MOST_BEND = 0.003;
 const RECENT_S = 4;
-const LATE_SHARE = 0.02; // of recent pieces may come too late: waiting for the very last one delays all others
-const BURST_S = 0.01; // pieces this close have waited for the same cause, and count as one
+// Share of recent pieces that may arrive too late: waiting for the last one would delay all others.
+const LATE_SHARE = 0.02;
+// Pieces this close were delayed by the same cause, and count as one.
+const BURST_S = 0.01;
 const SPARE_S = 0.002;
 const MOST_WAIT_S = 2;
 const SMOOTH_S = 0.001;
 
 export class Player {
-  /** The smallest offset at which pieces come in time; NaN before the first. */
+  /** The smallest offset at which pieces arrive in time; NaN before the first. */
   need = NaN;
   #rate;
   #outputRate;
   #buffer;
-  #runs = []; // {ptsS, start, end}: gapless samples, numbered start to end, the first of them presented at ptsS
-  #run = null; // the one that sounds; null while silent
-  #at = 0; // number of the sample that sounds next, with fraction
-  #until = 0; // where this run ends, or the next one takes over
+  // {ptsS, start, end}: gapless samples, numbered start to end, the first with presentation time ptsS
+  #runs = [];
+  // The run that sounds; null in silence.
+  #run = null;
+  // Number of the next sample, with fraction.
+  #at = 0;
+  // Where this run ends, or the next one begins.
+  #until = 0;
   #step = 1;
   #played = { run: null, at: 0 };
-  #recent = []; // {at, offset} of the pieces as they came
+  // {at, offset} of pieces as they arrived
+  #recent = [];
   #aim = -Infinity;
   #cut = -Infinity;
   #frame = [0, 0];
@@ -43,12 +55,12 @@ export class Player {
     this.#buffer = new ResamplingBuffer(sampleRate, outputRate, KEPT_S);
   }
 
-  /** The offset at which it plays: with the pictures, or as soon after them as the pieces come. */
+  /** The offset of the sound: that of the frames, or larger if pieces arrive later. */
   get offset() {
     return Math.max(this.need, Math.min(this.#aim, this.need + MOST_WAIT_S));
   }
 
-  /** Take a piece {ptsS, channels, samples: interleaved Int16Array} that comes at `now`. */
+  /** Add a piece {ptsS, channels, samples: interleaved Int16Array} that arrives at `now`. */
   push({ ptsS, channels, samples }, now) {
     this.#came(now - ptsS, now);
     const last = this.#runs.at(-1);
@@ -59,18 +71,18 @@ export class Player {
     this.#runs.at(-1).end = this.#buffer.written;
   }
 
-  /** Play at this offset, that of the pictures; null when there are none to go by. */
+  /** Play at the offset of the frames; null if there are none. */
   aim(offset) {
     this.#aim = offset ?? -Infinity;
   }
 
-  /** Play nothing that is presented before `ptsS`. */
+  /** Play nothing with a presentation time before `ptsS`. */
   cut(ptsS) {
     this.#cut = ptsS;
     this.#leave();
   }
 
-  /** Forget every sample and all that was learned of the pieces' times. */
+  /** Forget all samples and the arrival times of pieces. */
   clear() {
     this.#leave();
     this.#runs = [];
@@ -79,7 +91,7 @@ export class Player {
     this.#aim = this.#cut = -Infinity;
   }
 
-  /** Fill both channels with what sounds from `now` on. */
+  /** Fill both channels with the sound from `now` on. */
   render([left, right], now) {
     let wanted = now - this.offset;
     this.#steer(wanted);
@@ -103,12 +115,13 @@ export class Player {
 
   #begin(ptsS, last) {
     this.#buffer.pad();
-    if (last) last.end = this.#buffer.written; // its last samples can be read now
+    // Now its last samples can be read.
+    if (last) last.end = this.#buffer.written;
     this.#buffer.pad();
     this.#runs.push({ ptsS, start: this.#buffer.written, end: this.#buffer.written });
   }
 
-  /** Bend the speed towards where it should be; what is too far off starts anew there. */
+  /** Adjust the speed to reach the right position; restart there if the error is too large. */
   #steer(wanted) {
     if (!this.#run) return;
     const ahead = this.#run.ptsS + (this.#at - this.#run.start) / this.#rate - wanted;
@@ -118,7 +131,7 @@ export class Player {
     this.#until = this.#endOf(this.#run, this.#runs[1]);
   }
 
-  /** Go on with what is to sound at `wanted`; be silent where nothing is, and never play a sample twice. */
+  /** Continue with the sample for `wanted`, or with silence; never play a sample twice. */
   #enter(wanted) {
     this.#leave();
     while (this.#runs.length > 1 && this.#runs[1].ptsS <= wanted) this.#runs.shift();
@@ -131,7 +144,8 @@ export class Player {
     this.#at = at;
     this.#until = until;
     this.#step = this.#rate / this.#outputRate;
-    this.#broken ||= at - run.start > 1; // the very beginning sets in as the author made it
+    // The beginning of a run is not faded.
+    this.#broken ||= at - run.start > 1;
   }
 
   #leave() {
@@ -153,7 +167,7 @@ export class Player {
     this.#at += this.#step;
   }
 
-  /** Where the sound breaks off or sets in, the step to the new value fades: a step is heard as a click. */
+  /** Fade from the old value to the new one where sound starts or stops: a step is audible as a click. */
   #smooth(channel) {
     const value = this.#frame[channel];
     if (this.#broken) this.#residue[channel] = this.#last[channel] - value;

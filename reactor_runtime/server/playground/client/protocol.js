@@ -7,12 +7,14 @@ const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limi
 export class ClientProtocol {
   /** @type {import("./reactor.d.ts").Status} */
   status = { phase: "connecting", role: null };
-  role = null; // of the running session; null while there is none
+  // Null without a session.
+  role = null;
   welcome = NONE;
   state = {};
-  stats = {}; // the newest of them
-  #isKnown = false; // a welcome has come on this connection
-  #position = null; // in the line
+  stats = {};
+  // Whether this connection had a welcome.
+  #welcomed = false;
+  #position = null;
   #handlers;
 
   /** `handlers`: onBegin(), onLeave() and onEnd(status) of a session; emit(name, detail). */
@@ -21,18 +23,18 @@ export class ClientProtocol {
   }
 
   reopen() {
-    this.#isKnown = false;
+    this.#welcomed = false;
     this.#position = null;
     this.#report({ phase: "connecting" });
   }
 
-  /** After the end of a turn nothing more is reported. */
+  /** Report a closed connection, but nothing after the end of a turn. */
   close({ code, reason: detail, opened, retryAt, error }) {
     if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });
     else if (this.status.phase !== "ended") this.#leave({ phase: "ended", ...endOf(error) });
   }
 
-  /** Take a message; those of the model's are passed on. */
+  /** Handle a message of the protocol; emit a message of the model. */
   receive(type, data) {
     if (!type.startsWith("reactor.")) this.#handlers.emit("message", { type, data });
     else if (Object.hasOwn(this.#receivers, type)) this.#receivers[type](data);
@@ -62,20 +64,22 @@ export class ClientProtocol {
 
   #changeSession({ phase, ...rest }) {
     const { session, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
-    const starts = phase === "started" && this.#isKnown && !(this.role && this.welcome.session); // a viewer stays
+    // A viewer stays.
+    const starts = phase === "started" && this.#welcomed && !(this.role && this.welcome.session);
     if (starts) this.#begin({ ...this.welcome, session });
     else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });
-    else if (phase !== "started") this.#handlers.emit(phase, rest); // ending, idle, stopping, away, resumed, warning
+    // ending, idle, stopping, away, resumed, warning
+    else if (phase !== "started") this.#handlers.emit(phase, rest);
   }
 
   #begin(welcome) {
     this.welcome = welcome;
     this.role = welcome.role;
     this.state = { ...welcome.state };
-    this.#isKnown = true;
+    this.#welcomed = true;
     if (this.role !== "viewer") this.#position = null;
     this.#handlers.onBegin();
     this.#handlers.emit("session", welcome);
@@ -107,19 +111,21 @@ const endOf = (error) => {
 
 const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);
 
-const OWN_FAULT = [1002, 1007, 1009, 4429]; // the same would happen again
+// A new attempt would end the same way.
+const OWN_FAULT = [1002, 1007, 1009, 4429];
 
 /**
- * Return {error, final}: the error for everything that waits, or null. `welcomed`: a controller has a session of its own, a viewer knows
- * the model; `kept`: the server keeps that session.
+ * Return {error, final}: the error for all that waits, or null. `welcomed`: a controller has a session, a viewer knows
+ * the model; `kept`: the server keeps the session.
  */
 export function judgeClose(code, reason, { role, welcomed, kept }) {
   const own = role === "controller" && welcomed;
   if (code === 1000) return { error: new SessionEnded("closed", reason), final: true };
   if (code === 4401 || code === 4403)
     return { error: new Refused(reason || "the server refused this client"), final: true };
-  if (OWN_FAULT.includes(code))
+  if (OWN_FAULT.includes(code)) {
     return { error: new ConnectionLost(`the server closed the connection: ${reason || code}`), final: true };
+  }
   if (code === 1013 && !welcomed) return { error: new Busy(reason || "the server is full; try again later") };
   if (code === 1001 && own) return { error: new SessionEnded("server_stopping", reason) };
   if (code === 1011 && own) return { error: new SessionEnded("model_error", reason) };

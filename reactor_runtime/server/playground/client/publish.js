@@ -1,18 +1,21 @@
-/** Publishes files as they are given; capture.js publishes cameras, microphones and other sources. */
+/** Publishes files as they are; capture.js publishes cameras, microphones and other sources. */
 
 import { readMedia } from "./media.js";
 import { kindOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
-const HEADER_BYTES = 512; // at most
-const WORDS = { video: "pictures", audio: "sound" };
+// Maximum.
+const HEADER_BYTES = 512;
+const WORDS = { video: "video", audio: "sound" };
 
 export class Publisher {
   #link;
-  #frames = new Map(); // track → NewestFrame
-  #sounds = new Map(); // track → SoundSender
+  // track → NewestFrame
+  #frames = new Map();
+  // track → SoundSender
+  #sounds = new Map();
 
-  /** `link` is {session, connection, closing}, the last an AbortSignal. */
+  /** `link` is {session, connection, closing}; `closing` is an AbortSignal. */
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
@@ -20,7 +23,7 @@ export class Publisher {
     session.addEventListener("status", left, { signal: closing });
   }
 
-  /** See Session.publish in reactor.d.ts. */
+  /** Publish a file or a source: see Session.publish in reactor.d.ts. */
   async publish(track, source, options) {
     const { session } = this.#link;
     if (source instanceof Blob) source = await source.arrayBuffer();
@@ -49,17 +52,18 @@ export class Publisher {
   }
 }
 
-/** Of the pictures of a track that wait for room the newest. */
+/** The newest frame of a track that waits for room. */
 class NewestFrame {
   #sender;
-  #waiting = null; // {file, settle}
+  // {file, settle}
+  #waiting = null;
   #busy = false;
 
   constructor(sender) {
     this.#sender = sender;
   }
 
-  /** Resolves to whether it has gone out. */
+  /** Replace the waiting frame. Resolves to whether this one was sent. */
   put(file) {
     this.clear();
     return new Promise((settle) => {
@@ -92,7 +96,7 @@ function senderOf(senders, track, make) {
 
 const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
 
-/** The description of an input track. */
+/** Return the description of an input track. */
 function find({ tracks }, name, kind) {
   const known = tracks.filter(({ direction }) => direction === "in");
   const track = known.find((each) => each.name === name);
@@ -100,6 +104,6 @@ function find({ tracks }, name, kind) {
     throw new TypeError(
       `the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`,
     );
-  if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, no ${WORDS[kind]}`);
+  if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, not ${WORDS[kind]}`);
   return track;
 }

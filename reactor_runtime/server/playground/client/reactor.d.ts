@@ -1,6 +1,9 @@
 /** The client of a Reactor server. Times are in milliseconds where a name ends in Ms, in seconds where it ends in S. */
 
-/** A type of the platform, such as HTMLCanvasElement: `Otherwise` where a program is compiled without it, as in Node without "dom". */
+/**
+ * A type of the platform, such as HTMLCanvasElement: `Otherwise` where a program is compiled without it, as in Node
+ * without "dom".
+ */
 type Platform<Name extends string, Otherwise = never> = typeof globalThis extends {
   [Key in Name]: { prototype: infer Type };
 }
@@ -15,18 +18,23 @@ export interface Options {
   token?: string | null;
   /** "controller", unless `?role=` of the address says otherwise. */
   role?: Role | null;
-  /** The session to watch where a server has several; the one that has run longest, unless `?session=` of the address says otherwise. */
+  /**
+   * The session to watch where a server has several; the one that has run longest, unless `?session=` of the address
+   * says otherwise.
+   */
   session?: string | null;
   /** See the sessions of others while waiting in line. */
   watch?: boolean;
-  /** What to connect with where there is none, as in Node before version 22: the class of the package `ws`, for example. */
+  /**
+   * What to connect with where there is none, as in Node before version 22: the class of the package `ws`, for example.
+   */
   WebSocket?: unknown;
 }
 
 /**
- * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in a page of the
- * server's own it may be left out. Returns at once: the session connects, waits in line and comes back by itself. Throws TypeError
- * for what is no address and no role.
+ * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in
+ * a page of the server's own it may be left out. Returns at once: the session connects, waits in line and comes back by
+ * itself. Throws TypeError for what is no address and no role.
  */
 export function connect<Model extends Modelled = AnyModel>(
   url?: string | Platform<"URL">,
@@ -34,8 +42,8 @@ export function connect<Model extends Modelled = AnyModel>(
 ): Session<Model>;
 
 /**
- * What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. `Session` alone is the type
- * for a session of any model.
+ * What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. `Session`
+ * alone is the type for a session of any model.
  */
 export interface Modelled {
   state: object;
@@ -147,20 +155,21 @@ export type Status =
   /** The model loads; `detail` is the last line it logged. */
   | { phase: "loading"; role: null; detail?: string; elapsedS: number }
   /**
-   * In line, with its place, and with a role for who watches meanwhile. As a viewer: nobody controls the model; `reason` and `detail`
-   * say why the session before has ended.
+   * In line, with its place, and with a role for who watches meanwhile. As a viewer: nobody controls the model;
+   * `reason` and `detail` say why the session before has ended.
    */
   | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: EndReason; detail?: string }
   | { phase: "connected"; role: Role }
   /**
-   * The connection broke, or an attempt failed, where `opened` is false; `detail` is the reason, where it is known; `retryAt` is on
-   * performance.now()'s clock.
+   * The connection broke, or an attempt failed, where `opened` is false; `detail` is the reason, where it is known;
+   * `retryAt` is on performance.now()'s clock.
    */
   | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
   /**
-   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …), `closed` when this
-   * client closed it, `failed` when the model can't be served. Outside of pages `refused` when the server does not accept this client, and
-   * `unreachable` when there is no server at the address; in a page an attempt that fails is repeated. `detail` is a line for people.
+   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …),
+   * `closed` when this client closed it, `failed` when the model can't be served. Outside of pages `refused` when the
+   * server does not accept this client, and `unreachable` when there is no server at the address; in a page an attempt
+   * that fails is repeated. `detail` is a line for people.
    */
   | { phase: "ended"; role: null; reason: EndReason; detail: string };
 
@@ -196,7 +205,10 @@ export interface FrameHeader {
   afterFlush: boolean;
   /** The picture that was on screen already, sent to a newcomer. */
   held: boolean;
-  /** When a frame came, was decoded for a canvas and was first shown, on performance.now()'s clock, as far as it has got. */
+  /**
+   * When a frame came, was decoded for a canvas and was first shown, on performance.now()'s clock, as far as it has
+   * got.
+   */
   receivedAt?: number;
   decodedAt?: number;
   paintedAt?: number;
@@ -240,7 +252,10 @@ export interface CaptureEvents {
 
 /** What is being published. */
 export interface Capture extends Emitter<CaptureEvents> {
-  /** Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand its frames to workers. */
+  /**
+   * Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand
+   * its frames to workers.
+   */
   readonly background: boolean;
   /** Let go of the source, which goes on itself: a camera is turned off by its track's stop(). */
   stop(): void;
@@ -250,7 +265,9 @@ export interface Capture extends Emitter<CaptureEvents> {
 export interface SessionEvents<Model extends Modelled = any> {
   /** Each change of `status`. */
   status: Status;
-  /** A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it. */
+  /**
+   * A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it.
+   */
   session: Record<string, unknown>;
   /** The public values that changed. */
   state: Partial<Model["state"]>;
@@ -274,7 +291,10 @@ export interface SessionEvents<Model extends Modelled = any> {
   received: number;
   /** The turn ends in `seconds`; null: it doesn't. */
   ending: { seconds: number | null };
-  /** The server asks whether somebody is there: the turn ends in `seconds`, unless here(), an event or media keeps it; null: it is kept. */
+  /**
+   * The server asks whether somebody is there: the turn ends in `seconds`, unless here(), an event or media keeps it;
+   * null: it is kept.
+   */
   idle: { seconds: number | null };
   /** The server is about to stop. */
   stopping: { seconds: number; message: string };
@@ -322,10 +342,16 @@ export class Session<Model extends Modelled = any> {
   readonly schema: Schema;
   /** The server's; none before the first session. */
   readonly limits: Readonly<Partial<Limits>>;
-  /** The model's public values, whoever set them; another object after each change, an empty one before the first session. */
+  /**
+   * The model's public values, whoever set them; another object after each change, an empty one before the first
+   * session.
+   */
   readonly state: Readonly<Model["state"]>;
   readonly speaker: Speaker;
-  /** From the last input that is seen to the first picture that shows it, and in the median of nine; null before the first. */
+  /**
+   * From the last input that is seen to the first picture that shows it, and in the median of nine; null before the
+   * first.
+   */
   readonly inputDelayMs: number | null;
   readonly medianInputDelayMs: number | null;
   /** The newest of the server's figures; none before they first came. */
@@ -334,39 +360,42 @@ export class Session<Model extends Modelled = any> {
   readonly rttMs: number | null;
 
   /**
-   * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the signal's reason,
-   * with SessionEnded when the session was closed, its turn is over or the model can't be served, and outside of pages with
-   * ConnectError when there is no server at the address, or one that refuses this client.
+   * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the
+   * signal's reason, with SessionEnded when the session was closed, its turn is over or the model can't be served, and
+   * outside of pages with ConnectError when there is no server at the address, or one that refuses this client.
    */
   ready(options?: { signal?: Platform<"AbortSignal"> }): Promise<this>;
 
   /**
-   * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the connection went
-   * before the answer came; with TypeError or RangeError for what is no event, or longer than the server's limit. It waits for the
-   * turn, and in a break for the session to be found again: rejects with SessionEnded when it is over, with ConnectionLost when the
-   * server did not keep it. `inputAt` is when the user did it, on performance.now()'s clock, for `inputDelayMs`.
+   * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the
+   * connection went before the answer came; with TypeError or RangeError for what is no event, or longer than the
+   * server's limit. It waits for the turn, and in a break for the session to be found again: rejects with SessionEnded
+   * when it is over, with ConnectionLost when the server did not keep it. `inputAt` is when the user did it, on
+   * performance.now()'s clock, for `inputDelayMs`.
    */
   send<Type extends keyof Model["events"] & string>(
     type: Type,
     ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
   ): Promise<Reply<Model>>;
   /**
-   * Send an event without asking for an answer; false, and it is not sent, while this client controls no session: in line, while the
-   * model loads, in a break, as a viewer. Throws RangeError for one over the limit.
+   * Send an event without asking for an answer; false, and it is not sent, while this client controls no session: in
+   * line, while the model loads, in a break, as a viewer. Throws RangeError for one over the limit.
    */
   notify<Type extends keyof Model["events"] & string>(type: Type, ...rest: Carried<Model["events"][Type]>): boolean;
 
   /** The model's messages from now on; when 1,000 wait, the oldest goes. Ends as frames() does. */
   messages(): AsyncIterableIterator<Message<Model>>;
   /**
-   * The newest frame of a video track each time one is asked for; without a name of the first track. A viewer's goes on over sessions
-   * and breaks. A controller's is of one session: it ends when that is closed or has finished, and rejects with SessionEnded or
-   * ConnectionLost when it ends otherwise. Rejects with TypeError for a track that the model does not have.
+   * The newest frame of a video track each time one is asked for; without a name of the first track. A viewer's goes on
+   * over sessions and breaks. A controller's is of one session: it ends when that is closed or has finished, and
+   * rejects with SessionEnded or ConnectionLost when it ends otherwise. Rejects with TypeError for a track that the
+   * model does not have.
    */
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /**
-   * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with that event. Rejects
-   * with SessionEnded when the session is over before, with ConnectionLost when it was not kept, and with the signal's reason.
+   * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with
+   * that event. Rejects with SessionEnded when the session is over before, with ConnectionLost when it was not kept,
+   * and with the signal's reason.
    */
   frame(options?: {
     track?: Model["tracks"]["shown"] | null;
@@ -374,27 +403,27 @@ export class Session<Model extends Modelled = any> {
     signal?: Platform<"AbortSignal">;
   }): Promise<Frame>;
   /**
-   * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a track that the
-   * model does not have; before the tracks are known, the console has that error as soon as they are.
+   * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a
+   * track that the model does not have; before the tracks are known, the console has that error as soon as they are.
    */
   attach(track: Model["tracks"]["shown"] | null, canvas: Canvas): () => void;
   /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
   stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<Platform<"MediaStream">>;
 
   /**
-   * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has taken its place,
-   * more than a second of sound is on its way, or there is no session of this client's. Pictures go out as fast as the server takes
-   * them, so a program that awaits each makes no more than that. Rejects with TypeError for a track that doesn't take it,
-   * and with RangeError for more than the server's limit.
+   * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has
+   * taken its place, more than a second of sound is on its way, or there is no session of this client's. Pictures go
+   * out as fast as the server takes them, so a program that awaits each makes no more than that. Rejects with TypeError
+   * for a track that doesn't take it, and with RangeError for more than the server's limit.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: ArrayBuffer | ArrayBufferView | Platform<"Blob">,
   ): Promise<boolean>;
   /**
-   * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the source's end or close().
-   * A picture is encoded in a worker when there is room for it and the model will take it, the newest at that moment. Rejects where it
-   * can't be read.
+   * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the
+   * source's end or close(). A picture is encoded in a worker when there is room for it and the model will take it, the
+   * newest at that moment. Rejects where it can't be read.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
@@ -404,7 +433,10 @@ export class Session<Model extends Modelled = any> {
   /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Platform<"Blob"> | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
-  /** Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by themselves. */
+  /**
+   * Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by
+   * themselves.
+   */
   view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
   /** Say that somebody is there. */
   here(): void;
@@ -429,8 +461,8 @@ export interface Speaker {
 }
 
 /**
- * All errors of this client but TypeError and RangeError, which are mistakes in the call. `name` is the name of the class;
- * `instanceof` also knows the errors of another copy of this module.
+ * All errors of this client but TypeError and RangeError, which are mistakes in the call. `name` is the name of the
+ * class; `instanceof` also knows the errors of another copy of this module.
  */
 export class ClientError extends Error {
   constructor(message: string);
@@ -478,7 +510,9 @@ export class UploadError extends ClientError {
   status: number;
 }
 
-/** The connection went before the answer came: whether the event took effect is unknown. Or the session was not kept. */
+/**
+ * The connection went before the answer came: whether the event took effect is unknown. Or the session was not kept.
+ */
 export class ConnectionLost extends ClientError {
   code: "connection_lost";
 }

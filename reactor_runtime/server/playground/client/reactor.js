@@ -1,4 +1,4 @@
-/** The client of a Reactor server, for pages and for Node: `connect(url)` returns a Session. Types and documentation: reactor.d.ts. */
+/** The client of a Reactor server, for pages and for Node; reactor.d.ts documents it. */
 
 import { Session } from "./session.js";
 

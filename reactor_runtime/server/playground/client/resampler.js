@@ -1,11 +1,13 @@
 /**
- * Samples of a track at any place between two of them: windowed-sinc interpolation, from any rate to any other, with the small changes of
- * speed that keep sound and video together.
+ * Stores the last samples of a track and interpolates between them (windowed sinc): from any rate to any other, with
+ * the small changes of speed that keep sound and video together.
  */
 
-const REACH = 16; // samples that count on each side of a place; more when the output's rate is lower
+// Samples on each side of a position; more if the output's rate is lower.
+const REACH = 16;
 const FULL = 32768;
-const PHASES = 256; // places between two samples for which the weights are tabulated
+// Positions between two samples with tabulated weights.
+const PHASES = 256;
 
 export class ResamplingBuffer {
   written = 0;
@@ -22,19 +24,19 @@ export class ResamplingBuffer {
     this.#weights = tabulate(this.reach, narrowing);
   }
 
-  /** Append 16-bit samples, interleaved; mono goes to both sides. What is older than the tape is long is overwritten. */
+  /** Append 16-bit samples, interleaved; mono goes to both channels. The oldest samples are overwritten. */
   write(samples, channels) {
     for (let from = 0; from < samples.length; from += channels) {
       this.#append(samples[from], samples[from + channels - 1]);
     }
   }
 
-  /** Append silence, so that reading near an end never meets what is not part of it. */
+  /** Append silence, so that reading near an end does not mix in other samples. */
   pad() {
     for (let count = 0; count < this.reach; count++) this.#append(0, 0);
   }
 
-  /** Put both channels' values at `place` into `frame`; `reach` samples on each side of it must have been written. */
+  /** Write both channels' values at `place` into `frame`; `reach` samples on each side of it must have been written. */
   read(place, frame) {
     const whole = Math.floor(place);
     const phase = (place - whole) * PHASES;
@@ -61,7 +63,7 @@ export class ResamplingBuffer {
   }
 }
 
-/** One row of weights for each phase, one more for the place of the next sample itself; each row adds up to 1. */
+/** Return one row of weights for each phase, and one for the next sample; each row has the sum 1. */
 function tabulate(reach, narrowing) {
   const taps = 2 * reach;
   const weights = new Float32Array((PHASES + 1) * taps);
@@ -74,7 +76,7 @@ function tabulate(reach, narrowing) {
   return weights;
 }
 
-/** A sinc that passes what both rates can carry, under a Blackman window. */
+/** Return a sinc for the lower of both rates, under a Blackman window. */
 function weight(distance, reach, narrowing) {
   const x = (Math.PI * distance) / narrowing;
   const turn = (Math.PI * distance) / reach;

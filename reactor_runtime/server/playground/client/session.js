@@ -9,7 +9,8 @@ import { readMedia } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./speaker.js";
 
-const MOST_MESSAGES = 1000; // waiting for who iterates over them
+// For slow readers.
+const MOST_MESSAGES = 1000;
 
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
@@ -30,13 +31,17 @@ export class Session extends EventTarget {
     emit: this.#emit,
     paintAt: (header, now) => this.speaker.mixer?.paintAt(header.ptsS, now) ?? now,
   });
-  #publisher = null; // once something was published
-  #page = null; // the document of the canvases
-  #wanted = {};
+  #publisher = null;
+  // The document of the canvases.
+  #page = null;
+  #view = {};
   #closing = new AbortController();
-  #scope = new AbortController(); // of what belongs to a controller's session; a viewer's lasts over sessions
-  #over = false; // no session follows by itself
-  #resumable = null; // {session, since}: to be found again
+  // The scope of a controller's session; a viewer's lasts over sessions.
+  #scope = new AbortController();
+  // Whether no other session follows by itself.
+  #over = false;
+  // {session, since}: a session that may be resumed
+  #resumable = null;
 
   constructor(address, options) {
     super();
@@ -55,7 +60,7 @@ export class Session extends EventTarget {
     });
     on("media", (bytes) => this.#received(bytes));
     on("malformed", (text) =>
-      this.#emit("ignored", { what: "A text message was ignored: it is no envelope", why: text }),
+      this.#emit("ignored", { what: "A text message was ignored: it is not an envelope", why: text }),
     );
     on("close", (closed) => this.#closed(closed));
     globalThis.addEventListener?.("online", () => this.#connection.reopen(), { signal: this.#closing.signal });
@@ -90,21 +95,20 @@ export class Session extends EventTarget {
     return this.#protocol.welcome.limits;
   }
   get inputDelayMs() {
-    return this.#inputDelay.lastMs;
+    return this.#inputDelay.delays.last;
   }
   get medianInputDelayMs() {
-    return this.#inputDelay.medianMs;
+    return this.#inputDelay.delays.value;
   }
   get rttMs() {
     return this.#connection.rttMs;
   }
 
-  /** @param {any} options */
-  ready({ signal } = {}) {
-    return this.#ready(signal, this.#over ? null : this.#scope);
+  ready(options) {
+    return this.#ready(options?.signal, this.#over ? null : this.#scope);
   }
 
-  /** `lost`: the scope of a session that may be over, and then the next one is waited for. */
+  /** Wait for a session; `lost` is the scope of one that may be over. */
   #ready(signal, lost = null) {
     return new Promise((resolve, reject) => {
       const over = new AbortController();
@@ -113,21 +117,22 @@ export class Session extends EventTarget {
         how(value);
       };
       let scope = lost?.signal.aborted ? null : this.#scope;
-      const look = () => {
+      const check = () => {
         if (this.#scope !== lost) scope ??= this.#scope;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (scope?.signal.aborted) settle(reject, scope.signal.reason);
         else if (scope && this.role === this.#options.role) settle(resolve, this);
         else if (this.#over) settle(reject, this.#scope.signal.reason);
       };
-      this.addEventListener("status", look, { signal: over.signal });
-      signal?.addEventListener("abort", look, { signal: over.signal });
-      look();
+      this.addEventListener("status", check, { signal: over.signal });
+      signal?.addEventListener("abort", check, { signal: over.signal });
+      check();
     });
   }
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
-    if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`); // most are never answered
+    // Most of them have no reply.
+    if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`);
     if (this.role !== this.#options.role) await this.#ready();
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
@@ -135,14 +140,15 @@ export class Session extends EventTarget {
   }
 
   notify(type, data = {}) {
-    if (this.role !== "controller" && !type.startsWith("reactor.")) return false; // the server would refuse it
+    // The server would refuse it.
+    if (this.role !== "controller" && !type.startsWith("reactor.")) return false;
     return this.#connection.notify(type, data);
   }
 
   messages() {
     const over = new AbortController();
     const end = this.#scope.signal;
-    const queue = new AsyncQueue({ most: MOST_MESSAGES, stopped: () => over.abort(), end });
+    const queue = new AsyncQueue({ most: MOST_MESSAGES, onStop: () => over.abort(), end });
     end.addEventListener("abort", () => over.abort());
     this.addEventListener("message", ({ detail }) => queue.push(detail), { signal: over.signal });
     return queue;
@@ -162,8 +168,7 @@ export class Session extends EventTarget {
   }
 
   async stream(...tracks) {
-    const { streamOf } = await import("./stream.js");
-    return streamOf(this, tracks);
+    return (await import("./stream.js")).streamOf(this, tracks);
   }
 
   async publish(track, source, options) {
@@ -177,9 +182,9 @@ export class Session extends EventTarget {
     return upload(this.#address, { key: this.#protocol.welcome.upload_key, token: this.#options.token, name }, file);
   }
 
-  /** @param {any} options */
-  view({ paused, maxFps, tracks } = {}) {
-    this.#wanted = { paused, max_fps: maxFps, tracks };
+  view(wanted) {
+    const { paused, maxFps, tracks } = wanted ?? {};
+    this.#view = { paused, max_fps: maxFps, tracks };
     this.#sendView();
   }
 
@@ -201,10 +206,11 @@ export class Session extends EventTarget {
     this.speaker.close();
   }
 
-  /** Reject what belongs to the session, and end its iterators. */
+  /** Reject what belongs to the session; end its iterators. */
   #endScope(error) {
     if (/closed|finished|turn_over|idle/.test(error.reason)) this.#over = true;
-    if (this.#over) this.#renewScope(); // the last error counts
+    // The last error counts.
+    if (this.#over) this.#renewScope();
     this.#scope.abort(error);
     this.#connection.forgetSession(error);
     this.#resumable = null;
@@ -226,7 +232,7 @@ export class Session extends EventTarget {
     this.#protocol.close(closed);
   }
 
-  /** A session that was kept is welcomed again; another one, or a place in the wait queue, says that it was not. */
+  /** A kept session is welcomed again; another one, or a queue position, means that it was not kept. */
   #checkResumed(type, { session }) {
     if (!this.#resumable || !/^reactor\.(welcome|queue)$/.test(type)) return;
     if (session !== this.#resumable.session) {
@@ -242,7 +248,7 @@ export class Session extends EventTarget {
     this.#outputs.restart(names("video"));
     this.speaker.tracks = names("audio");
     this.#inputDelay.restart();
-    if (this.#page?.hidden || Object.keys(this.#wanted).length) this.#sendView();
+    if (this.#page?.hidden || Object.keys(this.#view).length) this.#sendView();
   }
 
   #left() {
@@ -272,7 +278,7 @@ export class Session extends EventTarget {
   #playSound(media) {
     const { track } = media.header;
     if (!this.speaker.tracks.includes(track))
-      throw new MediaError(`sound of ${track}, which this session doesn't have`);
+      throw new MediaError(`sound of ${track}, which this session does not have`);
     if (this.role) this.speaker.play(media);
     const { header, kind, ...sound } = media;
     this.#emit("sound", { ...header, ...sound });
@@ -283,7 +289,7 @@ export class Session extends EventTarget {
     this.#inputDelay.painted(header.applied, at);
   }
 
-  /** A hidden page paints nothing, and is heard if it was. */
+  /** Pause video while the page is hidden; sound continues. */
   #watchPage(page = null) {
     if (!page || this.#page) return;
     this.#page = page;
@@ -300,11 +306,11 @@ export class Session extends EventTarget {
   #sendView() {
     if (!this.role) return;
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
-    const heard = this.speaker.on && this.speaker.tracks.length > 0;
-    const paused = this.#wanted.paused || hidden;
+    const audible = this.speaker.on && this.speaker.tracks.length > 0;
+    const paused = this.#view.paused || hidden;
     this.#connection.notify(
       "reactor.view",
-      hidden && heard ? { tracks: this.speaker.tracks } : { ...this.#wanted, paused },
+      hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused },
     );
   }
 }

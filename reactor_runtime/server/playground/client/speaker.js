@@ -1,20 +1,20 @@
-/** Turns sound on and off, and sets the volume: see reactor.d.ts. The mixer is loaded with the first start(). */
+/** Turns sound on and off: see reactor.d.ts. The mixer is loaded with the first start(). */
 
 export class Speaker {
-  /** What plays, once sound was on: a Mixer. */
+  /** Null before sound was on. */
   mixer = null;
   #tracks = [];
   #opening = null;
   #context = null;
   #volume = 1;
-  #changed;
+  #onChange;
 
-  /** `changed()` is called when the sound goes on or off, whoever did it. */
-  constructor(changed) {
-    this.#changed = changed;
+  /** `onChange()` is called when the sound goes on or off. */
+  constructor(onChange) {
+    this.#onChange = onChange;
   }
 
-  /** Names of the session's audio tracks; setting them begins a new session. */
+  /** Names of the audio tracks; setting them starts a session. */
   get tracks() {
     return this.#tracks;
   }
@@ -42,7 +42,8 @@ export class Speaker {
   }
 
   async start() {
-    const resumed = this.#context?.resume(); // before anything is waited for: the gesture is soon forgotten
+    // First, because browsers require a recent gesture.
+    const resumed = this.#context?.resume();
     this.#opening ??= this.#open();
     await this.#opening.catch((error) => {
       this.close();
@@ -61,13 +62,7 @@ export class Speaker {
     this.#context?.close();
   }
 
-  /** The context's clock stood still: what came before says nothing of when things come. */
-  #goOn() {
-    this.mixer.restart();
-    this.mixer.forgetClocks();
-  }
-
-  /** Play what readMedia gave for a WAV; while off it is dropped. */
+  /** Play a WAV, as returned by readMedia; dropped while off. */
   play(media) {
     if (this.on) this.mixer?.play(media);
   }
@@ -81,8 +76,10 @@ export class Speaker {
     await Promise.all([resumed, context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url))]);
     this.mixer = new Mixer(context, this.#volume);
     context.onstatechange = () => {
-      if (this.on) this.#goOn();
-      this.#changed();
+      // The context's clock stood still: arrival times before that are useless.
+      if (this.on) this.mixer.restart();
+      if (this.on) this.mixer.forgetClocks();
+      this.#onChange();
     };
   }
 }

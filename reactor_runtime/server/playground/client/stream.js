@@ -1,15 +1,18 @@
-/** One frame of a session, and tracks as a MediaStream for a <video>, a recorder or a call; loaded by the first call. */
+/**
+ * Provides one frame of a session, and tracks as a MediaStream for a <video>, a recorder or a call; loaded by the first
+ * call.
+ */
 
 import { ConnectionLost, errorOf, SessionEnded } from "./errors.js";
 
-/** `names` of tracks, all where there is none; sound is started for those that sound. */
+/** Return a MediaStream of tracks by name, of all without names; start sound if an audio track is among them. */
 export async function streamOf(session, names) {
-  if (!globalThis.MediaStream) throw new TypeError("there is no MediaStream here; frames() gives the pictures");
+  if (!globalThis.MediaStream) throw new TypeError("there is no MediaStream here; use frames()");
   const known = session.tracks.filter(({ direction }) => direction === "out");
   const wanted = names.length ? names.map((name) => find(known, name)) : known;
   const canStream = globalThis.MediaStreamTrackGenerator || HTMLCanvasElement.prototype.captureStream;
   if (!canStream && wanted.some(({ kind }) => kind === "video")) {
-    throw new TypeError("this browser makes no stream of pictures; attach() shows them on a canvas");
+    throw new TypeError("this browser cannot stream video; attach() shows it on a canvas");
   }
   if (wanted.some(({ kind }) => kind === "audio") && !session.speaker.on) await session.speaker.start();
   const tracks = wanted.map(({ name, kind }) =>
@@ -33,10 +36,11 @@ function pictures(session, name) {
   return track;
 }
 
-/** Until the track is stopped or the session closed. */
+/** Feed frames until the track is stopped or the session closed. */
 async function feed(frames, track, show) {
   for await (const { bitmap } of frames) {
-    if (track.readyState === "live") await show(bitmap).catch(() => track.stop()); // stopped meanwhile
+    // It was stopped meanwhile.
+    if (track.readyState === "live") await show(bitmap).catch(() => track.stop());
     bitmap.close();
     if (track.readyState === "ended") return;
   }
@@ -50,7 +54,7 @@ function generated() {
   return { track, show };
 }
 
-/** Where pictures can't be given to a track, it takes them from a canvas. */
+/** Return a track of a canvas, in browsers that cannot write frames to a track. */
 function drawn() {
   const canvas = globalThis.document.createElement("canvas");
   const context = canvas.getContext("2d", { alpha: false });

@@ -1,12 +1,13 @@
 /**
  * Flow control of published tracks, by pings: a pong reports that the server has read everything before its ping.
- * Video goes out as fast as it arrives and no faster; sound goes out completely, until a second of it is unread.
+ * Video is sent as fast as it arrives and no faster; sound is sent completely, until a second of it is unread.
  */
 
 import { withHeader } from "./media_writer.js";
 import { Median } from "./median.js";
 
-const CHECK_MS = 5; // browsers don't tell when a socket has sent
+// Browsers do not report when a socket has sent.
+const CHECK_MS = 5;
 
 export class FrameSender {
   #sender;
@@ -14,7 +15,7 @@ export class FrameSender {
   #ended = false;
   #wake = () => {};
 
-  /** `link` is as TrackSender wants it. */
+  /** `link` is as for TrackSender. */
   constructor(link, track) {
     this.#sender = new TrackSender(link, track, {
       answered: (sentAt, now) => this.#window.answered(sentAt, now) && this.checkRoom(),
@@ -30,12 +31,12 @@ export class FrameSender {
     while (!this.#ended && !this.#hasRoom) await this.#change();
   }
 
-  /** See whether there is room now: timers are slow in pages that are hidden. */
+  /** Check for room now: timers are slow in hidden pages. */
   checkRoom() {
     this.#wake();
   }
 
-  /** Send a JPEG (Uint8Array); false where nobody takes it. */
+  /** Send a JPEG (Uint8Array); return false if there is no session. */
   send(file) {
     if (!this.#sender.send(file)) return false;
     const now = performance.now();
@@ -62,14 +63,17 @@ export class FrameSender {
 }
 
 const MOST_UNREAD_S = 1;
-const PING_S = 0.2; // of sound between two pings
+// Sound between two pings.
+const PING_S = 0.2;
 
 export class SoundSender {
   #sender;
-  #unread = []; // {at, seconds}: pings without a pong, and how much sound went before each
-  #sinceS = 0; // the last ping
+  // {at, seconds}: pings without a pong, and the sound before each
+  #unread = [];
+  // Sound since the last ping.
+  #sinceS = 0;
 
-  /** `link` is as TrackSender wants it. */
+  /** `link` is as for TrackSender. */
   constructor(link, track) {
     this.#sender = new TrackSender(link, track, {
       answered: (sentAt) => this.#answered(sentAt),
@@ -81,7 +85,7 @@ export class SoundSender {
     return this.#unread.reduce((sum, { seconds }) => sum + seconds, this.#sinceS) < MOST_UNREAD_S;
   }
 
-  /** Send a WAV (Uint8Array) that lasts so long; false where nobody takes it. */
+  /** Send a WAV (Uint8Array) of this duration; return false if there is no session. */
   send(file, seconds) {
     if (!this.#sender.send(file)) return false;
     const at = performance.now();
@@ -106,7 +110,8 @@ export class SoundSender {
   }
 }
 
-const FREE_BYTES = 4096; // so little unsent delays nobody: events, acknowledgements
+// So few unsent bytes are events and acknowledgements, and delay nothing.
+const FREE_BYTES = 4096;
 
 class TrackSender {
   #session;
@@ -114,7 +119,7 @@ class TrackSender {
   #track;
   #leave = new AbortController();
 
-  /** `link` is {session, connection}; answered(t, now) is called for each pong, lost() when the connection went. */
+  /** `link` is {session, connection}; answered(t, now) is called for each pong, lost() when the connection breaks. */
   constructor({ session, connection }, track, { answered, lost }) {
     this.#session = session;
     this.#connection = connection;
@@ -124,12 +129,12 @@ class TrackSender {
     session.addEventListener("status", ({ detail }) => /reconnecting|ended/.test(detail.phase) && lost(), { signal });
   }
 
-  /** Whether what is sent now leaves this machine's program at once. */
+  /** Whether a message would leave this program at once. */
   get isIdle() {
     return this.#connection.unsentBytes <= FREE_BYTES;
   }
 
-  /** Send a JPEG or WAV; false where nobody takes it. */
+  /** Send a JPEG or WAV; return false if there is no session. */
   send(file) {
     return this.#session.role === "controller" && this.#connection.sendBytes(withHeader(this.#track, file));
   }
@@ -144,23 +149,29 @@ class TrackSender {
 }
 
 const RATE_OVER_MS = 1000;
-const MEASURE_EVERY_MS = 10000; // the time that one thing takes, with nothing else on the way
-const WAITING = 0.5; // of the time between two arrivals: what takes so much longer than alone has waited for another
-const JITTER_MS = 100; // so much longer is nothing: a page has other things to do, too
+// How often the time of a single frame is measured, with nothing else in flight.
+const MEASURE_EVERY_MS = 10000;
+// A frame that takes longer than a single one by this share of the interval between arrivals has waited for another.
+const WAITING = 0.5;
+// A smaller difference is ignored: the page has other work, too.
+const JITTER_MS = 100;
 
 export class SendWindow {
-  #waiting = []; // when each was sent
-  #arrivals = []; // the last ones
+  // When each was sent.
+  #waiting = [];
+  // The last arrivals.
+  #arrivals = [];
   #aloneMs = Infinity;
   #tookMs = new Median(7);
   #measuredAt = -Infinity;
-  #measuring = NaN; // when the one was sent that is alone on the way
+  // When the single frame was sent that is being measured.
+  #measuring = NaN;
 
   get inFlight() {
     return this.#waiting.length;
   }
 
-  /** Whether one more may go. */
+  /** Return whether another frame may be sent. */
   hasRoom(now) {
     if (now - this.#measuredAt > MEASURE_EVERY_MS) return this.#waiting.length === 0;
     return this.#waiting.length < this.#most(now);
@@ -171,7 +182,7 @@ export class SendWindow {
     this.#waiting.push(now);
   }
 
-  /** The pong of what was sent at `sentAt` has come; false where that is none of ours. */
+  /** Record the pong of the frame sent at `sentAt`; return false if there is no such frame. */
   answered(sentAt, now) {
     if (!this.#waiting.includes(sentAt)) return false;
     this.#waiting = this.#waiting.filter((at) => at > sentAt);
@@ -182,7 +193,7 @@ export class SendWindow {
     return true;
   }
 
-  /** The connection went, and all that was on its way with it. */
+  /** Forget what was in flight on a broken connection. */
   restart() {
     this.#waiting = [];
     this.#arrivals = [];

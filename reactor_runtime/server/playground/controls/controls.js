@@ -1,11 +1,15 @@
-/** The controls of a model, made from the schema in reactor.welcome: a row for each state field, a button or form for other events. */
+/**
+ * The controls of a model, made from the schema in reactor.welcome: a row for each state field, a button or form for
+ * other events.
+ */
 
 import { ConnectionLost } from "../client/reactor.js";
 import { el, humanise, newId, setText } from "../dom.js";
 import { throttledSender } from "./throttle.js";
 import { describeParameter, makeWidget } from "./widgets.js";
 
-const OPEN_FORMS = 2; // more forms than this start folded
+// With more forms than this, all start closed.
+const OPEN_FORMS = 2;
 
 export class Controls {
   #fieldset;
@@ -14,24 +18,25 @@ export class Controls {
   #schema = null;
   #live = [];
 
-  /** `send(event, data, inputAt)` as LiveControl wants it. */
+  /** `send(event, data, inputAt)` is as for LiveControl. */
   constructor(fieldset, resetAll, send) {
     this.#fieldset = fieldset;
     this.#resetAll = resetAll;
     this.#send = send;
     resetAll.onclick = () => this.#live.forEach((control) => control.isDefault || control.reset());
     fieldset.addEventListener("controlchange", () => this.#mark());
-    this.#placeholder("The controls come with the model.");
+    this.#placeholder("The controls appear when the model is ready.");
   }
 
   set enabled(enabled) {
     this.#fieldset.disabled = !enabled;
     if (enabled) this.#fieldset.parentElement.removeAttribute("tabindex");
-    else this.#fieldset.parentElement.tabIndex = 0; // nothing in it takes the keyboard, which could not scroll it
+    // Disabled controls take no focus; without one, the keyboard could not scroll the panel.
+    else this.#fieldset.parentElement.tabIndex = 0;
     this.#mark();
   }
 
-  /** A new session; the same schema as before keeps the elements, so that nothing moves under the user's hand. */
+  /** Start a session; with the same schema the elements stay, so that nothing moves during use. */
   restart(events, state) {
     const schema = JSON.stringify(events);
     if (schema !== this.#schema) this.#build(Object.entries(events).map(readEvent));
@@ -39,20 +44,20 @@ export class Controls {
     for (const control of this.#live) control.restart(state[control.field]);
   }
 
-  /** What differs from the defaults, by field. */
+  /** Return the values that differ from the defaults, by field. */
   get values() {
     return Object.fromEntries(
       this.#live.map(({ field, changed }) => [field, changed]).filter(([, value]) => value !== undefined),
     );
   }
 
-  /** Set fields as if by hand; returns the names of those there are no controls for. */
+  /** Set fields as the user would; return the names without a control. */
   set(values) {
     for (const control of this.#live) if (Object.hasOwn(values, control.field)) control.set(values[control.field]);
     return Object.keys(values).filter((name) => !this.#live.some(({ field }) => field === name));
   }
 
-  /** Show the fields that changed. */
+  /** Show changed fields. */
   follow(state) {
     for (const control of this.#live) {
       if (Object.hasOwn(state, control.field)) control.follow(state[control.field]);
@@ -79,7 +84,7 @@ export class Controls {
       ...group("buttons", ofStyle("button").map(action)),
       ...group("forms", forms.map(action)),
     );
-    if (!events.length) this.#placeholder("This model takes no input. Watch.");
+    if (!events.length) this.#placeholder("This model takes no input.");
   }
 
   #placeholder(words) {
@@ -100,7 +105,8 @@ function readEvent([name, event]) {
   return { name, event, specs, style };
 }
 
-const SETTLE_MS = 250; // the state message follows the reply closely; until then the user's value stands
+// The state message follows the reply closely; until then the user's value stays.
+const SETTLE_MS = 250;
 
 class LiveControl {
   #event;
@@ -144,11 +150,12 @@ class LiveControl {
     try {
       return JSON.stringify(this.#row.widget.read()) === JSON.stringify(this.#spec.default);
     } catch {
-      return false; // what can't be read is no default
+      // A value that cannot be read is not the default.
+      return false;
     }
   }
 
-  /** What the model has; undefined while that is the default, and for a file, which is known in this session alone. */
+  /** Return the model's value; undefined for the default, and for a file, which only this session knows. */
   get changed() {
     if (this.#spec.kind === "file") return undefined;
     return this.#spec.hasDefault && JSON.stringify(this.#known) === JSON.stringify(this.#spec.default)
@@ -165,20 +172,20 @@ class LiveControl {
     this.set(this.#spec.default);
   }
 
-  /** The model's value, from reactor.state; waits while the user is at it. */
+  /** Take the model's value, from reactor.state; show it when the user is not editing. */
   follow(value) {
     this.#known = value;
     if (this.#busy) this.#settleSoon();
     else this.#settle();
   }
 
-  /** A new session: its state holds; only what was typed and not sent yet is kept. */
+  /** Start a session with its state; only a value that was typed and not sent is kept. */
   restart(value = this.#spec.default) {
     this.#known = value;
     if (!this.#edited) this.#settle();
   }
 
-  /** The button goes once the value is the default; the keyboard's place must not go with it. */
+  /** Reset; the button disappears, so the focus moves to the control. */
   #resetByHand() {
     this.reset();
     this.root.querySelector("[name]").focus();
@@ -232,7 +239,10 @@ class LiveControl {
   }
 }
 
-/** `folded` says whether a form starts closed; `send` is as LiveControl wants it. */
+/**
+ * Make a button, or a form for an event with parameters; `folded`: the form starts closed. `send` is as for
+ * LiveControl.
+ */
 function makeAction(event, description, specs, send, folded) {
   const rows = specs.map((spec) =>
     makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }),
@@ -261,7 +271,7 @@ function makeAction(event, description, specs, send, folded) {
   return el("details", { ...outside, open: !folded }, el("summary", { title: event }, humanise(event)), form);
 }
 
-/** Read every argument, leaving out those without a value; null when one can't be read, which says so itself. */
+/** Read all arguments, without those that have no value; return null if one is invalid, and show why. */
 function readAll(rows) {
   const values = {};
   let readable = true;
@@ -278,7 +288,10 @@ function readAll(rows) {
   return readable ? values : null;
 }
 
-/** `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error's place. */
+/**
+ * `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error
+ * element.
+ */
 function makeRow(spec, label, description, { error, reset = null, ...options }) {
   const [id, hintId, errorId] = [newId(), newId(), newId()];
   const widget = makeWidget(spec, { id, label: humanise(label), describedBy: `${hintId} ${errorId}`, ...options });
@@ -306,7 +319,7 @@ function makeRow(spec, label, description, { error, reset = null, ...options }) 
   };
 }
 
-/** What an EventError says of one parameter, "" for nothing; the rest of a deeper path (`pose.x`, `steps[2]`) is named. */
+/** Return the errors of one parameter as text, with the rest of a deeper path (`pose.x`, `steps[2]`). */
 function errorsOf({ fields = [] }, event, parameter) {
   const start = `${event}.${parameter}`;
   const words = ({ path = "", message = "" }) => {
@@ -316,13 +329,15 @@ function errorsOf({ fields = [] }, event, parameter) {
   return fields.map(words).filter(Boolean).join("; ");
 }
 
-const CERTAINLY_SHORT = 100; // characters: three lines on the narrowest page
+// Characters that fit in three lines on the narrowest page.
+const CERTAINLY_SHORT = 100;
 
-/** Gives the elements to put where the description belongs. */
+/** Return the elements of a description; a long one shows three lines and a switch for the rest. */
 function makeHint(words = "", id = newId()) {
   const hint = el("p", { class: "hint", id }, words);
   if (words.length <= CERTAINLY_SHORT) return [hint];
-  const more = el("span", { class: "more", role: "button", tabindex: 0, "aria-controls": id, hidden: true }); // no button: those of viewers are off
+  // Not a button: those are disabled for viewers.
+  const more = el("span", { class: "more", role: "button", tabindex: 0, "aria-controls": id, hidden: true });
   const show = (open) => {
     hint.toggleAttribute("data-clamped", !open);
     more.ariaExpanded = String(open);

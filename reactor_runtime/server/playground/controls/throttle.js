@@ -1,10 +1,11 @@
 /** Limits how often a value is sent: one at a time, at most one per repaint. */
 
-const HIDDEN_MS = 100; // a hidden page is not repainted, and what was let go as it was hidden must go
+// A hidden page is not repainted, and released keys have to be sent.
+const HIDDEN_MS = 100;
 
 /**
- * Sends values one at a time and at most one per repaint; of those that wait only the newest goes, or what `merge(waiting, newer)`
- * makes of them. `send(value, inputAt)` returns a promise that never rejects.
+ * Return {push, busy}: push(value) sends values one at a time, at most one per repaint. Of waiting values only the
+ * newest is sent, or what `merge(waiting, newer)` returns. `send(value, inputAt)` returns a promise that never rejects.
  */
 export function throttledSender(send, merge = (_waiting, newer) => newer) {
   let next = null;

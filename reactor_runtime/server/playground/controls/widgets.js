@@ -1,13 +1,14 @@
 /**
- * One widget for each kind of parameter, and the kind of a parameter from its JSON Schema.
- * makeWidget(spec, options) returns {main, aside, read, write, held}: `main` goes below the label, `aside` beside it; read() returns
- * the value, undefined for none, or throws Error with a message for people; held(): the user is holding it.
- * Options: id, label, describedBy; live: it has its own button to send; edited(); commit(): the value is to be sent.
+ * One widget for each kind of parameter, and the kind of a parameter from its JSON Schema. makeWidget(spec, options)
+ * returns {main, aside, read, write, held}: `main` goes below the label, `aside` beside it; read() returns the value,
+ * undefined for none, or throws Error with a message for people; held(): the user is holding it. Options: id, label,
+ * describedBy; live: it has its own button to send; edited(); commit(): the value is to be sent.
  */
 
 import { el, setText } from "../dom.js";
 
-const COMPOSED = 229; // Safari tells of the key that ends a composition after the composition
+// Safari reports the key that ends a composition after its end.
+const COMPOSED = 229;
 
 export function makeWidget(spec, given) {
   const options = { edited() {}, commit() {}, ...given };
@@ -84,7 +85,7 @@ function toggle(_spec, options, attributes) {
   return { aside: box, read: () => box.checked, write: (value) => (box.checked = value === true) };
 }
 
-/** A file is picked or dropped; read() returns the File, or the model's value as it came. */
+/** Make a field to choose or drop a file; read() returns the File, or the model's value. */
 function file(_spec, { commit }, attributes) {
   let picked = null;
   let known;
@@ -92,10 +93,12 @@ function file(_spec, { commit }, attributes) {
     if (!file) return;
     picked = file;
     setText(words, `${file.name} · ${size(file.size)}`);
-    box.dispatchEvent(new Event("input", { bubbles: true })); // a value again, where it was none
+    // The value is not null any more.
+    box.dispatchEvent(new Event("input", { bubbles: true }));
     commit();
   };
-  const onclick = () => (box.value = ""); // or the same file, edited, would be no change
+  // Otherwise choosing the same file, edited, would be no change.
+  const onclick = () => (box.value = "");
   const box = el("input", { ...attributes, type: "file", onclick, onchange: () => take(box.files[0]) });
   const words = el("span", { class: "file-words" });
   const hold = (event) => event.preventDefault();
@@ -150,7 +153,7 @@ function parseJson(source) {
   }
 }
 
-/** A tick box for null beside the widget; touching the widget means a value again. */
+/** Add a tick box for null beside the widget; using the widget clears it. */
 function nullable(spec, widget, { label, commit }) {
   const parts = [widget.main, widget.aside].filter(Boolean);
   const mark = (isNull) => {
@@ -177,7 +180,9 @@ function size(bytes) {
   return `${Number((bytes / divisor).toPrecision(2))} ${unit}`;
 }
 
-/** `kind` is range | number | choice | text | switch | file | json; where null is allowed too, `optional` is true. */
+/**
+ * Return {kind, …} of a parameter: range, number, choice, text, switch, file or json; `optional` if null is allowed.
+ */
 export function describeParameter(name, schema, parameters) {
   const defs = parameters.$defs ?? {};
   const outer = resolve(schema, defs);
@@ -217,7 +222,7 @@ function numeric(schema) {
   return { kind: "range", integer, min, max, step };
 }
 
-/** 1, 2 or 5 times a power of ten that gives a slider at least 100 positions, the last of them its end. */
+/** Return 1, 2 or 5 times a power of ten that gives a slider at least 100 positions and ends on its maximum. */
 function niceStep(span) {
   const power = 10 ** Math.floor(Math.log10(span / 100));
   const steps = [5, 2, 1, 0.5, 0.2, 0.1]
@@ -226,7 +231,7 @@ function niceStep(span) {
   return steps.find((step) => Number.isInteger(round(span / step))) ?? (span > 0 ? span / 100 : "any");
 }
 
-/** Drop the noise of binary fractions: 0.1 + 0.2 is 0.3 on a slider. */
+/** Remove the noise of binary fractions: 0.1 + 0.2 is 0.3 on a slider. */
 const round = (value) => Number(value.toPrecision(12));
 
 function resolve(schema, defs) {

@@ -1,6 +1,9 @@
-/** Cameras, microphones and screens of the browser: which there are, and why one can't be used. */
+/** Cameras, microphones and screens of the browser, and messages for those that cannot be used. */
 
-/** The devices of one `kind` (videoinput | audioinput), each {id, label}; before a permission it hides their names, and gives none. */
+/**
+ * Return the devices of a `kind` (videoinput | audioinput), each {id, label}; none before a permission, which hides
+ * their labels.
+ */
 export async function listDevices(kind) {
   const all = (await navigator.mediaDevices?.enumerateDevices().catch(() => null)) ?? [];
   return all
@@ -8,10 +11,10 @@ export async function listDevices(kind) {
     .map(({ deviceId, label }) => ({ id: deviceId, label }));
 }
 
-/** What asks for this very device; for "" the browser chooses. */
+/** Return the constraint for one device; for "" the browser chooses. */
 export const exactly = (id) => (id ? { deviceId: { exact: id } } : {});
 
-/** Let `source` say in words when its track ends by itself, or gives nothing for a while. Gives what ends track and words. */
+/** Report to `source` when its track ends by itself or is muted. Return a function that ends both. */
 export function followTrack(track, source, { gone, silent }) {
   track.onended = () => source.lost(gone);
   track.onmute = () => source.paused(silent);
@@ -22,14 +25,15 @@ export function followTrack(track, source, { gone, silent }) {
   };
 }
 
-/** An error whose message is for people. */
+/** An error with a message for people. */
 export class Unavailable extends Error {}
 
 const NEEDED = 'its iframe needs allow="camera; microphone; display-capture".';
 const isFramed = window.top !== window;
-const policy = () => document.permissionsPolicy ?? document.featurePolicy; // Firefox and Safari don't tell
+// Firefox and Safari have neither.
+const policy = () => document.permissionsPolicy ?? document.featurePolicy;
 
-/** Throws Unavailable where no page, or not this one, may ask for devices. `thing` is camera | microphone | screen. */
+/** Throw Unavailable if this page may not use a device. `thing` is camera | microphone | screen. */
 export function expectDevices(thing) {
   const { mediaDevices } = navigator;
   if (policy()?.allowsFeature(thing === "screen" ? "display-capture" : thing) === false) {
@@ -45,19 +49,20 @@ export function expectDevices(thing) {
   );
 }
 
-/** What to do where the page's address is not trusted; true of whatever address the server listens on. */
+/** Return how to open the page at a trusted address, whatever address the server listens on. */
 export function secureWays() {
   const { hostname } = location;
   const port = Number(location.port || 80);
-  const own = port < 1024 ? 8080 : port; // which anybody may open
+  // Ports below 1024 need privileges.
+  const own = port < 1024 ? 8080 : port;
   return `Start the server with --ssl-certfile and --ssl-keyfile and open https, or run ssh -L ${own}:${hostname}:${port} ${hostname} here and open http://localhost:${own}.`;
 }
 
-/** The words for a camera or microphone that ends by itself. */
+/** Return the message for a camera or microphone that ends by itself. */
 export const gone = (thing) =>
   `The ${thing} was unplugged, or the browser took it away. Connect it or choose another, then press Start.`;
 
-/** The words for what getUserMedia and getDisplayMedia reject with. */
+/** Return the message for an error of getUserMedia or getDisplayMedia. */
 export async function explain(error, thing, isChosen = false) {
   if (error instanceof Unavailable) return error.message;
   if (thing === "screen") return screenWords(error);
@@ -68,7 +73,8 @@ export async function explain(error, thing, isChosen = false) {
     NotAllowedError: () => refused(error, thing),
     SecurityError: () => refused(error, thing),
     NotFoundError: absent,
-    OverconstrainedError: isChosen ? left : absent, // WebKit says so where there is no device at all
+    // WebKit reports this if there is no device at all.
+    OverconstrainedError: isChosen ? left : absent,
     NotReadableError: () =>
       `The ${thing} can't be opened: another program may be using it. Close that, then press Start.`,
     AbortError: () => `The ${thing} could not be started. Connect it again, then press Start.`,
@@ -77,8 +83,8 @@ export async function explain(error, thing, isChosen = false) {
 }
 
 function screenWords({ name, message }) {
-  if (name === "NotAllowedError") return "Nothing was chosen to be shared. Press Start to choose.";
-  if (name === "InvalidStateError") return "Browsers want a click for this. Press Start to choose what is shared.";
+  if (name === "NotAllowedError") return "Nothing was chosen. Press Start to choose what to share.";
+  if (name === "InvalidStateError") return "Browsers require a click for this. Press Start to choose what to share.";
   return `The screen can't be shared: the browser or the system doesn't let it (${message}).`;
 }
 

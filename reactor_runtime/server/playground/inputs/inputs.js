@@ -8,15 +8,15 @@ import { explain, listDevices } from "./devices.js";
 import { audioInput, videoInput } from "./sources.js";
 
 /**
- * The panels come first in `stage`. Gives
- * {offer, detach}: offer(tracks) shows panels for these tracks, as reactor.welcome describes them; those that are shown already
- * stay as they are, the others stop what they send.
+ * Add the panels at the top of `stage`. Return {offer, detach}: offer(tracks) shows panels for these tracks, as
+ * reactor.welcome describes them; panels of the same tracks stay, others stop sending.
  * @param {{ session: Session, stage: HTMLElement }} parts
  */
 export async function attach({ session, stage }) {
   const root = el("section", { class: "inputs", "aria-label": "What is sent to the model", hidden: true });
   const make = (track) => new Input(track, track.kind === "audio" ? audioInput : videoInput, session);
-  let inputs = new Map(); // the track as text → Input
+  // Track as JSON → Input
+  let inputs = new Map();
   await loadStyle(new URL("inputs.css", import.meta.url));
   stage.prepend(root);
 
@@ -43,20 +43,22 @@ export async function attach({ session, stage }) {
 }
 
 const FIGURES_MS = 1000;
-const NOBODY_MS = 30000; // then a camera goes off: whoever has lost the turn may have forgotten it
+// After this time without a session an input stops: a camera that was forgotten must not stay on.
+const NOBODY_MS = 30000;
 
 class Input {
   #track;
   #kind;
   #session;
   #panel;
-  #running = null; // {source, capture, sending, timer} while it is on
+  // {source, capture, sending, timer} while it is on
+  #running = null;
   #wanted = false;
   #epoch = 0;
   #counts = noCounts();
   #leave = new AbortController();
 
-  /** `kind` is what there is to choose and how to open and send it, see picture.js. */
+  /** `kind` is videoInput or audioInput of sources.js. */
   constructor(track, kind, session) {
     this.#track = track;
     this.#kind = kind;
@@ -75,7 +77,7 @@ class Input {
     return this.#panel.root;
   }
 
-  /** Turn off what is on, and say why. */
+  /** Stop and show a message, if it is on. */
   rest(words) {
     if (this.#wanted) this.#stop(words);
   }
@@ -85,7 +87,7 @@ class Input {
     this.#leave.abort();
   }
 
-  /** From the first permission on the browser tells the names. */
+  /** Update the menu of devices: the browser reports labels after the first permission. */
   async #name({ deviceId }) {
     await this.#list();
     this.#panel.source.use(deviceId);
@@ -96,7 +98,7 @@ class Input {
     this.#panel.source.list(await listDevices(this.#kind.deviceKind));
   }
 
-  /** What concerns the preview alone (`name` of the toggle) changes nothing of what is sent. */
+  /** Restart with a changed choice; the toggle (`name`) of the preview changes nothing that is sent. */
   #changed(name) {
     remember(`input.${this.#track.name}`, this.#panel.choices);
     if (this.#wanted && !(name && this.#kind.toggle.isLocal)) this.#start();
@@ -178,16 +180,17 @@ class Input {
     counts.last = last;
     if (last.level === undefined) return;
     counts.level = Math.max(counts.level, last.level);
-    this.#panel.level = Math.sqrt(last.level); // what is said quietly is to be seen, too
+    // The root makes quiet sound visible.
+    this.#panel.level = Math.sqrt(last.level);
   }
 
   #toNobody() {
     const now = performance.now();
     this.#counts.nobodySince ??= now;
     const since = this.#counts.nobodySince;
-    if (now - since > NOBODY_MS) this.#stop("Off: nobody took it for half a minute.");
+    if (now - since > NOBODY_MS) this.#stop("Off: there was no session for half a minute.");
     else if (now === since)
-      this.#panel.show("on", "Not sent: the model has no session with you now. It goes on with the next one.");
+      this.#panel.show("on", "Not sent: you have no session now. It continues with the next one.");
   }
 
   #figures() {
@@ -204,7 +207,7 @@ class Input {
   }
 }
 
-/** `count`, `bytes` and the highest `level` since a moment, `skipped` in all, and the `last` thing sent. */
+/** Return counters: `count`, `bytes` and maximum `level` since a time, `skipped` in total, and the `last` event. */
 const noCounts = () => ({
   since: performance.now(),
   count: 0,
@@ -224,14 +227,15 @@ class Panel {
   #source;
   #menus;
   #toggle;
-  #wanted; // of the toggle, also while it has no effect
+  // State of the toggle, also while it is disabled.
+  #wanted;
   #button = el("button", { type: "button", class: "button input-start", onclick: () => this.#pressed() });
   #preview = el("div", { class: "input-preview", hidden: true });
   #meter = el("meter", { class: "input-level", max: 1, high: 0.98, "aria-label": "Level", hidden: true });
   #figures = el("p", { class: "input-figures" });
   #status = el("p", { class: "hint", role: "status" });
 
-  /** `on` is {start(), stop(), changed()}; `remembered` the choices of the last time, as far as there are any. */
+  /** `on` is {start(), stop(), changed()}; `remembered` the choices of the last time. */
   constructor(track, kind, remembered, on) {
     this.#title = humanise(track.name);
     this.#kind = kind;
@@ -251,19 +255,18 @@ class Panel {
     this.#label("Start");
   }
 
-  /** What is chosen, to open and to remember: {source, label, and each menu and the toggle by name}. */
+  /** Return the choices: {source, label, and each menu and the toggle by name}. */
   get choices() {
     const menus = this.#menus.map(({ name, value }) => [name, value]);
     const { value: source, label } = this.#source;
     return { source, label, [this.#kind.toggle.name]: this.#wanted, ...Object.fromEntries(menus) };
   }
 
-  /** The menu of sources: the file that was picked, the devices there are. */
   get source() {
     return this.#source;
   }
 
-  /** `phase` is off, opening, on or failed; `view` the element that shows what is sent, if there is any. */
+  /** `phase` is off, opening, on or failed; `view` the preview element, if any. */
   show(phase, words, view) {
     const isOn = phase === "on" || phase === "opening";
     this.#phase = phase;
@@ -304,7 +307,7 @@ class Panel {
         "header",
         { class: "panel-head" },
         el("h2", { id: title }, this.#title),
-        el("span", { class: "count" }, kind === "audio" ? "sound to the model" : "picture to the model"),
+        el("span", { class: "count" }, kind === "audio" ? "sound to the model" : "video to the model"),
         this.#button,
       ),
       this.#source.menu,
@@ -321,7 +324,7 @@ class Panel {
     );
   }
 
-  /** Where there are several panels, the name says which; it is read out alone. */
+  /** With several panels the label names the track, because screen readers announce it alone. */
   #label(words) {
     setText(this.#button, words);
     this.#button.ariaLabel = `${words} ${this.#title}`;
@@ -335,7 +338,8 @@ class Panel {
 
   #chosen() {
     this.#fit();
-    if (this.#source.needsFile) this.#on.stop(); // until one is picked
+    // Until a file is chosen.
+    if (this.#source.needsFile) this.#on.stop();
     this.#on.changed();
   }
 
@@ -375,7 +379,7 @@ class SourceMenu {
   #sources;
   #remembered;
 
-  /** `sources` are [value, words] each, a device first; `remembered` is {source, label}. */
+  /** `sources` are [value, text] each, a device first; `remembered` is {source, label}. */
   constructor({ sources, accept }, remembered, { chosen, picked }) {
     this.#sources = sources;
     this.#remembered = remembered;
@@ -394,7 +398,7 @@ class SourceMenu {
     this.list([]);
   }
 
-  /** device:ID, screen, file, pattern or tone. */
+  /** Return device:ID, screen, file, pattern or tone. */
   get value() {
     return this.menu.value;
   }
@@ -407,13 +411,14 @@ class SourceMenu {
     return this.value === "file" && !this.file;
   }
 
-  /** Offer these devices, each {id, label}; the choice stays, also that of a device which isn't told of now. */
+  /** Offer devices, each {id, label}; the choice stays, also for a device that is missing now. */
   list(devices) {
     const { source, label } = this.menu.length ? { source: this.value, label: this.label } : this.#remembered;
     const [general, ...others] = this.#sources;
     const named = devices.map((device) => [`device:${device.id}`, device.label]);
     const known = [...(named.length ? named : [general]), ...others];
-    const renamed = known.find(([, words]) => words === label)?.[0]; // browsers give a device another id after a while
+    // Browsers change the ids of devices from time to time.
+    const renamed = known.find(([, words]) => words === label)?.[0];
     const wanted = known.some(([value]) => value === source) ? source : renamed;
     if (!wanted && source?.startsWith("device:") && source !== general[0]) known.unshift([source, label]);
     this.menu.replaceChildren(...known.map(([value, words]) => el("option", { value }, words)));
@@ -421,7 +426,7 @@ class SourceMenu {
     this.#fit();
   }
 
-  /** Name the device that the browser has chosen itself. */
+  /** Select the device that the browser chose. */
   use(id) {
     const value = `device:${id}`;
     if ([...this.menu.options].some((option) => option.value === value)) this.menu.value = value;

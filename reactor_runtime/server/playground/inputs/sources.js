@@ -1,14 +1,16 @@
 /**
- * Sources of input tracks: camera, screen, file and test pattern; microphone, file and test tone.
- * A source is {lost, paused, close} and {view, mostFps} or {node}: `view` is the element to publish, at most `mostFps` times a second, `node` an
- * AudioNode. The user of a source sets lost(text), called when it ends by itself, and paused(text), called while it gives nothing, with "" at the end.
+ * Sources of input tracks: camera, screen, file and test pattern; microphone, file and test tone. A source is {lost,
+ * paused, close} and {view, mostFps} or {node}: `view` is the element to publish, at most `mostFps` times a second,
+ * `node` an AudioNode. The caller sets lost(text), called when the source ends by itself, and paused(text), called
+ * while it gives nothing, and with "" when it continues.
  */
 
 import { el } from "../dom.js";
 import { exactly, expectDevices, followTrack, gone, secureWays, Unavailable } from "./devices.js";
 
 const SIZES = ["320×240", "640×360", "640×480", "1280×720", "1920×1080"];
-const MANY = 0.9; // of the pictures that came: a model that takes so many keeps up
+// A model that takes this share of the frames keeps up.
+const MANY = 0.9;
 const RATES = [5, 10, 15, 24, 30, 60];
 
 const settingsOf = ({ size, rate }) => {
@@ -27,10 +29,10 @@ export const videoInput = {
   ],
   accept: "video/*,image/*",
   menus: [
-    { name: "size", label: "Most pixels", options: SIZES.map((size) => [size, size]), initial: "640×480" },
+    { name: "size", label: "Maximum size", options: SIZES.map((size) => [size, size]), initial: "640×480" },
     {
       name: "rate",
-      label: "Pictures a second at most",
+      label: "Maximum frame rate",
       options: RATES.map((rate) => [String(rate), `${rate} fps`]),
       initial: "30",
     },
@@ -38,35 +40,36 @@ export const videoInput = {
   toggle: {
     name: "mirror",
     label: "Mirrored preview",
-    title: "What is sent is never mirrored, nor is the preview of a camera that faces away from you",
+    title: "Frames are never sent mirrored, and the preview of a camera that faces away from you is not mirrored",
     initial: true,
     isLocal: true,
   },
   open: (choices, file) => openSource(choices.source, settingsOf(choices), file),
 
-  /** What session.publish() is given. */
+  /** Return the arguments of session.publish(). */
   offer({ view, mostFps }, choices) {
     const settings = settingsOf(choices);
     return [view, { ...settings, fps: Math.min(settings.fps, mostFps) }];
   },
 
-  /** The figures of about the last second in words. */
+  /** Return the metrics of about the last second as text. */
   describe: ({ count, bytes, seconds, skipped, last, input }) =>
     `${(count / seconds).toFixed(1)} fps · ${Math.round(bytes / 1000 / seconds)} kB/s · ${last.width}×${last.height} · ${skipped} skipped` +
     (input?.wanted && input.taken < MANY * input.came ? ` · the model takes ${input.taken.toFixed(1)} a second` : ""),
 };
 
-const STILL_FPS = 2; // of a picture that never changes: models take it as any other
+// For an image that never changes.
+const STILL_FPS = 2;
 const VIDEO_LOST = {
-  camera: { gone: gone("camera"), silent: "The camera gives no picture: it may be covered or switched off." },
+  camera: { gone: gone("camera"), silent: "The camera sends no frames: it may be covered or switched off." },
   screen: {
     gone: "Sharing was stopped. Press Start to share again.",
-    silent: "What is shared is hidden, so there is no picture of it.",
+    silent: "The shared window is hidden, so there are no frames of it.",
   },
 };
 const nothing = () => {};
 
-/** `choice` is device:ID, screen, file or pattern, `settings` {width, height, fps}. Throws what explain() has words for. */
+/** Open device:ID, screen, file or pattern with {width, height, fps}. Rejects with errors for explain(). */
 function openSource(choice, settings, file) {
   const [kind, id] = split(choice);
   return { device: openCamera, screen: openScreen, file: openVideoFile, pattern: openPattern }[kind](settings, {
@@ -75,7 +78,7 @@ function openSource(choice, settings, file) {
   });
 }
 
-/** "device:a:b" is ["device", "a:b"]. */
+/** Split "device:a:b" into ["device", "a:b"]. */
 function split(choice) {
   const [kind] = choice.split(":", 1);
   return [kind, choice.slice(kind.length + 1)];
@@ -109,12 +112,13 @@ async function ofStream(stream, words) {
     stop();
     view.srcObject = null;
   };
-  view.play().catch(nothing); // a preview that doesn't play is no reason not to send
+  // A preview that does not play is no reason to stop.
+  view.play().catch(nothing);
   return source;
 }
 
 async function openVideoFile(_settings, { file }) {
-  if (!file) throw new Unavailable("Choose a file, a film or a picture.");
+  if (!file) throw new Unavailable("Choose a video or an image.");
   if (file.type.startsWith("image/")) return openStill(file);
   const url = URL.createObjectURL(file);
   const view = videoElement({ src: url, loop: true });
@@ -126,7 +130,7 @@ async function openVideoFile(_settings, { file }) {
   await view.play().catch(() => {
     close();
     throw new Unavailable(
-      `${file.name} can't be played: it is no film that this browser knows. Most know WebM and MP4 with H.264.`,
+      `${file.name} can't be played: this browser does not support its format. Most support WebM and MP4 with H.264.`,
     );
   });
   return { ...makeSource(view, file.name), close };
@@ -134,7 +138,7 @@ async function openVideoFile(_settings, { file }) {
 
 async function openStill(file) {
   const bitmap = await createImageBitmap(file).catch(() => {
-    throw new Unavailable(`${file.name} is no picture that this browser can read.`);
+    throw new Unavailable(`${file.name} is not an image that this browser can read.`);
   });
   const view = el("canvas", { width: bitmap.width, height: bitmap.height });
   view.getContext("2d").drawImage(bitmap, 0, 0);
@@ -163,7 +167,7 @@ const videoElement = (properties) => Object.assign(el("video", { playsinline: tr
 
 const COLOURS = ["#c0c0c0", "#c0c000", "#00c0c0", "#00c000", "#c000c0", "#c00000", "#0000c0"];
 
-/** Draw it as it is `seconds` after its start. */
+/** Draw the test pattern at a time after its start. */
 function drawPattern(canvas, seconds) {
   const { width, height } = canvas;
   const context = canvas.getContext("2d", { alpha: false });
@@ -221,7 +225,7 @@ export const audioInput = {
     `${last.sampleRate / 1000} kHz mono · ${Math.round(bytes / 1000 / seconds)} kB/s · ${decibels(level)} · ${skipped} skipped`,
 };
 
-/** The context is made and resumed before anything is waited for: the gesture is soon forgotten. */
+/** Open a source of sound. The context is resumed first, because browsers require a recent gesture. */
 async function openSound({ source: choice, clean }, file) {
   const [kind, id] = split(choice);
   if (kind === "device") expectDevices("microphone");
@@ -234,7 +238,8 @@ async function openSound({ source: choice, clean }, file) {
     context.close();
   };
   const ready = context.resume();
-  ready.catch(nothing); // told of below, unless something else has failed before
+  // Handled below, unless something else fails first.
+  ready.catch(nothing);
   try {
     Object.assign(
       source,
@@ -273,7 +278,7 @@ async function openSoundFile({ context }, { file }) {
   await player.play().catch(() => {
     end();
     throw new Unavailable(
-      `${file.name} can't be played: it is no sound that this browser knows. Most know MP3, WAV and Ogg.`,
+      `${file.name} can't be played: this browser does not support its format. Most support MP3, WAV and Ogg.`,
     );
   });
   return { node, label: file.name, end };

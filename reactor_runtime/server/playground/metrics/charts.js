@@ -1,16 +1,18 @@
-/** Charts that open above the line of metrics: the last 30 s as lines, and the stages of the last input's delay. */
+/** Charts above the line of metrics: the last 30 s as lines, and the stages of the last input's delay. */
 
 import { loadStyle } from "../browser.js";
 import { el, setText } from "../dom.js";
 
 const STYLE = new URL("charts.css", import.meta.url);
 const SPAN_MS = 30000;
-const GAP_MS = 1500; // samples further apart are of a page that was hidden between them
-const CALM_STEP = 4; // of samples, for who wants less motion
+// A larger gap between samples: the page was hidden.
+const GAP_MS = 1500;
+// With prefers-reduced-motion: draw every so many samples.
+const CALM_STEP = 4;
 const LINES = [
   { key: "fps", words: "fps", unit: "", least: 10, ticks: "skipped" },
   { key: "ageMs", words: "Age", unit: " ms", least: 20 },
-  { key: "delayMs", words: "Input to picture", unit: " ms", least: 50, sparse: true },
+  { key: "delayMs", words: "Input to frame", unit: " ms", least: 50, sparse: true },
 ];
 
 export async function makeGraph({ metrics }) {
@@ -49,7 +51,7 @@ function makeChart(line) {
   return { root, draw };
 }
 
-/** From least to most, in words. */
+/** Return the range of a line as text. */
 export function describe(samples, { key, unit, ticks }) {
   const values = samples.map((sample) => sample[key]).filter((value) => value !== null);
   if (!values.length) return "nothing yet";
@@ -58,7 +60,7 @@ export function describe(samples, { key, unit, ticks }) {
   return `${least === most ? most : `${least} – ${most}`}${unit}${skipped ? ` · ${skipped} skipped` : ""}`;
 }
 
-/** Runs of points to be joined, [x, y] from 0 to 1, y upwards; `least` is the smallest top of the scale. */
+/** Return runs of points to join, [x, y] from 0 to 1, y upwards; `least` is the smallest maximum of the scale. */
 export function pointsOf(samples, line) {
   const { key, sparse } = line;
   const values = samples.map((sample) => sample[key]);
@@ -102,7 +104,7 @@ function plot(canvas, samples, line) {
   }
 }
 
-/** A context to draw on in the page's pixels, as sharp as the screen is. */
+/** Return a context in CSS pixels at the resolution of the screen. */
 export function sharp(canvas, width, height) {
   const ratio = devicePixelRatio;
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -113,8 +115,8 @@ export function sharp(canvas, width, height) {
   return context;
 }
 
-const NOTHING = "Change something: the way of your last input to its picture is shown here.";
-const WATCHING = "You watch: there is no input of yours to follow.";
+const NOTHING = "Change something: the stages of your last input are shown here.";
+const WATCHING = "You are watching and send no input.";
 const ESTIMATES =
   "Paint and the sum are measured in this page; the stages between them are estimates from the server's metrics and clock.";
 
@@ -133,17 +135,18 @@ export async function makeStages({ session, metrics, timings }) {
   const said = el("p", { class: "hint" }, NOTHING);
   const bar = el("div", { class: "stages-bar", "aria-hidden": "true" }, ...parts.map(({ share }) => share));
   const list = el("ol", {}, ...parts.map(({ row }) => row));
-  let split = null; // the input that is shown: its metrics stay those of its time
+  // The input that is shown, with the metrics of its time.
+  let split = null;
   const root = el("section", { class: "stages", "aria-label": "Stages of the delay" }, head, said, bar, list);
 
-  /** Show the last input that was seen. */
+  /** Show the last input that was painted. */
   function update() {
     const input = metrics.lastShown;
     const times = input && measured(input, timings.handedAt(input.shown), session);
     for (const part of [bar, list]) part.hidden = !times;
     said.hidden = Boolean(times);
     setText(said, session.role === "viewer" ? WATCHING : NOTHING);
-    setText(head, times ? `Last input to picture: ${times.totalMs.toFixed()} ms` : "Last input to picture");
+    setText(head, times ? `Last input to frame: ${times.totalMs.toFixed()} ms` : "Last input to frame");
     if (times && input !== split) show(splitDelay(times));
     if (times) split = input;
   }
@@ -158,25 +161,26 @@ export async function makeStages({ session, metrics, timings }) {
   return { root, update };
 }
 
-/** In the order of the way: [key, words, what it is]. */
+/** In order: [key, label, explanation]. */
 const STAGES = [
   ["up", "Network, there", "Half the round trip"],
   [
     "wait",
     "Waiting for the step",
-    "What is left: until the step that runs is done and one begins with the input, and for the answer to the input before",
+    "The rest: until the current step ends and one with the input begins, and for the reply to the previous input",
   ],
-  ["model", "Model", "The step that made the picture"],
+  ["model", "Model", "The step that made the frame"],
   ["encode", "Encode", "To the server's encoder, waiting for it, encoding, and back"],
-  ["hold", "Held until due", "So that pictures are evenly spaced, and how late that was"],
-  ["down", "Network, back", "From there to this page, with the wait while too many pictures are on their way"],
+  ["hold", "Held until due", "Until the frame is due, so that frames are evenly spaced, and how late it was sent"],
+  ["down", "Network, back", "From the server to this page, with the wait for room in the send window"],
   ["paint", "Paint", "Decoding, and waiting for the screen's repaint"],
 ];
 
 /**
- * Split what was measured, in ms: `totalMs` from input to paint, of which the last `paintMs` went by here, and `backMs` before that
- * between the model's hand-over and the picture's coming. The rest is estimates, `stats` of the server's and half of `rttMs`; where
- * they say more than there was, they share it. Returns {key: ms}: none negative, together `totalMs`.
+ * Split a measured delay into stages, in ms: `totalMs` from input to paint, with the last `paintMs` in this page, and
+ * `backMs` before that between the model's output and the arrival of the frame. The other stages are estimates, from
+ * the server's `stats` and half of `rttMs`; if they exceed the measured time, they are scaled down. Return {key: ms}:
+ * none negative, with the sum `totalMs`.
  */
 export function splitDelay({ totalMs, backMs, paintMs, rttMs, stats }) {
   const sum = (...keys) => keys.reduce((so, key) => so + Math.max(0, stats[`${key}_ms`] ?? 0), 0);
@@ -190,7 +194,7 @@ export function splitDelay({ totalMs, backMs, paintMs, rttMs, stats }) {
 
 const within = (value, most) => Math.min(Math.max(0, value), most);
 
-/** Both estimates and what is left of `whole`; smaller ones where they are more than that. */
+/** Return the estimates and the rest of `whole`; scaled down if their sum is larger. */
 function share(estimates, whole) {
   const together = estimates.reduce((sum, each) => sum + each, 0);
   const scale = together > whole ? whole / together : 1;
@@ -198,7 +202,10 @@ function share(estimates, whole) {
   return [...scaled, Math.max(0, whole - together * scale)];
 }
 
-/** What `splitDelay` takes, of an input and the frame that showed it, handed over at `handedAt`; null where the server's clock isn't known yet. */
+/**
+ * Return the arguments of splitDelay for an input and the frame that shows it; null while the server's clock is
+ * unknown.
+ */
 function measured({ inputAt, shown }, handedAt, { rttMs, stats }) {
   if (handedAt === null) return null;
   const { receivedAt, paintedAt } = shown;

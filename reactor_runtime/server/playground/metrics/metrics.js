@@ -1,4 +1,4 @@
-/** The line of metrics below the stage, the samples of the last 30 s, and the buttons that open charts and the trace. */
+/** The line of metrics below the stage, samples of the last 30 s, and the buttons that open charts and the trace. */
 
 /** @import { Session } from "../client/reactor.js" */
 
@@ -14,23 +14,24 @@ const CELLS = {
   fps: ["fps", "Frames painted per second; with several video tracks the slowest and the fastest"],
   skipped: ["Skipped", "Frames left out to show the newest one"],
   age: ["Age", "From the model's output to paint, by the server's clock: median of half a second"],
-  delay: ["Input to picture", "From an input to the first painted frame that shows it: median of 9, and the last"],
+  delay: ["Input to frame", "From an input to the first painted frame that shows it: median of 9, and the last"],
   rtt: ["Round trip", "To the server and back"],
   size: ["Size", "In pixels; if tracks differ, each on its own; JPEG quality below the best, and why"],
   sound: ["Sound", "Delay of the sound after its frame; negative: before it"],
   bits: ["Mbit/s", "Video and sound received"],
 };
 
-/** Amount a second over the last two seconds. */
+/** An amount per second over the last two seconds. */
 class Rate {
-  #events = []; // {at, amount}
+  // {at, amount}
+  #events = [];
 
   add(at, amount = 1) {
     this.#events.push({ at, amount });
     while (at - this.#events[0].at > WINDOW_MS) this.#events.shift();
   }
 
-  /** Counted from the first to the last event; 0 when nothing came for a second. */
+  /** Return the rate between the first and the last event; 0 if the last is over a second old. */
   perSecond(now) {
     const [first, ...rest] = this.#events;
     const last = rest.at(-1);
@@ -40,20 +41,22 @@ class Rate {
 }
 
 export class Metrics {
-  /** Of the last 30 s, two a second: {at, fps, ageMs, delayMs, skipped}, null where nothing was measured. */
+  /** Samples of the last 30 s, two a second: {at, fps, ageMs, delayMs, skipped}, null if not measured. */
   samples = [];
-  /** The last input that was seen; null before there is one. */
+  /** The last input that was painted; null before. */
   lastShown = null;
   /** Called after each sample. */
   sampled = () => {};
   #list;
   #timings;
   #cells = {};
-  #videos = new Map(); // name → {rate, canvas, caption}
+  // name → {rate, canvas, caption}
+  #videos = new Map();
   #bits = new Rate();
   #skipped = 0;
   #newlySkipped = 0;
-  #ages = []; // of the frames painted since the last sample
+  // Of the frames painted since the last sample.
+  #ages = [];
 
   /**
    * @param {HTMLElement} list
@@ -73,7 +76,7 @@ export class Metrics {
     setInterval(() => document.hidden || this.#tick(performance.now(), session), REFRESH_MS);
   }
 
-  /** A new session with these videos, each {name, canvas, caption}, and with sound or without. */
+  /** Start a session with these video tracks, each {name, canvas, caption}, with or without sound. */
   restart(videos, hasSound) {
     this.#videos = new Map(videos.map((video) => [video.canvas, { ...video, rate: new Rate() }]));
     this.#skipped = this.#newlySkipped = 0;
@@ -114,7 +117,7 @@ export class Metrics {
     this.sampled();
   }
 
-  /** Gives the frames a second of the slowest video; null where there is none. */
+  /** Return the frame rate of the slowest video track; null without video. */
   #refresh(now, { inputDelayMs, medianInputDelayMs, speaker, rttMs, stats }) {
     const show = (key, words) => setText(this.#cells[key], words);
     const each = [...this.#videos.values()].map(({ canvas, caption, rate }) => {
@@ -126,7 +129,8 @@ export class Metrics {
     show("fps", span(each.map(({ fps }) => fps)));
     const { rung, quality, why } = stats;
     const sizes = [...new Set(each.map(({ size }) => size))].filter(Boolean);
-    const size = sizes.length > 1 ? `${sizes.length} sizes` : (sizes[0] ?? "–"); // each stands on its video
+    // Each canvas has its own caption.
+    const size = sizes.length > 1 ? `${sizes.length} sizes` : (sizes[0] ?? "–");
     show("size", rung ? `${size} q${quality} ${why}` : size);
     show("skipped", `${this.#skipped}`);
     show("delay", inputDelayMs === null ? "–" : `${medianInputDelayMs.toFixed()} ms · last ${inputDelayMs.toFixed()}`);
@@ -149,14 +153,15 @@ function span(values) {
 
 const KEYWORD = "x-reactor-bind";
 const VIEWS = {
-  stages: ["Input to picture", "The stages from an input to its frame", (charts, parts) => charts.makeStages(parts)],
+  stages: ["Input to frame", "The stages from an input to its frame", (charts, parts) => charts.makeStages(parts)],
   graph: ["Graph", "Frames a second, age and delay in the last 30 s", (charts, parts) => charts.makeGraph(parts)],
 };
 
-/** Put the buttons at the end of the line `list`; `onError(text, reason)` tells of a part that can't be loaded. */
+/** Add the buttons to the line `list`; `onError(text, reason)` reports a part that cannot be loaded. */
 export function addOpeners(list, { session, metrics, timings, onError }) {
   const kept = recall("figures");
-  const shown = new Map(); // view → what it shows, or null while that is loaded
+  // view → its chart, null while that is loading
+  const shown = new Map();
   const place = el("section", { class: "opened", "aria-label": "Figures" });
   const opener = (words, attributes) => el("button", { type: "button", class: "opener", ...attributes }, words);
   const buttons = Object.entries(VIEWS).map(([view, [words, title]]) =>
@@ -206,7 +211,8 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
 
   async function openTrace() {
     if (document.querySelector("dialog[open]")) return;
-    const recent = timings.recent(performance.now()); // of when it was asked for
+    // At the time of the click.
+    const recent = timings.recent(performance.now());
     try {
       const { openTrace: show } = await import("./trace.js");
       await show(recent, session.model);
@@ -224,7 +230,7 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
   arrange();
 }
 
-/** Whether a key press asks for the trace: not while somebody types, and not where the model has bound that key. */
+/** Return whether a key press opens the trace: not while the user types, and not if the model has bound that key. */
 function isCall({ key, code, target, repeat, ctrlKey, altKey, metaKey, isComposing }, events) {
   if (key.toLowerCase() !== "t" || repeat || ctrlKey || altKey || metaKey || isComposing) return false;
   return !target.closest?.(`dialog, ${TEXT_FIELDS}`) && !isBound(code, events);

@@ -1,22 +1,28 @@
 /**
- * Times of inputs and frames in the last ten seconds, and the server's clock.
- * Always recorded, because a trace is asked for after the hitch: the cost is one reference per frame and input.
+ * Records times of inputs and frames of the last ten seconds, and the server's clock.
+ * Always on, because users open a trace after the hitch; the cost is one reference per frame and input.
  */
 
 /** @import { Session } from "../client/reactor.js" */
 
 const KEPT_MS = 10000;
-const MOST_KEPT = 4096; // of each kind
+// Of each kind.
+const MOST_KEPT = 4096;
 const MOST_FIRSTS = 256;
-const PONGS_KEPT_MS = 60000; // clocks drift, and wall clocks are put right
+// Clocks drift, and wall clocks are corrected.
+const PONGS_KEPT_MS = 60000;
 const MOST_PONGS = 64;
-const [FIRST_PINGS, APART_MS] = [8, 200]; // while a page loads it is busy, and a single pong may say much that is wrong
+// A page that is loading is busy: a single pong would be unreliable.
+const [FIRST_PINGS, APART_MS] = [8, 200];
 
 export class Timings {
   clock = new ServerClock();
-  #frames = []; // headers, as they came; the client fills in their times
-  #inputs = []; // {type, inputAt, sentAt, repliedAt?, n?, shown?: the first frame that shows it}
-  #firsts = []; // the frame that first showed each `applied`, rising
+  // Headers in order of arrival; the client fills in their times.
+  #frames = [];
+  // {type, inputAt, sentAt, repliedAt?, n?, shown?: the first frame that shows it}
+  #inputs = [];
+  // The frames that first showed each `applied`, rising.
+  #firsts = [];
   #unshown = [];
   #pingsLeft = 0;
   #ping;
@@ -33,7 +39,7 @@ export class Timings {
     this.#settle();
   }
 
-  /** An input goes to the model; `reply`, a promise of its answer, is only looked at. */
+  /** Record an input; `reply` is the promise of its reply. */
   async sent(type, inputAt, reply) {
     const now = performance.now();
     const input = { type, inputAt: inputAt ?? now, sentAt: now };
@@ -50,7 +56,7 @@ export class Timings {
     if (this.#firsts.length > MOST_FIRSTS) this.#firsts.shift();
   }
 
-  /** The inputs that have come to be seen since it was last asked for them, oldest first. */
+  /** Return the inputs that were painted since the last call, oldest first. */
   newlyShown() {
     for (const input of this.#unshown) input.shown = this.#firsts.find(({ applied }) => applied >= input.n);
     const shown = this.#unshown.filter((input) => input.shown);
@@ -58,19 +64,19 @@ export class Timings {
     return shown;
   }
 
-  /** How old the frame was when it was painted; null where that isn't known. */
+  /** Return the age of the frame when it was painted; null if unknown. */
   ageMs(frame) {
     const handedAt = this.handedAt(frame);
     return handedAt === null || frame.paintedAt === undefined ? null : frame.paintedAt - handedAt;
   }
 
-  /** When the model handed the frame over, here; before it came, whatever the clocks say. Null where that isn't known. */
+  /** Return when the model put out the frame, on this page's clock, not after its arrival; null if unknown. */
   handedAt({ wallUs, receivedAt }) {
     const at = wallUs === undefined ? null : this.clock.toLocal(wallUs);
     return at === null ? null : Math.min(at, receivedAt);
   }
 
-  /** The last ten seconds before `now`, as `lanesOf` wants them. */
+  /** Return the last ten seconds before `now`, for lanesOf. */
   recent(now) {
     const from = now - KEPT_MS;
     const frames = this.#frames.filter(({ receivedAt }) => receivedAt >= from);
@@ -98,7 +104,7 @@ export class Timings {
   }
 }
 
-/** Add an entry, and drop what is older than ten seconds before it; `time` names its time. */
+/** Add an entry, and drop what is ten seconds older; `time` names its time. */
 function keep(ring, entry, time) {
   const from = entry[time] - KEPT_MS;
   ring.push(entry);
@@ -107,9 +113,10 @@ function keep(ring, entry, time) {
 }
 
 export class ServerClock {
-  #best = []; // {at, rttMs, offsetMs}: each took longer than the one before it, and is there for when that is too old
+  // {at, rttMs, offsetMs}: each has a larger rttMs than the one before, and replaces it when that is too old
+  #best = [];
 
-  /** A pong that came at `now` for the ping of `sentAt`. */
+  /** Record a pong at `now` for the ping of `sentAt`. */
   pong(sentAt, serverUs, now) {
     const rttMs = now - sentAt;
     if (!(rttMs >= 0) || !Number.isFinite(serverUs)) return;
@@ -118,12 +125,12 @@ export class ServerClock {
     while (now - this.#best[0].at > PONGS_KEPT_MS || this.#best.length > MOST_PONGS) this.#best.shift();
   }
 
-  /** Another server may be behind the same address. */
+  /** Forget the clock: another server may have the same address. */
   restart() {
     this.#best = [];
   }
 
-  /** When it was here, on performance.now()'s clock; null before the first pong. */
+  /** Return a time of the server on performance.now()'s clock; null before the first pong. */
   toLocal(serverUs) {
     const [best] = this.#best;
     return best ? serverUs / 1000 - best.offsetMs : null;

@@ -47,7 +47,8 @@ export async function openTrace(recent, model) {
   });
   const resized = new ResizeObserver(() => timeline.draw());
   document.body.append(dialog);
-  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // keys that the model has bound are ours here
+  // In the dialog, keys of the model's bindings belong to the trace.
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
   dialog.addEventListener("close", () => {
     resized.disconnect();
@@ -55,7 +56,8 @@ export async function openTrace(recent, model) {
   });
   dialog.showModal();
   resized.observe(canvas);
-  canvas.focus({ preventScroll: true }); // the buttons above it stay in sight
+  // The buttons above it stay visible.
+  canvas.focus({ preventScroll: true });
 }
 
 function summary(lanes) {
@@ -68,11 +70,14 @@ function saveTrace(trace, model) {
   download(new Blob([JSON.stringify(trace)], { type: "application/json" }), `${model}-trace-${timestamp()}.json`);
 }
 
-const [TOP, NAME, GAP, ROOM] = [22, 16, 8, 40]; // px: the axis, a lane's name, between lanes, and for all rows of a lane together
+// In px: the axis, a lane's name, the gap between lanes, and all rows of a lane.
+const [TOP, NAME, GAP, ROOM] = [22, 16, 8, 40];
 const MOST_ROW = 16;
-const LEAST_MS = 20; // on screen
+// The shortest time that fills the canvas.
+const LEAST_MS = 20;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
-const NEAR = 4; // px around the pointer
+// In px around the pointer.
+const NEAR = 4;
 
 class Timeline {
   #canvas;
@@ -83,7 +88,9 @@ class Timeline {
   #told;
   #pointedX = 0;
 
-  /** `swatches` are elements of each kind's colour; `told(words)` of what is pointed at, "" for nothing. */
+  /**
+   * `swatches` are elements with each kind's colour; told(text) describes what is under the pointer, "" for nothing.
+   */
   constructor(canvas, lanes, { from, to, swatches, told }) {
     this.#canvas = canvas;
     this.#whole = this.#view = [from, to];
@@ -150,7 +157,7 @@ class Timeline {
     return from + (x / this.#canvas.clientWidth) * (to - from);
   }
 
-  /** Show `factor` times as much, with what is at `time` where it was. */
+  /** Show `factor` times as much time; `time` keeps its position. */
   zoom(factor, time = (this.#view[0] + this.#view[1]) / 2) {
     const [from, to] = this.#view;
     const span = to - from;
@@ -198,7 +205,7 @@ class Timeline {
     this.#told(this.#at(offsetX, offsetY)?.words ?? "");
   }
 
-  /** The span under a place, or the nearest one by. */
+  /** Return the span at a position, or the nearest one. */
   #at(x, y) {
     const lane = this.#lanes.find(({ top, bottom }) => y >= top - NAME && y < bottom);
     const rows =
@@ -214,7 +221,7 @@ class Timeline {
   }
 }
 
-/** Give each lane its place: {top, bottom, row}, in px. */
+/** Return lanes with {top, bottom, row}, in px. */
 function stacked(lanes) {
   let top = TOP;
   return lanes.map((lane) => {
@@ -228,8 +235,8 @@ function stacked(lanes) {
 const POINT_MS = 0.001;
 
 /**
- * The last ten seconds of `Timings` as lanes: [{name, rows, spans: [{start, end, row, kind, words}]}], with its times. Spans
- * of one row don't overlap.
+ * Return the last ten seconds of `Timings` as lanes: [{name, rows, spans: [{start, end, row, kind, words}]}]. Spans of
+ * one row do not overlap.
  */
 export function lanesOf({ from, now, frames, inputs }) {
   const part = (kind, begin, done, words) => (frame) =>
@@ -270,9 +277,10 @@ function spansOfInput({ type, inputAt, repliedAt = Infinity, n, shown }, now) {
   ];
 }
 
-/** Frames that came and were overtaken, and those between two that never came. */
+/** Return points for frames that a newer one replaced here, and for gaps in the sequence numbers. */
 function skipped(frames) {
-  const last = new Map(); // track → seq of the one before
+  // track → seq of the one before
+  const last = new Map();
   const newest = new Map(frames.filter(({ paintedAt }) => paintedAt).map(({ track, seq }) => [track, seq]));
   return frames.map((frame) => {
     const { track, seq, held, receivedAt, decodedAt, paintedAt } = frame;
@@ -291,7 +299,7 @@ function skipped(frames) {
 
 const nameOf = ({ track, seq }) => `${track} ${seq}`;
 
-/** None where an end isn't known; what seems to run backwards, as clocks are only about right, is a point. */
+/** Return no span without both ends. A negative one becomes a point, because clocks are approximate. */
 function span(kind, start, end, words) {
   if (start == null || end == null) return [];
   return [
@@ -306,9 +314,10 @@ function span(kind, start, end, words) {
 
 const point = (kind, at, words) => (at == null ? [] : [{ start: at, end: at + POINT_MS, kind, words }]);
 
-/** Lay groups of spans, each in one row, into as few rows as they need. */
+/** Place groups of spans in as few rows as possible, each group in one row. */
 function lane(name, groups, from) {
-  const ends = []; // of each row
+  // Of each row.
+  const ends = [];
   const seen = groups.filter((group) => group.length && group.at(-1).end >= from).sort(([a], [b]) => a.start - b.start);
   const spans = seen.flatMap((group) => {
     const free = ends.findIndex((end) => end <= group[0].start);
@@ -319,7 +328,9 @@ function lane(name, groups, from) {
   return { name, rows: Math.max(1, ends.length), spans };
 }
 
-/** The trace event format of Chrome, which Perfetto opens: a thread for each row, times in µs from the beginning. */
+/**
+ * Return a trace in Chrome's trace event format, for Perfetto: a thread for each row, times in µs from the beginning.
+ */
 export function toChromeTrace(lanes, model) {
   const rows = lanes.flatMap(({ name, rows: count, spans }) =>
     Array.from({ length: count }, (_, row) => ({

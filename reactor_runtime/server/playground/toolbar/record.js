@@ -1,4 +1,4 @@
-/** Files of what is shown: a frame as PNG, a recording in whatever format the browser supports. */
+/** Saves what is shown: a frame as PNG, a recording in a format that the browser supports. */
 
 /** @import { Session } from "../client/reactor.js" */
 
@@ -14,18 +14,18 @@ export async function saveFrame(model, canvas) {
 }
 
 export class Recording {
-  /** Promise: when the file has been given to the visitor, of null or of the error that ended it. */
+  /** Promise that resolves when the file was saved, to null or the error that ended the recording. */
   ended;
   #recorder;
   #pieces = [];
 
   /**
-   * Begin with the first picture and, if it is on, the first sound; rejects where the browser can't.
+   * Start with the first video track and, if sound is on, the first audio track; rejects if the browser cannot record.
    * @param {Session} session
    */
   static async start(session) {
     const type = FORMATS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
-    if (!type) throw new Error("this browser makes no films");
+    if (!type) throw new Error("this browser cannot record");
     const names = session.tracks.filter(
       ({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on),
     );
@@ -49,11 +49,11 @@ export class Recording {
     this.#recorder.start(1000);
   }
 
-  /** Rejects where there was nothing to save. */
+  /** Stop and save; rejects if there is nothing to save. */
   async stop() {
     if (this.#recorder.state !== "inactive") this.#recorder.stop();
     await this.ended;
-    if (this.#isEmpty) throw new Error("the browser has made an empty film");
+    if (this.#isEmpty) throw new Error("the browser made an empty recording");
   }
 
   get #isEmpty() {
@@ -61,7 +61,7 @@ export class Recording {
   }
 }
 
-/** A film has one picture and one sound. */
+/** Return the first track of each kind: a recording has one of each. */
 function firstOfEach(tracks) {
   const kinds = new Map(tracks.toReversed().map((track) => [track.kind, track.name]));
   return [...kinds.values()];

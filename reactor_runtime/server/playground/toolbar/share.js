@@ -3,7 +3,7 @@
 import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
 
-/** Returns {root, opener}: the sheet, and `opener(title)` as a button that opens it. */
+/** Return {root, opener}: the popover, and `makeOpener(title)` as the button that opens it. */
 export function makeLinks(controls, makeOpener) {
   const fields = [
     ["Link with these values", () => addressWith(location.href, controls.values)],
@@ -11,7 +11,7 @@ export function makeLinks(controls, makeOpener) {
     ["For another page", () => frameOf(addressWith(location.href, {}, { embed: "", role: "viewer" }))],
   ];
   const rows = fields.map(([label, text]) => row(label, text));
-  const note = "No link holds your token. Pages of other origins may show the frame with --allow-origin.";
+  const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
   const root = el(
     "div",
     { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
@@ -57,7 +57,7 @@ const frameOf = (address) =>
 
 const NAME = "set";
 
-/** What an address says, an empty object where it says nothing; throws Error in words for what can't be read. */
+/** Return the values in an address, an empty object without any. Throws Error for values that cannot be read. */
 export function valuesIn(address) {
   const text = new URL(address).searchParams.get(NAME);
   if (!text) return {};
@@ -68,11 +68,12 @@ export function valuesIn(address) {
   throw new Error(`The link's values can't be read; they look like ?${NAME}={"prompt":"a fox"}`);
 }
 
-/** The page's address with these values, or with none; without a token, which is nobody else's. */
+/** Return the page's address with these values and without the token, which is secret. */
 function addressWith(address, values, others = {}) {
   const { origin, pathname } = new URL(address);
   const link = new URL(pathname, origin);
   for (const [name, value] of Object.entries(others)) link.searchParams.set(name, value);
   if (Object.keys(values).length) link.searchParams.set(NAME, JSON.stringify(values));
-  return link.href.replaceAll("=&", "&").replace(/=$/, ""); // ?embed, not ?embed=
+  // ?embed instead of ?embed=
+  return link.href.replaceAll("=&", "&").replace(/=$/, "");
 }

@@ -18,12 +18,13 @@ const ICONS = {
 const OVER_THE_CANVAS = "button, .tools, .touch";
 
 /**
- * `controls` hold the values of links, `canvases()` gives the canvases, `onError(text, reason)` tells the visitor.
+ * `controls` have the values for links, `canvases()` returns the canvases, `onError(text, reason)` reports to the user.
  * @param {{ session: Session, stage: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void }} parts
  */
 export async function attach({ session, stage, controls, canvases, onError }) {
   await loadStyle(new URL("toolbar.css", import.meta.url));
-  let recording = null; // promise of it
+  // A promise.
+  let recording = null;
   const clock = el("span");
   const attempt = (words, action) => async () => {
     try {
@@ -37,8 +38,8 @@ export async function attach({ session, stage, controls, canvases, onError }) {
 
   const snap = button(
     "snapshot",
-    "Save the picture",
-    attempt("The picture can't be saved", () => saveFrames(session, canvases())),
+    "Save the frame",
+    attempt("The frame can't be saved", () => saveFrames(session, canvases())),
   );
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
   const { root: links, opener } = makeLinks(controls, (title) => button("link", title));
@@ -77,7 +78,8 @@ export async function attach({ session, stage, controls, canvases, onError }) {
 
   async function toggle() {
     if (recording) return (await recording).stop();
-    recording = Recording.start(session); // from the press on, or a second one would begin another
+    // Set at once, or a second press would start another one.
+    recording = Recording.start(session);
     const { ended } = await recording.catch((error) => {
       recording = null;
       throw error;
@@ -88,7 +90,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     setText(clock, "0:00");
     window.addEventListener("beforeunload", ask);
     ended.then((fault) => {
-      if (fault) onError("The recording ended by itself; what there was is saved", fault.message);
+      if (fault) onError("The recording ended by itself and was saved", fault.message);
       window.removeEventListener("beforeunload", ask);
       clearInterval(tick);
       setText(clock, "");
@@ -99,18 +101,18 @@ export async function attach({ session, stage, controls, canvases, onError }) {
 
   let linked = session.role === "viewer" ? {} : fromAddress(onError);
   return {
-    /** A new session: in the first one that is ours to control, what the page's address says is set. */
+    /** Start a session; the first one as controller gets the values of the page's address. */
     begin() {
       const hasPicture = canvases().length > 0;
       for (const tool of [snap, float]) tool.toggleAttribute("disabled", !hasPicture);
       if (session.role !== "controller") return;
-      for (const name of controls.set(linked)) onError("The link sets what this model doesn't have", name);
+      for (const name of controls.set(linked)) onError("The link sets a field that this model does not have", name);
       linked = {};
     },
   };
 }
 
-/** Let Tab reach a bar once, and the arrows move within it, as toolbars do. */
+/** Make the toolbar one tab stop, with arrow keys inside. */
 function oneStop(bar, tools) {
   for (const tool of tools) tool.tabIndex = tool === tools[0] ? 0 : -1;
   bar.addEventListener("keydown", (event) => {
@@ -143,7 +145,7 @@ function drawn(icon) {
   return svg;
 }
 
-/** The browser asks whoever leaves whether to lose what isn't saved. */
+/** The browser asks before the user leaves the page during a recording. */
 const ask = (event) => event.preventDefault();
 
 const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
@@ -152,13 +154,16 @@ const saveFrames = (session, canvases) => Promise.all(canvases.map((canvas) => s
 
 const toggleFull = (stage) => (document.fullscreenElement ? document.exitFullscreen() : stage.requestFullscreen());
 
-const KEPT_MS = 10000; // made ready and not used
+// Time after which an unused video element is removed.
+const KEPT_MS = 10000;
 
 class PictureInPicture {
   #session;
   #stage;
-  #making = null; // promise of the <video>
-  #video = null; // once it plays
+  // Promise of the <video>.
+  #making = null;
+  // Set when it plays.
+  #video = null;
   #timer = 0;
 
   constructor(session, stage) {
@@ -166,7 +171,7 @@ class PictureInPicture {
     this.#stage = stage;
   }
 
-  /** Make the window's picture ready; what can't be made is told by toggle(). */
+  /** Make the video element: Safari opens the window only directly in a click. toggle() reports errors. */
   prepare() {
     clearTimeout(this.#timer);
     if (!document.pictureInPictureElement) this.#timer = setTimeout(() => this.#end(), KEPT_MS);
@@ -174,7 +179,7 @@ class PictureInPicture {
     this.#making.catch(() => this.#end());
   }
 
-  /** Rejects in words where the browser doesn't let it. */
+  /** Open or close the window. Rejects with a message for people if the browser refuses. */
   async toggle() {
     if (document.pictureInPictureElement) return document.exitPictureInPicture();
     if (!this.#video) {
@@ -183,7 +188,8 @@ class PictureInPicture {
     }
     await this.#video.requestPictureInPicture().catch((error) => {
       if (error.name === "NotAllowedError") throw new Error("press once more", { cause: error });
-      this.#end(); // or every frame would be decoded for nobody
+      // Otherwise frames would be decoded for nothing.
+      this.#end();
       throw error;
     });
     clearTimeout(this.#timer);
