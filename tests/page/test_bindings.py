@@ -228,11 +228,11 @@ def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, s
 
 
 def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server: FakeServer) -> None:
-    expect(walker.locator(".legend")).to_contain_text("Click the picture to look around")
+    expect(walker.locator(".legend")).to_contain_text("Click the video to look around")
     server.script.reply_delay_s = 0.2
     x, y = middle_of_picture(walker)
     walker.mouse.click(x, y)
-    expect(walker.locator(".legend")).to_contain_text("Esc lets the mouse go")
+    expect(walker.locator(".legend")).to_contain_text("Esc releases the mouse")
     for step in range(1, 21):
         walker.mouse.move(x + 10 * step, y + 2 * step)
     with server.changed:
@@ -242,14 +242,14 @@ def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server
     assert sum(look["dy"] for look in looks) == pytest.approx(40 * 0.0025, abs=1e-3)
     assert len(looks) < 20
     walker.evaluate("document.exitPointerLock()")
-    expect(walker.locator(".legend")).to_contain_text("Click the picture to look around")
+    expect(walker.locator(".legend")).to_contain_text("Click the video to look around")
 
 
 def test_where_the_mouse_can_not_be_locked_in_dragging_looks_around(walker: Page, server: FakeServer) -> None:
     walker.evaluate("() => { Element.prototype.requestPointerLock = () => Promise.reject(new Error('never')); }")
     x, y = middle_of_picture(walker)
     walker.mouse.click(x, y)
-    expect(walker.locator(".legend")).to_contain_text("Drag the picture to look around")
+    expect(walker.locator(".legend")).to_contain_text("Drag the video to look around")
     walker.mouse.down()
     walker.mouse.move(x + 50, y)
     assert server.wait_for("look") == {"dx": pytest.approx(0.3), "dy": 0}

@@ -75,7 +75,7 @@ def test_where_no_mouse_is_locked_the_picture_is_dragged(page: Page, server: Fak
     page.add_init_script("delete Element.prototype.requestPointerLock")
     walking(page, server)
     page.locator("canvas").click()
-    expect(page.locator(".legend-hint")).to_have_text("Drag the picture to look around")
+    expect(page.locator(".legend-hint")).to_have_text("Drag the video to look around")
 
 
 def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, server: FakeServer) -> None:
@@ -83,16 +83,16 @@ def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, s
     stage = page.locator(".stage")
     words = page.locator(".legend")
     stage.click()
-    expect(words).to_contain_text("Esc lets the mouse go")
+    expect(words).to_contain_text("Esc releases the mouse")
     page.evaluate("document.exitPointerLock()")
-    expect(words).to_contain_text("Click the picture to look around")
+    expect(words).to_contain_text("Click the video to look around")
     stage.evaluate("stage => { stage.requestPointerLock = () => Promise.reject(new Error('soon')); }")
     page.mouse.down()
     page.mouse.move(400, 5)  # out of the stage, and let go there
     page.mouse.up()
     stage.evaluate("stage => { delete stage.requestPointerLock; }")
     stage.click()
-    expect(words).to_contain_text("Esc lets the mouse go")
+    expect(words).to_contain_text("Esc releases the mouse")
 
 
 def test_sound_keeps_to_the_picture_without_the_time_of_the_loudspeaker(page: Page, server: FakeServer) -> None:

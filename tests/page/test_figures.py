@@ -141,9 +141,9 @@ def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
     assert ("sent", 100, 150, 1) in inputs  # beside the one before; seen before its answer came
     assert ("sent", 900, 1000, 0) in inputs
     assert lanes["Inputs"]["rows"] == 2
-    assert "set_z: refused, or lost, 20.0 ms" in [span["words"] for span in lanes["Inputs"]["spans"]]
+    assert "set_z: refused, or lost, 20.0 ms" in [span["text"] for span in lanes["Inputs"]["spans"]]
     assert [span["start"] for span in lanes["Painted"]["spans"]] == [116, 150]
-    said = [span["words"] for span in lanes["Skipped"]["spans"]]
+    said = [span["text"] for span in lanes["Skipped"]["spans"]]
     assert said == ["main 2 left out here, for a newer one", "main: 2 not sent, before 5"] or said[::-1] == said
     assert len(lanes["On the way"]["spans"]) == 3
 

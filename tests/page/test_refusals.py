@@ -132,7 +132,7 @@ def test_a_page_in_a_frame_says_what_the_frame_lacks(page: Page, server: FakeSer
     ("error", "words"),
     [
         ("NotAllowedError", "Nothing was chosen"),
-        ("InvalidStateError", "want a click"),
+        ("InvalidStateError", "require a click"),
         ("NotReadableError", "can't be shared"),
     ],
 )

@@ -76,7 +76,7 @@ def test_who_moves_the_locked_mouse_looks_around(page: Page) -> None:
     stand_still(page)
     standing = change(page)
     page.locator("canvas").click()
-    expect(page.locator(".legend")).to_contain_text("Esc lets the mouse go")
+    expect(page.locator(".legend")).to_contain_text("Esc releases the mouse")
     before = int(page.locator("canvas").get_attribute("data-applied") or "0")
     for x in range(400, 800, 40):
         page.mouse.move(x, 400)

@@ -21,6 +21,6 @@ export const newId = () => `r${++lastId}`;
 
 /** Return a name for people: `cfg_scale` → `Cfg scale`. */
 export function humanise(name) {
-  const words = name.replaceAll("_", " ").trim() || name;
-  return words[0].toUpperCase() + words.slice(1);
+  const text = name.replaceAll("_", " ").trim() || name;
+  return text[0].toUpperCase() + text.slice(1);
 }

@@ -64,7 +64,7 @@ const asLine = ({ at, kind, title, value }) => `${at.toISOString()} ${kind} ${ti
 
 async function copy(text, button) {
   // The label may still be that of the last click.
-  button.dataset.words ??= button.textContent;
+  button.dataset.label ??= button.textContent;
   button.textContent = (await copyText(text)) ? "Copied" : "Not allowed";
-  setTimeout(() => (button.textContent = button.dataset.words), 1200);
+  setTimeout(() => (button.textContent = button.dataset.label), 1200);
 }

@@ -4,7 +4,7 @@
 
 import { loadStyle, recall, remember } from "./browser.js";
 import { el, setText } from "./dom.js";
-import { secureWays } from "./inputs/devices.js";
+import { secureAddressHint } from "./inputs/devices.js";
 
 const FALL_PER_PIECE = 0.8;
 
@@ -27,17 +27,17 @@ export class SoundButton {
     this.#volume = new Volume(speaker);
     button.after(this.#volume.root);
     session.addEventListener("listening", () => this.show());
-    session.addEventListener("sound", ({ detail }) => this.hear(detail));
+    session.addEventListener("sound", ({ detail }) => this.showLevel(detail));
     button.onclick = async () => {
       try {
         if (!speaker.on)
-          this.#say("starting", "The browser opens a loudspeaker; some browsers wait until there is one");
+          this.#showState("starting", "The browser opens a loudspeaker; some browsers wait until there is one");
         await (speaker.on ? speaker.stop() : speaker.start());
         this.show();
       } catch (error) {
-        const words = window.isSecureContext ? error.message : `${error.message}. ${secureWays()}`;
-        this.#say("impossible", words);
-        onError(words);
+        const text = window.isSecureContext ? error.message : `${error.message}. ${secureAddressHint()}`;
+        this.#showState("impossible", text);
+        onError(text);
       }
     };
     this.show();
@@ -57,19 +57,19 @@ export class SoundButton {
   show() {
     this.#button.ariaChecked = String(this.#speaker.on);
     this.#volume.root.hidden = this.#button.hidden || !this.#speaker.on;
-    if (this.#speaker.on) this.#say("on", "Turn the sound off");
-    else this.#say("off", "Turn the sound on");
+    if (this.#speaker.on) this.#showState("on", "Turn the sound off");
+    else this.#showState("off", "Turn the sound on");
   }
 
   /** Show the level of received sound in the button, also while it is off. */
-  hear({ samples }) {
+  showLevel({ samples }) {
     let peak = 0;
     for (const sample of samples) peak = Math.max(peak, Math.abs(sample) / 32768);
     this.#level = Math.max(Math.sqrt(peak), this.#level * FALL_PER_PIECE);
     this.#button.style.setProperty("--level", this.#level.toFixed(2));
   }
 
-  #say(state, title) {
+  #showState(state, title) {
     setText(this.#button.querySelector("[data-state]"), state);
     this.#button.title = title;
   }

@@ -11,7 +11,7 @@ import { Touch } from "./touch.js";
 await loadStyle(new URL("bindings.css", import.meta.url));
 
 // stage → {session, names}: values that were held when the connection broke. A resumed session still has them.
-const unsettled = new WeakMap();
+const unreleased = new WeakMap();
 
 /**
  * Bind what the session's schema declares. `session` is the data of reactor.welcome, `stage` the element around the
@@ -35,7 +35,7 @@ export function attach({ send, session, stage }) {
     targets.forEach((target) => Object.hasOwn(changes, target.field) && target.follow(changes[target.field]));
   const release = () => [keyboard, pointer, touch, ...targets].forEach((part) => part.release());
   const on = (target, name, listener) => target.addEventListener(name, listener, { signal: over.signal });
-  const bringTouch = (needed) => {
+  const showTouch = (needed) => {
     touch.root.hidden = !needed || touch.empty;
     show();
   };
@@ -50,19 +50,19 @@ export function attach({ send, session, stage }) {
   });
   on(window, "focus", () => (gamepad.away = false));
   on(document, "visibilitychange", () => document.hidden && release());
-  on(coarse, "change", () => bringTouch(coarse.matches));
-  on(stage, "pointerdown", ({ pointerType }) => pointerType === "touch" && bringTouch(true));
+  on(coarse, "change", () => showTouch(coarse.matches));
+  on(stage, "pointerdown", ({ pointerType }) => pointerType === "touch" && showTouch(true));
   follow(session.state ?? {});
-  const before = unsettled.get(stage);
+  const before = unreleased.get(stage);
   const resumed = before?.session === session.session;
   for (const target of targets) if (resumed && before.names.includes(target.name)) target.rest();
   stage.append(touch.root, legend.root);
-  bringTouch(coarse.matches);
+  showTouch(coarse.matches);
 
   const detach = () => {
-    unsettled.set(stage, {
+    unreleased.set(stage, {
       session: session.session,
-      names: targets.filter((target) => target.unsettled).map(({ name }) => name),
+      names: targets.filter((target) => target.unreleased).map(({ name }) => name),
     });
     over.abort();
     touch.root.remove();
@@ -125,7 +125,7 @@ class Legend {
   root;
   #targets;
   #list = el("ul", { role: "list", "aria-label": "Keys, mouse and gamepad" });
-  #said = el("span", { role: "status" });
+  #padStatus = el("span", { role: "status" });
   #hint = el("p", { class: "legend-hint" });
   // The characters printed on the keys, in browsers that report them.
   #printed = null;
@@ -133,14 +133,19 @@ class Legend {
 
   constructor(targets) {
     this.#targets = targets;
-    this.root = el("div", { class: "legend" }, this.#hint, el("div", { class: "legend-line" }, this.#list, this.#said));
+    this.root = el(
+      "div",
+      { class: "legend" },
+      this.#hint,
+      el("div", { class: "legend-line" }, this.#list, this.#padStatus),
+    );
     this.#draw();
     this.#learn();
   }
 
   show({ pad, fingers, hint, locked }) {
     this.root.toggleAttribute("data-locked", locked);
-    setText(this.#said, pad ? "gamepad connected" : "");
+    setText(this.#padStatus, pad ? "gamepad connected" : "");
     setText(this.#hint, fingers ? "" : hint);
     if (pad === this.#shown.pad && fingers === this.#shown.fingers) return;
     this.#shown = { pad, fingers };
@@ -162,16 +167,16 @@ class Legend {
   }
 
   #item({ name, sources }) {
-    const ways = sources.map((source) => this.#words(source)).filter((words) => words.length);
-    if (!ways.length) return null;
-    const keys = ways.map((words, i) => [
+    const parts = sources.map((source) => this.#labels(source)).filter((labels) => labels.length);
+    if (!parts.length) return null;
+    const keys = parts.map((labels, i) => [
       i ? " or " : "",
-      ...words.flatMap((word, j) => [j ? " " : "", el("kbd", {}, word)]),
+      ...labels.flatMap((label, j) => [j ? " " : "", el("kbd", {}, label)]),
     ]);
     return el("li", {}, ...keys.flat(), ` ${humanise(name).toLowerCase()}`);
   }
 
-  #words({ kind, key, keys, button, stick, hover }) {
+  #labels({ kind, key, keys, button, stick, hover }) {
     const { pad, fingers } = this.#shown;
     if (kind === "button") return pad ? [button.length > 1 ? button : button.toUpperCase()] : [];
     if (kind === "stick") return pad ? [stick === "dpad" ? "d-pad" : `${stick} stick`] : [];

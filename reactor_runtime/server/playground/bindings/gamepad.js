@@ -13,11 +13,11 @@ export class Gamepad {
   #away = false;
   #asked = 0;
   #last = 0;
-  #noticed;
+  #onChange;
 
   /** `onChange()` is called when a gamepad is connected or disconnected. */
-  constructor(noticed) {
-    this.#noticed = noticed;
+  constructor(onChange) {
+    this.#onChange = onChange;
   }
 
   on(source, target) {
@@ -47,7 +47,7 @@ export class Gamepad {
     this.#last = now;
     if (this.connected !== Boolean(pad)) {
       this.connected = Boolean(pad);
-      this.#noticed();
+      this.#onChange();
     }
     for (const bound of this.#bound) follow(bound, this.#away ? undefined : pad, seconds);
     if (pad) this.#ask();
@@ -67,17 +67,17 @@ function first() {
 
 function follow(bound, pad, seconds) {
   const { source, target } = bound;
-  const holds = target.set !== undefined;
+  const isValue = target.set !== undefined;
   if (source.kind === "button") {
     const level = levelOf(pad?.buttons[source.index]);
-    if (holds) target.set(source, level ? [level, 0] : null);
+    if (isValue) target.set(source, level ? [level, 0] : null);
     else if (level > 0.5 && !bound.pressed) target.press();
     bound.pressed = level > 0.5;
     return;
   }
   const [x, y] = stick(pad, source.stick);
   const speed = (source.speed ?? SPEED) * seconds;
-  if (!holds) target.move(x * speed, -y * speed);
+  if (!isValue) target.move(x * speed, -y * speed);
   else target.set(source, x || y ? { x: [x, 0], y: [y, 0], both: [x, y] }[source.axis ?? "both"] : null);
 }
 
@@ -95,5 +95,5 @@ function stick(pad, name) {
   const length = Math.hypot(x, y);
   const scale = length > DEAD ? Math.min(1, (length - DEAD) / (1 - DEAD)) / length : 0;
   // Rounded, so that tremor is not sent.
-  return [x, -y].map((way) => Number((way * scale).toFixed(2)));
+  return [x, -y].map((value) => Number((value * scale).toFixed(2)));
 }

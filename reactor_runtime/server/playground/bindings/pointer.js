@@ -8,29 +8,29 @@ const TAP_PX = 12;
 // One notch of the wheel, in pixels, lines and pages.
 const NOTCH = [100, 3, 1];
 // Elements that lie over the canvas.
-const OTHERS = "button, .tools, .legend, .touch";
+const OVERLAYS = "button, .tools, .legend, .touch";
 
 export class Pointer {
   #stage;
-  #noticed;
-  #wanted = { pointer: [], tap: [], look: [], wheel: [] };
+  #onChange;
+  #bound = { pointer: [], tap: [], look: [], wheel: [] };
   // {id, x, y, at, moved}: the press that is followed.
   #active = null;
   #wasLocked = false;
-  #lockless = false;
+  #cannotLock = false;
 
   /** `onChange()` is called when the pointer is locked or unlocked. */
-  constructor(stage, noticed) {
+  constructor(stage, onChange) {
     this.#stage = stage;
-    this.#noticed = noticed;
+    this.#onChange = onChange;
   }
 
   on(source, target) {
-    this.#wanted[source.kind].push({ source, target });
+    this.#bound[source.kind].push({ source, target });
   }
 
   get looks() {
-    return this.#wanted.look.length > 0;
+    return this.#bound.look.length > 0;
   }
 
   get locked() {
@@ -40,27 +40,27 @@ export class Pointer {
   /** Return how to look around, as text over the canvas; "" if there is nothing to explain. */
   get hint() {
     if (!this.looks) return "";
-    if (this.#lockless) return "Drag the picture to look around";
-    return this.locked ? "Esc lets the mouse go" : "Click the picture to look around";
+    if (this.#cannotLock) return "Drag the video to look around";
+    return this.locked ? "Esc releases the mouse" : "Click the video to look around";
   }
 
   listen(signal) {
     const stage = this.#stage;
     const on = (target, name, listener, options) => target.addEventListener(name, listener, { signal, ...options });
-    if (this.#wanted.wheel.length) on(stage, "wheel", (event) => this.#turned(event), { passive: false });
-    if (!this.looks && !this.#wanted.pointer.length && !this.#wanted.tap.length) return;
-    on(stage, "pointerdown", (event) => this.#down(event));
-    on(stage, "pointermove", (event) => this.#moved(event));
-    on(stage, "pointerup", (event) => this.#up(event));
+    if (this.#bound.wheel.length) on(stage, "wheel", (event) => this.#onWheel(event), { passive: false });
+    if (!this.looks && !this.#bound.pointer.length && !this.#bound.tap.length) return;
+    on(stage, "pointerdown", (event) => this.#onDown(event));
+    on(stage, "pointermove", (event) => this.#onMove(event));
+    on(stage, "pointerup", (event) => this.#onUp(event));
     on(stage, "pointercancel", () => this.release());
     // A captured pointer does not leave.
     on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.release());
     on(document, "pointerlockchange", () => {
       this.#wasLocked ||= this.locked;
-      this.#noticed();
+      this.#onChange();
     });
-    on(document, "pointerlockerror", () => this.#refused());
-    stage.dataset.pointer = this.looks ? "look" : this.#wanted.pointer.length ? "press" : "tap";
+    on(document, "pointerlockerror", () => this.#onRefused());
+    stage.dataset.pointer = this.looks ? "look" : this.#bound.pointer.length ? "press" : "tap";
     signal.addEventListener("abort", () => {
       delete stage.dataset.pointer;
       if (this.locked) document.exitPointerLock();
@@ -72,44 +72,44 @@ export class Pointer {
     this.#place(null);
   }
 
-  #down(event) {
-    if (event.button !== 0 || this.#active || event.target.closest(OTHERS)) return;
+  #onDown(event) {
+    if (event.button !== 0 || this.#active || event.target.closest(OVERLAYS)) return;
     if (this.locked) return this.#tap([0.5, 0.5]);
     const place = this.#placeOf(event);
     if (!place) return;
     const fingers = event.pointerType !== "mouse";
     this.#active = { id: event.pointerId, x: event.clientX, y: event.clientY, at: event.timeStamp, moved: 0 };
-    if (this.looks && !fingers && !this.#lockless) this.#lock();
+    if (this.looks && !fingers && !this.#cannotLock) this.#lock();
     else this.#stage.setPointerCapture(event.pointerId);
     this.#place(place);
     if (!this.looks && !fingers) this.#tap(place);
   }
 
-  #moved(event) {
+  #onMove(event) {
     if (this.locked) return this.#look(event.movementX, event.movementY, MOUSE_RADIANS);
     const active = this.#active;
     if (active?.id === event.pointerId) {
       const [dx, dy] = [event.clientX - active.x, event.clientY - active.y];
       Object.assign(active, { x: event.clientX, y: event.clientY, moved: active.moved + Math.hypot(dx, dy) });
-      if (event.pointerType !== "mouse" || this.#lockless) this.#look(dx, dy, FINGER_RADIANS);
+      if (event.pointerType !== "mouse" || this.#cannotLock) this.#look(dx, dy, FINGER_RADIANS);
       this.#place(this.#placeOf(event, true));
     } else if (!active && event.pointerType === "mouse") {
-      this.#place(event.target.closest(OTHERS) ? null : this.#placeOf(event), true);
+      this.#place(event.target.closest(OVERLAYS) ? null : this.#placeOf(event), true);
     }
   }
 
-  #up(event) {
+  #onUp(event) {
     const active = this.#active;
     if (active?.id !== event.pointerId) return;
     const brief = event.timeStamp - active.at < TAP_MS && active.moved < TAP_PX;
-    const finger = event.pointerType !== "mouse" || (this.looks && this.#lockless);
+    const finger = event.pointerType !== "mouse" || (this.looks && this.#cannotLock);
     if (brief && finger) this.#tap(this.#placeOf(event, true));
     this.release();
   }
 
   /** Set position targets; while nothing is pressed only those with `hover`. */
   #place(place, hovering = false) {
-    for (const { source, target } of this.#wanted.pointer) {
+    for (const { source, target } of this.#bound.pointer) {
       const here = hovering && !source.hover ? null : place;
       if (target.set) target.set(source, here && { place: here });
       else target.at(here);
@@ -117,12 +117,12 @@ export class Pointer {
   }
 
   #tap(place) {
-    for (const { target } of this.#wanted.tap) target.press(place);
+    for (const { target } of this.#bound.tap) target.press(place);
   }
 
   #look(dx, dy, radians) {
-    const { width, height } = shown(this.#stage.querySelector(".screen canvas"));
-    for (const { source, target } of this.#wanted.look) {
+    const { width, height } = frameRect(this.#stage.querySelector(".screen canvas"));
+    for (const { source, target } of this.#bound.look) {
       const [across, down] = source.unit === "radians" ? [radians, radians] : [1 / width, 1 / height];
       target.move(dx * across * source.sensitivity, dy * down * source.sensitivity);
     }
@@ -135,22 +135,22 @@ export class Pointer {
       this.#active = null;
     } catch (error) {
       console.debug(error);
-      this.#refused();
+      this.#onRefused();
     }
   }
 
   /** After Escape, browsers refuse for a second. In one that never locks, dragging replaces the lock. */
-  #refused() {
-    this.#lockless = !this.#wasLocked;
-    this.#noticed();
+  #onRefused() {
+    this.#cannotLock = !this.#wasLocked;
+    this.#onChange();
   }
 
-  #turned(event) {
+  #onWheel(event) {
     // Pinching zooms the page.
-    if (event.ctrlKey || event.target.closest(OTHERS)) return;
+    if (event.ctrlKey || event.target.closest(OVERLAYS)) return;
     event.preventDefault();
     const notches = -event.deltaY / NOTCH[event.deltaMode];
-    for (const { source, target } of this.#wanted.wheel) target.step(notches * source.step);
+    for (const { source, target } of this.#bound.wheel) target.step(notches * source.step);
   }
 
   /**
@@ -159,7 +159,7 @@ export class Pointer {
   #placeOf({ target, clientX, clientY }, clamped = false) {
     const canvas = target.closest("canvas") ?? this.#stage.querySelector(".screen canvas");
     if (!canvas) return null;
-    const { left, top, width, height } = shown(canvas);
+    const { left, top, width, height } = frameRect(canvas);
     const place = [(clientX - left) / width, (clientY - top) / height];
     const inside = place.map((at) => Number(Math.min(1, Math.max(0, at)).toFixed(4)));
     return clamped || place.every((at) => at >= 0 && at <= 1) ? inside : null;
@@ -167,7 +167,7 @@ export class Pointer {
 }
 
 /** Return the rectangle of the frame on a canvas; the canvas may have another aspect ratio. */
-function shown(canvas) {
+function frameRect(canvas) {
   const box = canvas.getBoundingClientRect();
   const scale = Math.min(box.width / canvas.width, box.height / canvas.height);
   const [width, height] = [canvas.width * scale, canvas.height * scale];

@@ -24,12 +24,12 @@ export function readTargets(events, send) {
 }
 
 /** Send without waiting for the reply: errors of the model are in the log, and a lost connection ends the session. */
-const quietly =
-  (send, tooOften = () => {}) =>
+const withoutReply =
+  (send, onRateLimited = () => {}) =>
   (...message) =>
     send(...message).catch((error) => {
       console.debug(error);
-      if (error.code === "rate_limited") tooOften();
+      if (error.code === "rate_limited") onRateLimited();
     });
 
 class Value {
@@ -45,7 +45,7 @@ class Value {
   #pushedAt = -Infinity;
 
   constructor({ event, name, field, schema, sources }, send) {
-    const say = quietly(send, () => setTimeout(() => this.#sender.push(JSON.parse(this.#last)), AGAIN_MS));
+    const deliver = withoutReply(send, () => setTimeout(() => this.#sender.push(JSON.parse(this.#last)), AGAIN_MS));
     this.name = field ?? (event.startsWith("set_") ? name : event);
     this.sources = sources;
     this.field = field;
@@ -54,7 +54,7 @@ class Value {
     this.#schema = schema;
     this.#known = schema.default;
     this.#last = JSON.stringify(schema.default);
-    this.#sender = throttledSender((value, inputAt) => say(this.#event, { [this.#parameter]: value }, inputAt));
+    this.#sender = throttledSender((value, inputAt) => deliver(this.#event, { [this.#parameter]: value }, inputAt));
   }
 
   get isSwitch() {
@@ -69,7 +69,7 @@ class Value {
   }
 
   /** Whether the model may not know of the release. */
-  get unsettled() {
+  get unreleased() {
     return this.sources[0].kind !== "wheel" && (this.#parts.size > 0 || this.#sender.busy);
   }
 
@@ -99,9 +99,9 @@ class Value {
   }
 
   #push(value) {
-    const said = JSON.stringify(value);
-    if (said !== this.#last) this.#sender.push(value);
-    this.#last = said;
+    const json = JSON.stringify(value);
+    if (json !== this.#last) this.#sender.push(value);
+    this.#last = json;
   }
 
   #value() {
@@ -109,7 +109,7 @@ class Value {
     const parts = [...this.#parts.values()];
     const { place } = parts.find((part) => part.place) ?? {};
     if (place) return place;
-    const [x, y] = together(parts);
+    const [x, y] = addUp(parts);
     if (this.isSwitch) return Math.abs(x) > 0.5 ? !rest : rest;
     if (typeof rest === "number") return this.#towards(x);
     return x || y ? [rounded(rest[0] + x), rounded(rest[1] + y)] : rest;
@@ -129,7 +129,7 @@ class Value {
 
 class Sent {
   field = null;
-  unsettled = false;
+  unreleased = false;
   #event;
   #press;
   #hasPlace;
@@ -137,17 +137,17 @@ class Sent {
   #places;
 
   constructor({ event, names, sources }, send) {
-    const say = quietly(send);
+    const deliver = withoutReply(send);
     this.name = event;
     this.sources = sources;
     this.#event = event;
-    this.#press = say;
+    this.#press = deliver;
     this.#hasPlace = names.includes("x") && names.includes("y");
     this.#moves = throttledSender(
-      ([dx, dy], inputAt) => say(event, { dx: rounded(dx), dy: rounded(dy) }, inputAt),
+      ([dx, dy], inputAt) => deliver(event, { dx: rounded(dx), dy: rounded(dy) }, inputAt),
       added,
     );
-    this.#places = throttledSender(([x, y], inputAt) => say(event, { x, y }, inputAt));
+    this.#places = throttledSender(([x, y], inputAt) => deliver(event, { x, y }, inputAt));
   }
 
   press(place) {
@@ -176,7 +176,7 @@ const added = (waiting, newer) => waiting.map((value, i) => value + newer[i]);
 const rounded = (value) => Number(value.toFixed(5));
 
 /** Add up the parts of several sources, to the end at most. */
-function together(parts) {
+function addUp(parts) {
   const sum = (i) => parts.reduce((total, part) => total + (part[i] ?? 0), 0);
   const [x, y] = [sum(0), sum(1)];
   const length = Math.max(1, Math.hypot(x, y));

@@ -9,11 +9,11 @@ const UPRIGHT = /^(KeyW|ArrowUp|PageUp|Home)$/;
 export class Touch {
   root;
   #sticks = [];
-  #holds = [];
+  #releases = [];
 
   constructor(targets) {
     const axes = targets.flatMap((target) => axesOf(target).map((axis) => ({ target, ...axis })));
-    for (const axis of axes) this.#take(axis);
+    for (const axis of axes) this.#assign(axis);
     const pressed = targets.filter(({ sources }) => sources.some(({ kind }) => /^(key|button)$/.test(kind)));
     const sticks = this.#sticks.map((stick) => this.#stick(stick));
     const buttons = el("div", { class: "touch-buttons" }, ...pressed.map((target) => this.#button(target)));
@@ -25,11 +25,11 @@ export class Touch {
   }
 
   release() {
-    for (const release of this.#holds) release();
+    for (const release of this.#releases) release();
   }
 
   /** Assign an axis to a stick that has it free, preferably to the one of its side. */
-  #take(axis) {
+  #assign(axis) {
     const free = this.#sticks.filter((stick) => axis.axes.every((name) => !stick.axes[name]));
     const stick = free.find(({ side }) => side === axis.side) ?? free[0] ?? { side: axis.side, axes: {} };
     if (!free.length) this.#sticks.push(stick);
@@ -57,7 +57,7 @@ export class Touch {
         const { left, top, width } = root.getBoundingClientRect();
         const [x, y] = [axes.x ? event.clientX - left - width / 2 : 0, axes.y ? event.clientY - top - width / 2 : 0];
         const scale = 1 / Math.max(REACH * width, Math.hypot(x, y));
-        show(...[x, y].map((way) => Number((way * scale).toFixed(2))));
+        show(...[x, y].map((value) => Number((value * scale).toFixed(2))));
       },
       () => show(0, 0),
     );
@@ -102,7 +102,7 @@ export class Touch {
       root.addEventListener(end, ({ pointerId }) => pointerId === finger && release());
     }
     root.addEventListener("contextmenu", (event) => event.preventDefault());
-    this.#holds.push(release);
+    this.#releases.push(release);
   }
 }
 

@@ -13,9 +13,9 @@ class TrackProcessor extends AudioWorkletProcessor {
   constructor({ processorOptions }) {
     super();
     this.#player = new Player(processorOptions.sampleRate, sampleRate);
-    this.port.onmessage = ({ data: [verb, value] }) => {
-      if (verb === "end") this.#ended = true;
-      else this.#player[verb](value, currentTime);
+    this.port.onmessage = ({ data: [method, value] }) => {
+      if (method === "end") this.#ended = true;
+      else this.#player[method](value, currentTime);
     };
   }
 
@@ -53,8 +53,8 @@ class MicrophoneProcessor extends AudioWorkletProcessor {
     this.port.onmessage = () => (this.#ended = true);
   }
 
-  process([[heard]]) {
-    if (heard) this.#buffer.write(Int16Array.from(heard, toInteger), 1);
+  process([[input]]) {
+    if (input) this.#buffer.write(Int16Array.from(input, toInteger), 1);
     for (; this.#at + this.#buffer.reach < this.#buffer.written; this.#at += this.#step) {
       this.#buffer.read(this.#at, this.#frame);
       this.#add(toInteger(this.#frame[0]));

@@ -37,21 +37,22 @@ class Capture extends EventTarget {
  * Publish a source. `link` is as for Publisher, `track` as in the welcome. Rejects for a source that cannot be read.
  */
 export async function capture(link, track, source, options) {
-  const made = new Capture();
-  link.closing.addEventListener("abort", () => made.stop(), { signal: made.signal });
-  if (link.closing.aborted) made.stop();
-  if (source instanceof MediaStreamTrack) source.addEventListener("ended", () => made.stop(), { signal: made.signal });
+  const published = new Capture();
+  link.closing.addEventListener("abort", () => published.stop(), { signal: published.signal });
+  if (link.closing.aborted) published.stop();
+  if (source instanceof MediaStreamTrack)
+    source.addEventListener("ended", () => published.stop(), { signal: published.signal });
   try {
     if (track.kind === "audio") {
-      await captureAudio(link, track, source, made);
+      await captureAudio(link, track, source, published);
     } else {
-      await new VideoCapture(link, track.name, options, made).start(source);
+      await new VideoCapture(link, track.name, options, published).start(source);
     }
   } catch (error) {
-    made.stop();
+    published.stop();
     throw error;
   }
-  return made;
+  return published;
 }
 
 /** Return "video" or "audio". */
@@ -68,9 +69,9 @@ export function kindOfSource(source) {
 }
 
 // Delay before the next attempt while there is no session to send to.
-const NOBODY_MS = 500;
+const NO_SESSION_MS = 500;
 // How often the source is read if the browser does not report new frames.
-const UNTOLD_FPS = 60;
+const POLL_FPS = 60;
 const MOST = { fps: 30, width: 4096, height: 4096, quality: 0.85 };
 
 class VideoCapture {
@@ -79,11 +80,11 @@ class VideoCapture {
   #track;
   #settings;
   // The requested rate.
-  #most;
+  #mostFps;
   #capture;
   #worker = null;
   // Whether the worker was asked for a frame and has not sent it yet.
-  #asked = false;
+  #requested = false;
   #timer = 0;
   // Whether a copied frame is being encoded.
   #copied = false;
@@ -94,7 +95,7 @@ class VideoCapture {
     this.#session = link.session;
     this.#track = track;
     this.#settings = { ...MOST, ...options };
-    this.#most = this.#settings.fps;
+    this.#mostFps = this.#settings.fps;
     this.#capture = capture;
     capture.signal.addEventListener("abort", () => this.#end());
   }
@@ -102,23 +103,23 @@ class VideoCapture {
   async start(source) {
     const { signal } = this.#capture;
     const track = streamable(source);
-    const view = track ? null : await visible(source, signal);
+    const view = track ? null : await drawable(source, signal);
     if (view) expectReadable(view);
     const worker = await openEncoder();
     this.#worker = worker;
     if (signal.aborted) return this.#end();
     worker.postMessage({ settings: this.#settings });
-    worker.onmessage = ({ data }) => this.#told(data);
+    worker.onmessage = ({ data }) => this.#onWorkerMessage(data);
     worker.onerror = ({ message }) => this.#capture.end(new Error(message));
     if (track) this.#stream(track);
     else this.#follow(view);
-    this.#session.addEventListener("stats", ({ detail }) => this.#heed(detail), { signal });
-    this.#ask();
+    this.#session.addEventListener("stats", ({ detail }) => this.#limitRate(detail), { signal });
+    this.#requestFrame();
   }
 
   /** Encode no more than the model takes. */
-  #heed({ inputs = {} }) {
-    const fps = Math.min(this.#most, inputs[this.#track]?.wanted ?? Infinity);
+  #limitRate({ inputs = {} }) {
+    const fps = Math.min(this.#mostFps, inputs[this.#track]?.wanted ?? Infinity);
     if (fps === this.#settings.fps) return;
     this.#settings = { ...this.#settings, fps };
     this.#worker.postMessage({ settings: this.#settings });
@@ -130,9 +131,9 @@ class VideoCapture {
     this.#capture.background = true;
   }
 
-  async #ask() {
+  async #requestFrame() {
     await this.#sender.waitForRoom();
-    this.#asked = true;
+    this.#requested = true;
     this.#worker.postMessage({ go: true });
   }
 
@@ -141,7 +142,7 @@ class VideoCapture {
     const limiter = new RateLimiter();
     const step = async () => {
       if (view.ownerDocument?.hidden || !limiter.isDue(performance.now(), this.#settings.fps)) return;
-      if (!this.#asked || this.#copied) return this.#skip();
+      if (!this.#requested || this.#copied) return this.#skip();
       this.#copied = true;
       await this.#copy(view).catch((error) => {
         this.#copied = false;
@@ -149,7 +150,7 @@ class VideoCapture {
         if (error.name !== "InvalidStateError") this.#capture.end(error);
       });
     };
-    each(view, this.#most, step, this.#capture.signal);
+    onEachFrame(view, this.#mostFps, step, this.#capture.signal);
   }
 
   async #copy(view) {
@@ -157,19 +158,19 @@ class VideoCapture {
     this.#worker.postMessage({ bitmap }, [bitmap]);
   }
 
-  #told({ jpeg, width, height, skipped, over, failed }) {
+  #onWorkerMessage({ jpeg, width, height, skipped, over, failed }) {
     if (this.#capture.signal.aborted) return;
     if (skipped) return this.#skip();
     if (over) return this.#capture.stop();
-    this.#asked = this.#copied = false;
+    this.#requested = this.#copied = false;
     if (failed) return this.#capture.end(new Error(failed));
-    if (!this.#sender.send(new Uint8Array(jpeg))) return this.#waitForSomebody();
+    if (!this.#sender.send(new Uint8Array(jpeg))) return this.#waitForSession();
     this.#capture.emit("sent", { bytes: jpeg.byteLength, width, height });
-    this.#ask();
+    this.#requestFrame();
   }
 
-  #waitForSomebody() {
-    this.#timer = setTimeout(() => this.#ask(), NOBODY_MS);
+  #waitForSession() {
+    this.#timer = setTimeout(() => this.#requestFrame(), NO_SESSION_MS);
     this.#capture.emit("nobody");
   }
 
@@ -195,7 +196,7 @@ function streamable(source) {
 }
 
 /** Return an element to draw from; a track gets a video element. */
-async function visible(source, signal) {
+async function drawable(source, signal) {
   if (!(source instanceof MediaStreamTrack)) return source;
   const video = Object.assign(globalThis.document.createElement("video"), { muted: true, playsInline: true });
   video.srcObject = new MediaStream([source]);
@@ -213,9 +214,9 @@ function expectReadable(view) {
 }
 
 /** Call `step` for each new frame. */
-function each(view, fps, step, signal) {
+function onEachFrame(view, fps, step, signal) {
   if (!view.requestVideoFrameCallback) {
-    const timer = setInterval(step, 1000 / (view.videoWidth === undefined ? fps : UNTOLD_FPS));
+    const timer = setInterval(step, 1000 / (view.videoWidth === undefined ? fps : POLL_FPS));
     signal.addEventListener("abort", () => clearInterval(timer));
     return;
   }
@@ -235,17 +236,17 @@ async function openEncoder() {
   const address = new URL("./encoder_worker.js", import.meta.url);
   try {
     // In the form that bundlers recognise.
-    return await begun(() => new Worker(new URL("./encoder_worker.js", import.meta.url), { type: "module" }));
+    return await started(() => new Worker(new URL("./encoder_worker.js", import.meta.url), { type: "module" }));
   } catch (error) {
     if (address.origin === globalThis.location.origin) throw error;
     const loader = new Blob([`import ${JSON.stringify(address.href)};`], { type: "text/javascript" });
     // A worker has to be of the page's origin; its imports do not.
     const url = URL.createObjectURL(loader);
-    return begun(() => new Worker(url, { type: "module" })).finally(() => URL.revokeObjectURL(url));
+    return started(() => new Worker(url, { type: "module" })).finally(() => URL.revokeObjectURL(url));
   }
 }
 
-async function begun(make) {
+async function started(make) {
   const worker = make();
   await new Promise((resolve, reject) => {
     worker.onmessage = resolve;

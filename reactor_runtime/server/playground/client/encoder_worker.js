@@ -10,13 +10,13 @@ const canvas = new OffscreenCanvas(16, 16);
 const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
 // {fps, width, height, quality}
 let settings = null;
-let asked = false;
+let requested = false;
 
 self.onmessage = ({ data }) => {
   if (data.settings) settings = data.settings;
   if (data.frames) read(data.frames).catch((error) => postMessage({ failed: error.message }));
   if (data.bitmap) encode(data.bitmap);
-  if (data.go) asked = true;
+  if (data.go) requested = true;
 };
 
 /** Read the stream, which holds only the newest frame, also during an encoding. */
@@ -27,7 +27,7 @@ async function read(frames) {
     const { value: frame, done } = await reader.read();
     if (done) return postMessage({ over: true });
     if (!limiter.isDue(performance.now(), settings.fps)) frame.close();
-    else if (asked) await encode(frame);
+    else if (requested) await encode(frame);
     else {
       frame.close();
       postMessage({ skipped: 1 });
@@ -35,10 +35,10 @@ async function read(frames) {
   }
 }
 
-async function encode(picture) {
-  asked = false;
+async function encode(frame) {
+  requested = false;
   try {
-    draw(picture);
+    draw(frame);
     const { width, height } = canvas;
     const file = await canvas.convertToBlob({ type: "image/jpeg", quality: settings.quality });
     const jpeg = await file.arrayBuffer();
@@ -46,18 +46,18 @@ async function encode(picture) {
   } catch (error) {
     postMessage({ failed: error.message });
   } finally {
-    picture.close();
+    frame.close();
   }
 }
 
 /** Draw a frame, scaled down into the requested size with its aspect ratio. */
-function draw(picture) {
-  const [width, height] = [picture.displayWidth ?? picture.width, picture.displayHeight ?? picture.height];
+function draw(frame) {
+  const [width, height] = [frame.displayWidth ?? frame.width, frame.displayHeight ?? frame.height];
   const scale = Math.min(1, settings.width / width, settings.height / height);
   const [toWidth, toHeight] = [width, height].map((length) => Math.max(1, Math.round(length * scale)));
   if (canvas.width !== toWidth || canvas.height !== toHeight)
     Object.assign(canvas, { width: toWidth, height: toHeight });
-  context.drawImage(picture, 0, 0, toWidth, toHeight);
+  context.drawImage(frame, 0, 0, toWidth, toHeight);
 }
 
 postMessage({ ready: true });

@@ -16,7 +16,7 @@ export async function streamOf(session, names) {
   }
   if (wanted.some(({ kind }) => kind === "audio") && !session.speaker.on) await session.speaker.start();
   const tracks = wanted.map(({ name, kind }) =>
-    kind === "video" ? pictures(session, name) : session.speaker.mixer.copy(name),
+    kind === "video" ? videoTrackOf(session, name) : session.speaker.mixer.copy(name),
   );
   return new MediaStream(tracks);
 }
@@ -30,7 +30,7 @@ function find(known, name) {
   return track;
 }
 
-function pictures(session, name) {
+function videoTrackOf(session, name) {
   const { track, show } = globalThis.MediaStreamTrackGenerator ? generated() : drawn();
   feed(session.frames(name), track, show);
   return track;
@@ -78,24 +78,24 @@ export async function frame(session, { track = null, after, signal } = {}) {
   const { id } = session;
   const frames = session.frames(track);
   const over = new AbortController();
-  let why = null;
+  let reason = null;
   const end = (error) => {
-    why = error;
+    reason = error;
     frames.return();
   };
-  const look = () => {
+  const check = () => {
     const { status } = session;
     if (status.phase === "ended") end(errorOf(status));
     else if (session.id && session.id !== id) end(new ConnectionLost("the session was not kept"));
   };
-  session.addEventListener("status", look, { signal: over.signal });
+  session.addEventListener("status", check, { signal: over.signal });
   signal?.addEventListener("abort", () => end(signal.reason), { signal: over.signal });
   try {
-    for await (const picture of frames) {
-      if (!why && (!after || picture.applied >= after.n)) return picture;
-      picture.bitmap?.close();
+    for await (const received of frames) {
+      if (!reason && (!after || received.applied >= after.n)) return received;
+      received.bitmap?.close();
     }
-    throw why ?? new SessionEnded("closed", "");
+    throw reason ?? new SessionEnded("closed", "");
   } finally {
     over.abort();
   }

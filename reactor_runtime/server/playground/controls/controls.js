@@ -24,7 +24,7 @@ export class Controls {
     this.#resetAll = resetAll;
     this.#send = send;
     resetAll.onclick = () => this.#live.forEach((control) => control.isDefault || control.reset());
-    fieldset.addEventListener("controlchange", () => this.#mark());
+    fieldset.addEventListener("controlchange", () => this.#update());
     this.#placeholder("The controls appear when the model is ready.");
   }
 
@@ -33,7 +33,7 @@ export class Controls {
     if (enabled) this.#fieldset.parentElement.removeAttribute("tabindex");
     // Disabled controls take no focus; without one, the keyboard could not scroll the panel.
     else this.#fieldset.parentElement.tabIndex = 0;
-    this.#mark();
+    this.#update();
   }
 
   /** Start a session; with the same schema the elements stay, so that nothing moves during use. */
@@ -87,11 +87,11 @@ export class Controls {
     if (!events.length) this.#placeholder("This model takes no input.");
   }
 
-  #placeholder(words) {
-    this.#fieldset.replaceChildren(el("p", { class: "placeholder" }, words));
+  #placeholder(text) {
+    this.#fieldset.replaceChildren(el("p", { class: "placeholder" }, text));
   }
 
-  #mark() {
+  #update() {
     this.#resetAll.hidden = this.#fieldset.disabled || this.#live.every(({ isDefault }) => isDefault);
   }
 }
@@ -127,15 +127,15 @@ class LiveControl {
     this.#send = send;
     this.#known = spec.default;
     this.#sender = throttledSender((value, inputAt) => this.#deliver(value, inputAt));
-    const words = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${humanise(field)}` };
+    const labels = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${humanise(field)}` };
     this.#reset = el(
       "button",
-      { ...words, type: "button", class: "reset idle", onclick: () => this.#resetByHand() },
+      { ...labels, type: "button", class: "reset idle", onclick: () => this.#resetByHand() },
       "↺",
     );
     this.#row = makeRow(spec, field, spec.description || description, {
       live: true,
-      edited: () => this.#mark(true),
+      edited: () => this.#update(true),
       commit: () => this.#commit(),
       reset: this.#reset,
       error: { "data-error-for": event },
@@ -198,7 +198,7 @@ class LiveControl {
   #settle() {
     this.#row.fail("");
     if (this.#known !== undefined) this.#row.widget.write(this.#known);
-    this.#mark(false);
+    this.#update(false);
   }
 
   #settleSoon() {
@@ -217,7 +217,7 @@ class LiveControl {
     } catch (error) {
       this.#row.fail(error.message);
     }
-    this.#mark(false);
+    this.#update(false);
   }
 
   async #deliver(value, inputAt) {
@@ -231,7 +231,7 @@ class LiveControl {
     this.#settleSoon();
   }
 
-  #mark(edited) {
+  #update(edited) {
     this.#edited = edited;
     this.#reset.classList.toggle("idle", this.isDefault);
     this.root.toggleAttribute("data-edited", edited);
@@ -255,14 +255,14 @@ function makeAction(event, description, specs, send, folded) {
     const values = readAll(rows);
     if (!values) return;
     button.dataset.busy = "";
-    const fault = await send(event, values, performance.now()).then(
+    const failure = await send(event, values, performance.now()).then(
       () => null,
       (reason) => reason,
     );
     delete button.dataset.busy;
-    if (fault instanceof ConnectionLost) return;
-    error.textContent = fault?.message ?? "";
-    for (const { name, fail } of rows) fail(fault ? errorsOf(fault, event, name) : "");
+    if (failure instanceof ConnectionLost) return;
+    error.textContent = failure?.message ?? "";
+    for (const { name, fail } of rows) fail(failure ? errorsOf(failure, event, name) : "");
   };
   const parts = rows.length ? [...hint, ...rows.map(({ root }) => root), button] : [button, ...hint];
   const form = el("form", { novalidate: true, onsubmit: submitted }, ...parts, error);
@@ -280,8 +280,8 @@ function readAll(rows) {
     try {
       const value = widget.read();
       if (value !== undefined) values[name] = value;
-    } catch (fault) {
-      fail(fault.message);
+    } catch (failure) {
+      fail(failure.message);
       readable = false;
     }
   }
@@ -304,9 +304,9 @@ function makeRow(spec, label, description, { error, reset = null, ...options }) 
     widget.main,
     place,
   );
-  const fail = (words) => {
-    setText(place, words);
-    for (const input of root.querySelectorAll("input, select, textarea")) input.ariaInvalid = words !== "";
+  const fail = (text) => {
+    setText(place, text);
+    for (const input of root.querySelectorAll("input, select, textarea")) input.ariaInvalid = text !== "";
   };
   return {
     name: spec.name,
@@ -322,20 +322,20 @@ function makeRow(spec, label, description, { error, reset = null, ...options }) 
 /** Return the errors of one parameter as text, with the rest of a deeper path (`pose.x`, `steps[2]`). */
 function errorsOf({ fields = [] }, event, parameter) {
   const start = `${event}.${parameter}`;
-  const words = ({ path = "", message = "" }) => {
+  const text = ({ path = "", message = "" }) => {
     const rest = path.slice(start.length);
     return path.startsWith(start) && /^([.[]|$)/.test(rest) ? (rest && `${parameter}${rest}: `) + message : "";
   };
-  return fields.map(words).filter(Boolean).join("; ");
+  return fields.map(text).filter(Boolean).join("; ");
 }
 
 // Characters that fit in three lines on the narrowest page.
 const CERTAINLY_SHORT = 100;
 
 /** Return the elements of a description; a long one shows three lines and a switch for the rest. */
-function makeHint(words = "", id = newId()) {
-  const hint = el("p", { class: "hint", id }, words);
-  if (words.length <= CERTAINLY_SHORT) return [hint];
+function makeHint(text = "", id = newId()) {
+  const hint = el("p", { class: "hint", id }, text);
+  if (text.length <= CERTAINLY_SHORT) return [hint];
   // Not a button: those are disabled for viewers.
   const more = el("span", { class: "more", role: "button", tabindex: 0, "aria-controls": id, hidden: true });
   const show = (open) => {

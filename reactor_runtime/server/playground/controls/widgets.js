@@ -22,12 +22,12 @@ const common = ({ name }, { id, describedBy }) => ({ id, name, "aria-describedby
 
 function range(spec, options, attributes) {
   const { min, max, step } = spec;
-  const slid = () => {
+  const onSlide = () => {
     box.value = slider.value;
     fill();
     options.commit();
   };
-  const slider = el("input", { ...attributes, type: "range", min, max, step, oninput: slid });
+  const slider = el("input", { ...attributes, type: "range", min, max, step, oninput: onSlide });
   const box = numberBox(spec, options, {
     "aria-label": `${options.label}, as a number`,
     oninput: () => place(box.value),
@@ -64,8 +64,8 @@ function readNumber(box) {
 
 function choice(spec, options, attributes) {
   const values = spec.optional ? [null, ...spec.choices] : spec.choices;
-  const words = (value) => (value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value));
-  const items = values.map((value) => el("option", { value: words(value) }, words(value)));
+  const labelOf = (value) => (value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value));
+  const items = values.map((value) => el("option", { value: labelOf(value) }, labelOf(value)));
   const select = el("select", { ...attributes, onchange: options.commit }, ...items);
   return {
     aside: select,
@@ -92,7 +92,7 @@ function file(_spec, { commit }, attributes) {
   const take = (file) => {
     if (!file) return;
     picked = file;
-    setText(words, `${file.name} · ${size(file.size)}`);
+    setText(status, `${file.name} · ${size(file.size)}`);
     // The value is not null any more.
     box.dispatchEvent(new Event("input", { bubbles: true }));
     commit();
@@ -100,41 +100,47 @@ function file(_spec, { commit }, attributes) {
   // Otherwise choosing the same file, edited, would be no change.
   const onclick = () => (box.value = "");
   const box = el("input", { ...attributes, type: "file", onclick, onchange: () => take(box.files[0]) });
-  const words = el("span", { class: "file-words" });
+  const status = el("span", { class: "file-words" });
   const hold = (event) => event.preventDefault();
   const drop = (event) => {
     event.preventDefault();
     box.value = "";
     take(event.dataTransfer.files[0]);
   };
-  const main = el("div", { class: "file", ondragover: hold, ondrop: drop }, box, words);
+  const main = el("div", { class: "file", ondragover: hold, ondrop: drop }, box, status);
   const write = (value) => {
     known = value ?? undefined;
     if (value) return;
     picked = null;
     box.value = "";
-    setText(words, "Choose a file or drop it here.");
+    setText(status, "Choose a file or drop it here.");
   };
   return { main, read: () => box.files[0] ?? picked ?? known, write };
 }
 
 function text(_spec, options, attributes) {
-  const sends = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== COMPOSED;
-  const [main, area] = textArea(options, attributes, sends, "Enter; Shift+Enter starts a new line");
+  const isSendKey = (event) =>
+    event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== COMPOSED;
+  const [main, area] = textArea(options, attributes, isSendKey, "Enter; Shift+Enter starts a new line");
   return { main, read: () => area.value, write: (value) => (area.value = value ?? "") };
 }
 
 function json(spec, options, attributes) {
-  const sends = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
-  const [main, area] = textArea(options, { ...attributes, class: "json", spellcheck: "false" }, sends, "Ctrl+Enter");
+  const isSendKey = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
+  const [main, area] = textArea(
+    options,
+    { ...attributes, class: "json", spellcheck: "false" },
+    isSendKey,
+    "Ctrl+Enter",
+  );
   const write = (value) =>
     (area.value = JSON.stringify(value === undefined ? spec.empty : value, null, 1).replace(/\n */g, " "));
   return { main, read: () => parseJson(area.value), write };
 }
 
-function textArea({ live, label, edited, commit }, attributes, sends, hint) {
+function textArea({ live, label, edited, commit }, attributes, isSendKey, hint) {
   const onkeydown = (event) => {
-    if (!sends(event)) return;
+    if (!isSendKey(event)) return;
     event.preventDefault();
     if (live) commit();
     else area.form.requestSubmit();

@@ -42,9 +42,9 @@ export async function attach({ session, stage }) {
   return { offer, detach };
 }
 
-const FIGURES_MS = 1000;
+const METRICS_MS = 1000;
 // After this time without a session an input stops: a camera that was forgotten must not stay on.
-const NOBODY_MS = 30000;
+const NO_SESSION_MS = 30000;
 
 class Input {
   #track;
@@ -78,8 +78,8 @@ class Input {
   }
 
   /** Stop and show a message, if it is on. */
-  rest(words) {
-    if (this.#wanted) this.#stop(words);
+  rest(text) {
+    if (this.#wanted) this.#stop(text);
   }
 
   end() {
@@ -120,12 +120,12 @@ class Input {
       capture.stop();
       source.close();
     } catch (error) {
-      const words = await explain(
+      const text = await explain(
         error,
-        choices.source === "screen" ? "screen" : this.#kind.thing,
+        choices.source === "screen" ? "screen" : this.#kind.device,
         choices.source !== "device:",
       );
-      if (epoch === this.#epoch) this.#stop(words, "failed");
+      if (epoch === this.#epoch) this.#stop(text, "failed");
     }
   }
 
@@ -143,22 +143,22 @@ class Input {
     const sending = capture.background
       ? "Sending, also while this tab is hidden."
       : "Sending, but not while this tab is hidden.";
-    source.lost = (words) => this.#stop(words, "failed");
-    source.paused = (words) => this.#panel.show("on", words || sending);
+    source.lost = (text) => this.#stop(text, "failed");
+    source.paused = (text) => this.#panel.show("on", text || sending);
     this.#counts = noCounts();
     on("sent", (sent) => this.#sent(sent));
     on("skipped", () => (this.#counts.skipped += 1));
-    on("nobody", () => this.#toNobody());
+    on("nobody", () => this.#onNoSession());
     on("ended", ({ error }) => error && this.#stop(`It can't be sent: ${error.message}`, "failed"));
-    this.#running = { source, capture, sending, timer: setInterval(() => this.#figures(), FIGURES_MS) };
+    this.#running = { source, capture, sending, timer: setInterval(() => this.#metrics(), METRICS_MS) };
     this.#panel.show("on", sending, source.view);
     this.#name(source);
   }
 
-  #stop(words, phase = "off") {
+  #stop(text, phase = "off") {
     this.#close();
     this.#wanted = false;
-    this.#panel.show(phase, words);
+    this.#panel.show(phase, text);
   }
 
   #close() {
@@ -173,8 +173,8 @@ class Input {
 
   #sent({ bytes, ...last }) {
     const counts = this.#counts;
-    if (counts.nobodySince !== null) this.#panel.show("on", this.#running.sending);
-    counts.nobodySince = null;
+    if (counts.noSessionSince !== null) this.#panel.show("on", this.#running.sending);
+    counts.noSessionSince = null;
     counts.count += 1;
     counts.bytes += bytes;
     counts.last = last;
@@ -184,21 +184,21 @@ class Input {
     this.#panel.level = Math.sqrt(last.level);
   }
 
-  #toNobody() {
+  #onNoSession() {
     const now = performance.now();
-    this.#counts.nobodySince ??= now;
-    const since = this.#counts.nobodySince;
-    if (now - since > NOBODY_MS) this.#stop("Off: there was no session for half a minute.");
+    this.#counts.noSessionSince ??= now;
+    const since = this.#counts.noSessionSince;
+    if (now - since > NO_SESSION_MS) this.#stop("Off: there was no session for half a minute.");
     else if (now === since)
       this.#panel.show("on", "Not sent: you have no session now. It continues with the next one.");
   }
 
-  #figures() {
+  #metrics() {
     const counts = this.#counts;
     const at = performance.now();
     const seconds = (at - counts.since) / 1000;
     if (counts.last)
-      this.#panel.figures = this.#kind.describe({
+      this.#panel.metrics = this.#kind.describe({
         ...counts,
         seconds,
         input: this.#session.stats.inputs?.[this.#track.name],
@@ -215,7 +215,7 @@ const noCounts = () => ({
   level: 0,
   skipped: 0,
   last: null,
-  nobodySince: null,
+  noSessionSince: null,
 });
 
 class Panel {
@@ -232,7 +232,7 @@ class Panel {
   #button = el("button", { type: "button", class: "button input-start", onclick: () => this.#pressed() });
   #preview = el("div", { class: "input-preview", hidden: true });
   #meter = el("meter", { class: "input-level", max: 1, high: 0.98, "aria-label": "Level", hidden: true });
-  #figures = el("p", { class: "input-figures" });
+  #metrics = el("p", { class: "input-figures" });
   #status = el("p", { class: "hint", role: "status" });
 
   /** `on` is {start(), stop(), changed()}; `remembered` the choices of the last time. */
@@ -267,27 +267,27 @@ class Panel {
   }
 
   /** `phase` is off, opening, on or failed; `view` the preview element, if any. */
-  show(phase, words, view) {
+  show(phase, text, view) {
     const isOn = phase === "on" || phase === "opening";
     this.#phase = phase;
     this.root.dataset.phase = phase;
     this.#label(isOn ? "Stop" : "Start");
-    setText(this.#status, words);
+    setText(this.#status, text);
     this.#status.className = phase === "failed" ? "error" : "hint";
     if (view) this.#preview.replaceChildren(view);
     if (phase !== "on") this.#preview.replaceChildren();
-    if (phase !== "on") setText(this.#figures, "");
+    if (phase !== "on") setText(this.#metrics, "");
     this.#preview.hidden = !this.#preview.firstChild;
     this.#fit();
-    this.#meter.hidden = phase !== "on" || this.#kind.thing !== "microphone";
+    this.#meter.hidden = phase !== "on" || this.#kind.device !== "microphone";
   }
 
   set level(level) {
     this.#meter.value = level;
   }
 
-  set figures(words) {
-    setText(this.#figures, words);
+  set metrics(text) {
+    setText(this.#metrics, text);
   }
 
   #layOut({ name, kind }) {
@@ -319,15 +319,15 @@ class Panel {
         el("div", { class: "input-choices" }, ...this.#menus, switched),
       ),
       this.#meter,
-      this.#figures,
+      this.#metrics,
       this.#status,
     );
   }
 
   /** With several panels the label names the track, because screen readers announce it alone. */
-  #label(words) {
-    setText(this.#button, words);
-    this.#button.ariaLabel = `${words} ${this.#title}`;
+  #label(text) {
+    setText(this.#button, text);
+    this.#button.ariaLabel = `${text} ${this.#title}`;
   }
 
   #pressed() {
@@ -366,7 +366,7 @@ function makeMenu({ name, label, options, initial }, remembered, onchange) {
   const select = el(
     "select",
     { name, "aria-label": label, title: label, onchange },
-    ...options.map(([value, words]) => el("option", { value }, words)),
+    ...options.map(([value, text]) => el("option", { value }, text)),
   );
   select.value = options.some(([value]) => value === remembered) ? remembered : initial;
   return select;
@@ -418,10 +418,10 @@ class SourceMenu {
     const named = devices.map((device) => [`device:${device.id}`, device.label]);
     const known = [...(named.length ? named : [general]), ...others];
     // Browsers change the ids of devices from time to time.
-    const renamed = known.find(([, words]) => words === label)?.[0];
+    const renamed = known.find(([, text]) => text === label)?.[0];
     const wanted = known.some(([value]) => value === source) ? source : renamed;
     if (!wanted && source?.startsWith("device:") && source !== general[0]) known.unshift([source, label]);
-    this.menu.replaceChildren(...known.map(([value, words]) => el("option", { value }, words)));
+    this.menu.replaceChildren(...known.map(([value, text]) => el("option", { value }, text)));
     this.menu.value = wanted ?? known[0][0];
     this.#fit();
   }

@@ -6,11 +6,11 @@
  */
 
 import { el } from "../dom.js";
-import { exactly, expectDevices, followTrack, gone, secureWays, Unavailable } from "./devices.js";
+import { exactly, expectDevices, followTrack, gone, secureAddressHint, Unavailable } from "./devices.js";
 
 const SIZES = ["320×240", "640×360", "640×480", "1280×720", "1920×1080"];
 // A model that takes this share of the frames keeps up.
-const MANY = 0.9;
+const KEEPS_UP = 0.9;
 const RATES = [5, 10, 15, 24, 30, 60];
 
 const settingsOf = ({ size, rate }) => {
@@ -19,7 +19,7 @@ const settingsOf = ({ size, rate }) => {
 };
 
 export const videoInput = {
-  thing: "camera",
+  device: "camera",
   deviceKind: "videoinput",
   sources: [
     ["device:", "Camera"],
@@ -55,7 +55,9 @@ export const videoInput = {
   /** Return the metrics of about the last second as text. */
   describe: ({ count, bytes, seconds, skipped, last, input }) =>
     `${(count / seconds).toFixed(1)} fps · ${Math.round(bytes / 1000 / seconds)} kB/s · ${last.width}×${last.height} · ${skipped} skipped` +
-    (input?.wanted && input.taken < MANY * input.came ? ` · the model takes ${input.taken.toFixed(1)} a second` : ""),
+    (input?.wanted && input.taken < KEEPS_UP * input.came
+      ? ` · the model takes ${input.taken.toFixed(1)} a second`
+      : ""),
 };
 
 // For an image that never changes.
@@ -101,13 +103,13 @@ async function openScreen({ fps }) {
   );
 }
 
-async function ofStream(stream, words) {
+async function ofStream(stream, messages) {
   const [track] = stream.getVideoTracks();
   const view = videoElement({ srcObject: stream });
   const { deviceId, facingMode = "" } = track.getSettings();
   const source = { ...makeSource(view, track.label), deviceId };
   view.dataset.facing = facingMode;
-  const stop = followTrack(track, source, words);
+  const stop = followTrack(track, source, messages);
   source.close = () => {
     stop();
     view.srcObject = null;
@@ -187,14 +189,14 @@ function drawPattern(canvas, seconds) {
 
 function writeClock(context, seconds, width, height) {
   const size = Math.round(height / 7);
-  const words = `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(2).padStart(5, "0")}`;
+  const text = `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(2).padStart(5, "0")}`;
   context.fillStyle = "#000";
   context.fillRect(width / 2 - 2.2 * size, height / 2 - 0.75 * size, 4.4 * size, 1.5 * size);
   context.fillStyle = "#fff";
   context.font = `600 ${size}px ui-monospace, monospace`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(words, width / 2, height / 2);
+  context.fillText(text, width / 2, height / 2);
 }
 
 const TONE_HZ = 440;
@@ -204,7 +206,7 @@ const MICROPHONE_LOST = {
 };
 
 export const audioInput = {
-  thing: "microphone",
+  device: "microphone",
   deviceKind: "audioinput",
   sources: [
     ["device:", "Microphone"],
@@ -230,7 +232,7 @@ async function openSound({ source: choice, clean }, file) {
   const [kind, id] = split(choice);
   if (kind === "device") expectDevices("microphone");
   if (!window.AudioWorkletNode)
-    throw new Unavailable(`Browsers let pages work with sound on https and on localhost only. ${secureWays()}`);
+    throw new Unavailable(`Browsers let pages work with sound on https and on localhost only. ${secureAddressHint()}`);
   const context = new AudioContext();
   const source = { view: null, lost: nothing, paused: nothing, context, end: nothing };
   source.close = () => {

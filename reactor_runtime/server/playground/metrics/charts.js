@@ -10,9 +10,9 @@ const GAP_MS = 1500;
 // With prefers-reduced-motion: draw every so many samples.
 const CALM_STEP = 4;
 const LINES = [
-  { key: "fps", words: "fps", unit: "", least: 10, ticks: "skipped" },
-  { key: "ageMs", words: "Age", unit: " ms", least: 20 },
-  { key: "delayMs", words: "Input to frame", unit: " ms", least: 50, sparse: true },
+  { key: "fps", text: "fps", unit: "", least: 10, ticks: "skipped" },
+  { key: "ageMs", text: "Age", unit: " ms", least: 20 },
+  { key: "delayMs", text: "Input to frame", unit: " ms", least: 50, sparse: true },
 ];
 
 export async function makeGraph({ metrics }) {
@@ -37,15 +37,15 @@ function makeChart(line) {
   const root = el(
     "figure",
     { "data-line": line.key },
-    el("figcaption", {}, line.words, range),
+    el("figcaption", {}, line.text, range),
     el("div", { class: "graph-plot" }, canvas, scale),
     axis,
   );
   const draw = (samples) => {
-    const words = describe(samples, line);
-    setText(range, words);
-    setText(scale, `${topOf(samples, line).toFixed()} ${line.unit.trim() || line.words}`);
-    canvas.ariaLabel = `${line.words}: ${words}`;
+    const text = describe(samples, line);
+    setText(range, text);
+    setText(scale, `${topOf(samples, line).toFixed()} ${line.unit.trim() || line.text}`);
+    canvas.ariaLabel = `${line.text}: ${text}`;
     plot(canvas, samples, line);
   };
   return { root, draw };
@@ -81,7 +81,7 @@ const topOf = (samples, { key, least }) => 1.1 * Math.max(least, ...samples.map(
 
 function plot(canvas, samples, line) {
   const { clientWidth: width, clientHeight: height } = canvas;
-  const context = sharp(canvas, width, height);
+  const context = sharpContext(canvas, width, height);
   const colour = getComputedStyle(canvas);
   const [pen, faint, bad] = [colour.color, colour.borderBottomColor, colour.caretColor];
   const end = samples.at(-1)?.at ?? 0;
@@ -105,7 +105,7 @@ function plot(canvas, samples, line) {
 }
 
 /** Return a context in CSS pixels at the resolution of the screen. */
-export function sharp(canvas, width, height) {
+export function sharpContext(canvas, width, height) {
   const ratio = devicePixelRatio;
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
@@ -122,30 +122,30 @@ const ESTIMATES =
 
 export async function makeStages({ session, metrics, timings }) {
   await loadStyle(STYLE);
-  const parts = STAGES.map(([key, words, title]) => {
+  const parts = STAGES.map(([key, text, title]) => {
     const amount = el("b");
     return {
       key,
       amount,
       share: el("i", { class: `stage-${key}` }),
-      row: el("li", { title }, el("i", { class: `stage-${key}` }), words, amount),
+      row: el("li", { title }, el("i", { class: `stage-${key}` }), text, amount),
     };
   });
   const head = el("h2", { title: ESTIMATES });
-  const said = el("p", { class: "hint" }, NOTHING);
+  const hint = el("p", { class: "hint" }, NOTHING);
   const bar = el("div", { class: "stages-bar", "aria-hidden": "true" }, ...parts.map(({ share }) => share));
   const list = el("ol", {}, ...parts.map(({ row }) => row));
   // The input that is shown, with the metrics of its time.
   let split = null;
-  const root = el("section", { class: "stages", "aria-label": "Stages of the delay" }, head, said, bar, list);
+  const root = el("section", { class: "stages", "aria-label": "Stages of the delay" }, head, hint, bar, list);
 
   /** Show the last input that was painted. */
   function update() {
     const input = metrics.lastShown;
     const times = input && measured(input, timings.handedAt(input.shown), session);
     for (const part of [bar, list]) part.hidden = !times;
-    said.hidden = Boolean(times);
-    setText(said, session.role === "viewer" ? WATCHING : NOTHING);
+    hint.hidden = Boolean(times);
+    setText(hint, session.role === "viewer" ? WATCHING : NOTHING);
     setText(head, times ? `Last input to frame: ${times.totalMs.toFixed()} ms` : "Last input to frame");
     if (times && input !== split) show(splitDelay(times));
     if (times) split = input;
@@ -185,14 +185,14 @@ const STAGES = [
 export function splitDelay({ totalMs, backMs, paintMs, rttMs, stats }) {
   const sum = (...keys) => keys.reduce((so, key) => so + Math.max(0, stats[`${key}_ms`] ?? 0), 0);
   const total = Math.max(0, totalMs);
-  const paint = within(paintMs, total);
-  const back = within(backMs, total - paint);
+  const paint = clamp(paintMs, total);
+  const back = clamp(backMs, total - paint);
   const [up, model, wait] = share([(rttMs ?? 0) / 2, sum("step")], total - paint - back);
   const [encode, hold, down] = share([sum("arrive", "queue", "encode", "back"), sum("hold", "late")], back);
   return { up, wait, model, encode, hold, down, paint };
 }
 
-const within = (value, most) => Math.min(Math.max(0, value), most);
+const clamp = (value, most) => Math.min(Math.max(0, value), most);
 
 /** Return the estimates and the rest of `whole`; scaled down if their sum is larger. */
 function share(estimates, whole) {

@@ -119,7 +119,7 @@ export class Metrics {
 
   /** Return the frame rate of the slowest video track; null without video. */
   #refresh(now, { inputDelayMs, medianInputDelayMs, speaker, rttMs, stats }) {
-    const show = (key, words) => setText(this.#cells[key], words);
+    const show = (key, text) => setText(this.#cells[key], text);
     const each = [...this.#videos.values()].map(({ canvas, caption, rate }) => {
       const size = "empty" in canvas.dataset ? "" : `${canvas.width}×${canvas.height}`;
       const fps = rate.perSecond(now);
@@ -163,9 +163,9 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
   // view → its chart, null while that is loading
   const shown = new Map();
   const place = el("section", { class: "opened", "aria-label": "Figures" });
-  const opener = (words, attributes) => el("button", { type: "button", class: "opener", ...attributes }, words);
-  const buttons = Object.entries(VIEWS).map(([view, [words, title]]) =>
-    opener(words, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) }),
+  const opener = (text, attributes) => el("button", { type: "button", class: "opener", ...attributes }, text);
+  const buttons = Object.entries(VIEWS).map(([view, [text, title]]) =>
+    opener(text, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) }),
   );
   const [stages, graph] = buttons;
   const trace = opener("Trace", {

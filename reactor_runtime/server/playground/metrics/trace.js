@@ -2,7 +2,7 @@
 
 import { download, loadStyle, timestamp } from "../browser.js";
 import { el, setText } from "../dom.js";
-import { sharp } from "./charts.js";
+import { sharpContext } from "./charts.js";
 
 const KINDS = {
   sent: "Input sent",
@@ -21,8 +21,8 @@ export async function openTrace(recent, model) {
   const lanes = lanesOf(recent);
   const swatches = Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, el("i", { class: `trace-${kind}` })]));
   const canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": summary(lanes) });
-  const said = el("p", { class: "trace-said" }, HELP);
-  const button = (words, title, onclick) => el("button", { type: "button", class: "button", title, onclick }, words);
+  const hint = el("p", { class: "trace-said" }, HELP);
+  const button = (text, title, onclick) => el("button", { type: "button", class: "button", title, onclick }, text);
   const buttons = [
     button("−", "Zoom out", () => timeline.zoom(2)),
     button("+", "Zoom in", () => timeline.zoom(0.5)),
@@ -36,14 +36,14 @@ export async function openTrace(recent, model) {
     { class: "trace", "aria-label": "Trace of the last 10 s" },
     el("header", {}, el("h2", {}, "The last 10 s"), el("span", { class: "count" }, summary(lanes)), ...buttons),
     canvas,
-    said,
-    el("ul", {}, ...Object.entries(KINDS).map(([kind, words]) => el("li", {}, swatches[kind], words))),
+    hint,
+    el("ul", {}, ...Object.entries(KINDS).map(([kind, text]) => el("li", {}, swatches[kind], text))),
   );
   const timeline = new Timeline(canvas, lanes, {
     from: recent.from,
     to: recent.now,
     swatches,
-    told: (words) => setText(said, words || HELP),
+    onPoint: (text) => setText(hint, text || HELP),
   });
   const resized = new ResizeObserver(() => timeline.draw());
   document.body.append(dialog);
@@ -85,33 +85,33 @@ class Timeline {
   #whole;
   #view;
   #colours;
-  #told;
-  #pointedX = 0;
+  #onPoint;
+  #pointerX = 0;
 
   /**
-   * `swatches` are elements with each kind's colour; told(text) describes what is under the pointer, "" for nothing.
+   * `swatches` are elements with each kind's colour; onPoint(text) describes what is under the pointer, "" for nothing.
    */
-  constructor(canvas, lanes, { from, to, swatches, told }) {
+  constructor(canvas, lanes, { from, to, swatches, onPoint }) {
     this.#canvas = canvas;
     this.#whole = this.#view = [from, to];
     this.#colours = swatches;
-    this.#told = told;
+    this.#onPoint = onPoint;
     this.#lanes = stacked(lanes);
     canvas.style.height = `${this.#lanes.at(-1).bottom + GAP}px`;
-    canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("wheel", (event) => this.#onWheel(event), { passive: false });
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
-      this.#pointedX = event.offsetX;
-      this.#pointed(event);
+      this.#pointerX = event.offsetX;
+      this.#onPointer(event);
     });
-    canvas.addEventListener("pointermove", (event) => this.#pointed(event));
-    canvas.addEventListener("pointerleave", () => told(""));
-    canvas.addEventListener("keydown", (event) => this.#pressed(event));
+    canvas.addEventListener("pointermove", (event) => this.#onPointer(event));
+    canvas.addEventListener("pointerleave", () => onPoint(""));
+    canvas.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
   draw() {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
-    const context = sharp(this.#canvas, width, height);
+    const context = sharpContext(this.#canvas, width, height);
     const colour = getComputedStyle(this.#canvas);
     const hue = Object.fromEntries(
       Object.entries(this.#colours).map(([kind, swatch]) => [kind, getComputedStyle(swatch).backgroundColor]),
@@ -176,14 +176,14 @@ class Timeline {
     this.draw();
   }
 
-  #wheel(event) {
+  #onWheel(event) {
     event.preventDefault();
     const { deltaX, deltaY, offsetX } = event;
     if (Math.abs(deltaX) > Math.abs(deltaY)) this.#move(this.#timeAt(deltaX) - this.#view[0]);
     else this.zoom(1.002 ** deltaY, this.#timeAt(offsetX));
   }
 
-  #pressed(event) {
+  #onKey(event) {
     const [from, to] = this.#view;
     const acts = {
       "+": () => this.zoom(0.5),
@@ -198,11 +198,11 @@ class Timeline {
     acts[event.key]();
   }
 
-  #pointed({ offsetX, offsetY, buttons }) {
-    const movedBy = offsetX - this.#pointedX;
-    this.#pointedX = offsetX;
+  #onPointer({ offsetX, offsetY, buttons }) {
+    const movedBy = offsetX - this.#pointerX;
+    this.#pointerX = offsetX;
     if (buttons & 1 && movedBy) return this.#move(this.#view[0] - this.#timeAt(movedBy));
-    this.#told(this.#at(offsetX, offsetY)?.words ?? "");
+    this.#onPoint(this.#at(offsetX, offsetY)?.text ?? "");
   }
 
   /** Return the span at a position, or the nearest one. */
@@ -235,12 +235,12 @@ function stacked(lanes) {
 const POINT_MS = 0.001;
 
 /**
- * Return the last ten seconds of `Timings` as lanes: [{name, rows, spans: [{start, end, row, kind, words}]}]. Spans of
+ * Return the last ten seconds of `Timings` as lanes: [{name, rows, spans: [{start, end, row, kind, text}]}]. Spans of
  * one row do not overlap.
  */
 export function lanesOf({ from, now, frames, inputs }) {
-  const part = (kind, begin, done, words) => (frame) =>
-    span(kind, frame[begin], frame[done], `${nameOf(frame)} ${words}`);
+  const part = (kind, begin, done, text) => (frame) =>
+    span(kind, frame[begin], frame[done], `${nameOf(frame)} ${text}`);
   return [
     lane(
       "Inputs",
@@ -300,19 +300,19 @@ function skipped(frames) {
 const nameOf = ({ track, seq }) => `${track} ${seq}`;
 
 /** Return no span without both ends. A negative one becomes a point, because clocks are approximate. */
-function span(kind, start, end, words) {
+function span(kind, start, end, text) {
   if (start == null || end == null) return [];
   return [
     {
       start: Math.min(start, end),
       end: Math.max(end, Math.min(start, end) + POINT_MS),
       kind,
-      words: `${words}, ${(end - start).toFixed(1)} ms`,
+      text: `${text}, ${(end - start).toFixed(1)} ms`,
     },
   ];
 }
 
-const point = (kind, at, words) => (at == null ? [] : [{ start: at, end: at + POINT_MS, kind, words }]);
+const point = (kind, at, text) => (at == null ? [] : [{ start: at, end: at + POINT_MS, kind, text }]);
 
 /** Place groups of spans in as few rows as possible, each group in one row. */
 function lane(name, groups, from) {
@@ -344,14 +344,14 @@ export function toChromeTrace(lanes, model) {
   const traceEvents = rows.flatMap(({ name, spans }, tid) => [
     named("thread_name", tid, name),
     { ...named("thread_sort_index", tid), args: { sort_index: tid } },
-    ...spans.map(({ start, end, kind, words }) => ({
+    ...spans.map(({ start, end, kind, text }) => ({
       ph: "X",
       pid: 1,
       tid,
       name: kind,
       ts: us(start - began),
       dur: Math.max(1, us(end) - us(start)),
-      args: { what: words },
+      args: { what: text },
     })),
   ]);
   return { displayTimeUnit: "ms", traceEvents: [named("process_name", 0, model), ...traceEvents] };

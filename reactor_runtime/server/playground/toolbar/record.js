@@ -24,7 +24,7 @@ export class Recording {
    * @param {Session} session
    */
   static async start(session) {
-    const type = FORMATS.find((film) => globalThis.MediaRecorder?.isTypeSupported(film));
+    const type = FORMATS.find((format) => globalThis.MediaRecorder?.isTypeSupported(format));
     if (!type) throw new Error("this browser cannot record");
     const names = session.tracks.filter(
       ({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on),
@@ -36,14 +36,14 @@ export class Recording {
   constructor(stream, mimeType, model) {
     this.#recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_S });
     this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
-    let fault = null;
-    this.#recorder.onerror = ({ error }) => (fault = error);
+    let failure = null;
+    this.#recorder.onerror = ({ error }) => (failure = error);
     this.ended = new Promise((resolve) => {
       this.#recorder.onstop = () => {
         for (const track of stream.getTracks()) track.stop();
         const type = mimeType.split(";")[0];
         if (!this.#isEmpty) download(new Blob(this.#pieces, { type }), `${model}-${timestamp()}.${type.split("/")[1]}`);
-        resolve(fault);
+        resolve(failure);
       };
     });
     this.#recorder.start(1000);

@@ -27,7 +27,7 @@ export function makeLinks(controls, makeOpener) {
 function row(label, text) {
   const id = newId();
   const input = el("input", { id, readonly: true, onfocus: () => input.select() });
-  const said = el("span", { role: "status" });
+  const status = el("span", { role: "status" });
   const copy = el(
     "button",
     {
@@ -37,17 +37,17 @@ function row(label, text) {
       onclick: async () => {
         const copied = await copyText(input.value);
         input.select();
-        setText(said, copied ? "Copied" : "Press Ctrl+C");
+        setText(status, copied ? "Copied" : "Press Ctrl+C");
       },
     },
     "Copy",
   );
   const fill = () => {
     input.value = text();
-    setText(said, "");
+    setText(status, "");
   };
   return {
-    root: el("div", {}, el("label", { for: id }, label), said, el("div", { class: "text-row" }, input, copy)),
+    root: el("div", {}, el("label", { for: id }, label), status, el("div", { class: "text-row" }, input, copy)),
     fill,
   };
 }

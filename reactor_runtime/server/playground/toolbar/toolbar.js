@@ -26,15 +26,15 @@ export async function attach({ session, stage, controls, canvases, onError }) {
   // A promise.
   let recording = null;
   const clock = el("span");
-  const attempt = (words, action) => async () => {
+  const attempt = (text, action) => async () => {
     try {
       await action();
     } catch (error) {
-      onError(words, error.message);
+      onError(text, error.message);
     }
   };
   const button = (icon, title, onclick, ...more) =>
-    el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawn(icon), ...more);
+    el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawIcon(icon), ...more);
 
   const snap = button(
     "snapshot",
@@ -69,7 +69,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     full,
     links,
   );
-  oneStop(bar, [snap, record, opener, float, full]);
+  makeOneTabStop(bar, [snap, record, opener, float, full]);
   stage.append(bar);
   stage.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);
@@ -88,10 +88,10 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     const began = performance.now();
     const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
     setText(clock, "0:00");
-    window.addEventListener("beforeunload", ask);
-    ended.then((fault) => {
-      if (fault) onError("The recording ended by itself and was saved", fault.message);
-      window.removeEventListener("beforeunload", ask);
+    window.addEventListener("beforeunload", confirmLeaving);
+    ended.then((failure) => {
+      if (failure) onError("The recording ended by itself and was saved", failure.message);
+      window.removeEventListener("beforeunload", confirmLeaving);
       clearInterval(tick);
       setText(clock, "");
       record.ariaPressed = "false";
@@ -113,7 +113,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
 }
 
 /** Make the toolbar one tab stop, with arrow keys inside. */
-function oneStop(bar, tools) {
+function makeOneTabStop(bar, tools) {
   for (const tool of tools) tool.tabIndex = tool === tools[0] ? 0 : -1;
   bar.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -136,7 +136,7 @@ function fromAddress(onError) {
   }
 }
 
-function drawn(icon) {
+function drawIcon(icon) {
   const [svg, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
   svg.setAttribute("viewBox", "0 0 24 24");
   svg.setAttribute("aria-hidden", "true");
@@ -146,7 +146,7 @@ function drawn(icon) {
 }
 
 /** The browser asks before the user leaves the page during a recording. */
-const ask = (event) => event.preventDefault();
+const confirmLeaving = (event) => event.preventDefault();
 
 const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
 
