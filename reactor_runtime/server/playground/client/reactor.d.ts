@@ -1,8 +1,8 @@
-/** The client of a Reactor server. Times are in milliseconds where a name ends in Ms, in seconds where it ends in S. */
+/** The client of a Reactor server. Names that end in Ms are in milliseconds, names that end in S in seconds. */
 
 /**
- * A type of the platform, such as HTMLCanvasElement: `Otherwise` where a program is compiled without it, as in Node
- * without "dom".
+ * A type of the platform, such as HTMLCanvasElement; `Otherwise` if the compiler does not have it, as in Node without
+ * "dom".
  */
 type Platform<Name extends string, Otherwise = never> = typeof globalThis extends {
   [Key in Name]: { prototype: infer Type };
@@ -14,27 +14,28 @@ type Canvas = Platform<"HTMLCanvasElement"> | Platform<"OffscreenCanvas">;
 export type Role = "controller" | "viewer";
 
 export interface Options {
-  /** Where the server wants one; also read from `?token=` of the address. */
+  /** The server's token, if it requires one; default: `?token=` of the address. */
   token?: string | null;
-  /** "controller", unless `?role=` of the address says otherwise. */
+  /** Default: `?role=` of the address, or "controller". */
   role?: Role | null;
   /**
-   * The session to watch where a server has several; the one that has run longest, unless `?session=` of the address
-   * says otherwise.
+   * The session to watch on a server with several. Default: `?session=` of the address, or the one that has run
+   * longest.
    */
   session?: string | null;
-  /** See the sessions of others while waiting in line. */
+  /** Receive the sessions of others while waiting. */
   watch?: boolean;
   /**
-   * What to connect with where there is none, as in Node before version 22: the class of the package `ws`, for example.
+   * The WebSocket class on a platform without one, such as Node before version 22: for example that of the package
+   * `ws`.
    */
   WebSocket?: unknown;
 }
 
 /**
- * Begin with the server at `url`: the address of its page or of its socket, with `?token=` and `?role=` or without; in
- * a page of the server's own it may be left out. Returns at once: the session connects, waits in line and comes back by
- * itself. Throws TypeError for what is no address and no role.
+ * Start a session with the server at `url`: the address of its page or socket, with or without `?token=` and `?role=`;
+ * optional in a page of the server. Returns at once: the session connects, waits for its turn and reconnects by itself.
+ * Throws TypeError for an invalid address or role.
  */
 export function connect<Model extends Modelled = AnyModel>(
   url?: string | Platform<"URL">,
@@ -42,18 +43,18 @@ export function connect<Model extends Modelled = AnyModel>(
 ): Session<Model>;
 
 /**
- * What a model has, for `connect<MyModel>(url)`: `reactor schema --format typescript` writes it of a model. `Session`
- * alone is the type for a session of any model.
+ * The types of a model, for `connect<MyModel>(url)`; `reactor schema --format typescript` writes them. `Session`
+ * without an argument is a session with any model.
  */
 export interface Modelled {
   state: object;
   events: object;
   messages: object;
-  /** Their names: pictures and sound the model sends, pictures and sound it takes. */
+  /** Their names: video and audio tracks that the model sends, video and audio tracks that it takes. */
   tracks: { shown: string; heard: string; filmed: string; recorded: string };
 }
 
-/** A model of which nothing is known. */
+/** A model without known types. */
 export interface AnyModel {
   state: Record<string, any>;
   events: Record<string, any>;
@@ -61,15 +62,15 @@ export interface AnyModel {
   tracks: { shown: string; heard: string; filmed: string; recorded: string };
 }
 
-/** What goes with an event: nothing need be said where all may be left out. */
+/** The arguments of an event; optional if all parameters are. */
 type Carried<Data, Rest extends unknown[] = []> = {} extends Data ? [data?: Data, ...Rest] : [data: Data, ...Rest];
 
 export interface Track {
   name: string;
   kind: "video" | "audio";
-  /** "out": from the model to the client; "in": what the model takes. */
+  /** "out": from the model to the client; "in": from the client to the model. */
   direction: "in" | "out";
-  /** Of sound. */
+  /** Of an audio track. */
   sampleRate?: number;
 }
 
@@ -86,7 +87,7 @@ export interface Schema {
   messages: Record<string, { description: string; data: Record<string, unknown> }>;
 }
 
-/** Why a session has ended; see Status. */
+/** The reason of the end of a session; see Status. */
 export type EndReason =
   | "left"
   | "turn_over"
@@ -101,7 +102,7 @@ export type EndReason =
   | "refused"
   | "unreachable";
 
-/** The code of an error of the server's: see docs/wire.md. A model has codes of its own besides. */
+/** The code of a server's error: see docs/wire.md. Models have other codes. */
 export type ErrorCode =
   | "invalid_json"
   | "invalid_message"
@@ -116,7 +117,7 @@ export type ErrorCode =
   | "model_error"
   | (string & {});
 
-/** The server's limits; a time that is null is without one. */
+/** The server's limits; null: no limit. */
 export interface Limits {
   max_text_bytes: number;
   max_media_bytes: number;
@@ -126,7 +127,7 @@ export interface Limits {
   resume_grace_s: number | null;
 }
 
-/** The server's figures, once a second: docs/wire.md explains each. */
+/** The server's metrics, once a second: see docs/wire.md. */
 export interface Stats {
   queue: number;
   step_ms?: number;
@@ -152,62 +153,61 @@ export interface Stats {
 
 export type Status =
   | { phase: "connecting"; role: null }
-  /** The model loads; `detail` is the last line it logged. */
+  /** The model is loading; `detail` is the last line of its log. */
   | { phase: "loading"; role: null; detail?: string; elapsedS: number }
   /**
-   * In line, with its place, and with a role for who watches meanwhile. As a viewer: nobody controls the model;
-   * `reason` and `detail` say why the session before has ended.
+   * In the wait queue, with the position, and with a role if the client watches meanwhile. As a viewer: nobody controls
+   * the model; `reason` and `detail` are those of the last session's end.
    */
   | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: EndReason; detail?: string }
   | { phase: "connected"; role: Role }
   /**
-   * The connection broke, or an attempt failed, where `opened` is false; `detail` is the reason, where it is known;
+   * The connection broke, or an attempt failed: then `opened` is false. `detail` is the reason if it is known;
    * `retryAt` is on performance.now()'s clock.
    */
   | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
   /**
    * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …),
-   * `closed` when this client closed it, `failed` when the model can't be served. Outside of pages `refused` when the
-   * server does not accept this client, and `unreachable` when there is no server at the address; in a page an attempt
-   * that fails is repeated. `detail` is a line for people.
+   * `closed` after close(), `failed` if the model cannot be served. Outside of pages `refused` if the server rejects
+   * this client, and `unreachable` if there is no server at the address; pages repeat failed attempts. `detail` is a
+   * message for people.
    */
   | { phase: "ended"; role: null; reason: EndReason; detail: string };
 
-/** Of a model that is known, the messages are told apart by their type. */
+/** For a known model, a union by type. */
 export type Message<Model extends Modelled = any> = {
   [Type in keyof Model["messages"] & string]: { type: Type; data: Model["messages"][Type] };
 }[keyof Model["messages"] & string];
 
 export interface Reply<Model extends Modelled = any> {
-  /** The event's number: frames whose `applied` is at least this show it. */
+  /** The event's number: frames with at least this `applied` show it. */
   n: number;
-  /** What the handler returned. */
+  /** The return value of the handler. */
   message?: Message<Model>;
 }
 
 export interface FieldError {
-  /** `event.parameter`, and deeper: `set_pose.pose.x`. */
+  /** `event.parameter` and deeper: `set_pose.pose.x`. */
   path: string;
   message: string;
 }
 
 export interface FrameHeader {
   track: string;
-  /** Per track, from 0 in each session; gaps are frames this client was spared. */
+  /** Per track, from 0 in each session; gaps are frames that were skipped for this client. */
   seq: number;
   /** Presentation time, in seconds since the session's start. */
   ptsS: number;
-  /** When the model handed the frame over, by the server's wall clock: microseconds since the epoch. */
+  /** When the model put out the frame, by the server's wall clock: microseconds since the epoch. */
   wallUs: number;
-  /** Number of the last event applied before this frame was made. */
+  /** Number of the last event that was applied before this frame was made. */
   applied: number;
-  /** The first of its track after a flush, as is the first of a session. */
+  /** The first of its track in a session or after a flush. */
   afterFlush: boolean;
-  /** The picture that was on screen already, sent to a newcomer. */
+  /** The latest frame, sent to a client that joins. */
   held: boolean;
   /**
-   * When a frame came, was decoded for a canvas and was first shown, on performance.now()'s clock, as far as it has
-   * got.
+   * When the frame was received, decoded for a canvas and first shown, on performance.now()'s clock; set as it happens.
    */
   receivedAt?: number;
   decodedAt?: number;
@@ -215,13 +215,13 @@ export interface FrameHeader {
 }
 
 export interface Frame extends FrameHeader {
-  /** The JPEG file as it came. */
+  /** The JPEG file as received. */
   jpeg: Uint8Array;
-  /** Decoded, where the platform can: null in Node. `close()` it when it isn't needed any more. */
+  /** Decoded; null in Node. Call `close()` on it after use. */
   bitmap: Platform<"ImageBitmap"> | null;
 }
 
-/** A piece of sound as it came; `samples` are interleaved. */
+/** A piece of sound as received; `samples` are interleaved. */
 export interface Sound extends FrameHeader {
   sampleRate: number;
   channels: number;
@@ -229,35 +229,35 @@ export interface Sound extends FrameHeader {
 }
 
 export interface CaptureOptions {
-  /** The most pictures a second; 30. Fewer where the model takes fewer. */
+  /** Maximum frame rate; 30. Lower if the model takes fewer frames. */
   fps?: number;
-  /** The most pixels; a larger picture is scaled down into them, in its own shape. 4096 each. */
+  /** Maximum size; larger frames are scaled down with their aspect ratio. 4096 each. */
   width?: number;
   height?: number;
-  /** Of the JPEG, from 0 to 1; 0.85. */
+  /** JPEG quality, from 0 to 1; 0.85. */
   quality?: number;
 }
 
 /** The `detail` of each event of a Capture. */
 export interface CaptureEvents {
-  /** A picture went out, or a piece of sound; `level` is its loudest sample, from 0 to 1. */
+  /** A frame or a piece of sound was sent; `level` is its loudest sample, from 0 to 1. */
   sent: { bytes: number; width: number; height: number } | { bytes: number; sampleRate: number; level: number };
-  /** A picture or a piece of sound was left out: the way to the model holds no more. */
+  /** A frame or a piece of sound was skipped: the send window is full. */
   skipped: Record<string, never>;
-  /** There is no session of this client's to send to; it goes on with the next one. Comes again and again. */
+  /** There is no session to send to, reported repeatedly; sending continues with the next session. */
   nobody: Record<string, never>;
-  /** It is over, `error` says why where it failed. */
+  /** The end; `error` is the reason if it failed. */
   ended: { error: Error | null };
 }
 
-/** What is being published. */
+/** A source that is being published. */
 export interface Capture extends Emitter<CaptureEvents> {
   /**
-   * Whether it goes on while the page is hidden: sound does, and what comes from a MediaStreamTrack where browsers hand
-   * its frames to workers.
+   * Whether it continues while the page is hidden: sound does, and a MediaStreamTrack in browsers whose workers can
+   * read its frames.
    */
   readonly background: boolean;
-  /** Let go of the source, which goes on itself: a camera is turned off by its track's stop(). */
+  /** Stop publishing. The source continues: stop() of its track turns a camera off. */
   stop(): void;
 }
 
@@ -266,35 +266,33 @@ export interface SessionEvents<Model extends Modelled = any> {
   /** Each change of `status`. */
   status: Status;
   /**
-   * A session has begun or was found again: what reactor.welcome says. `tracks`, `schema` and `state` are those of it.
+   * A session began or was resumed: the data of reactor.welcome. `tracks`, `schema` and `state` are those of this
+   * session.
    */
   session: Record<string, unknown>;
-  /** The public values that changed. */
+  /** The public fields that changed. */
   state: Partial<Model["state"]>;
   /** A message of the model. */
   message: Message<Model>;
-  /** Any error the server sends, those included that a send() rejects with. */
+  /** An error of the server, also if a send() rejects with it. */
   error: { code: ErrorCode; message: string; fields?: FieldError[]; event?: string };
   /** Once a second; see docs/wire.md. */
   stats: Stats;
-  /** The answer to a ping. */
+  /** The reply to a ping. */
   pong: { t: number | string; server_us: number };
-  /** A frame is on a canvas that was attached; `skipped` were left out before it. */
+  /** A frame was painted on an attached canvas; `skipped` frames before it were not. */
   painted: FrameHeader & { canvas: Canvas; skipped: number; at: number };
-  /** A piece of sound came, heard or not. */
+  /** A piece of sound was received, also while sound is off. */
   sound: Sound;
-  /** Sound went on or off. */
+  /** Sound was turned on or off. */
   listening: boolean;
-  /** A frame came; its times are filled in as it is decoded and shown, or never, when a newer one overtakes it. */
+  /** A frame was received; its times are set when it is decoded and shown, or not at all if a newer one replaces it. */
   arrived: FrameHeader;
-  /** Bytes of a picture or piece of sound that came. */
+  /** Size of a received frame or piece of sound in bytes. */
   received: number;
-  /** The turn ends in `seconds`; null: it doesn't. */
+  /** The turn ends in `seconds`; null: it does not. */
   ending: { seconds: number | null };
-  /**
-   * The server asks whether somebody is there: the turn ends in `seconds`, unless here(), an event or media keeps it;
-   * null: it is kept.
-   */
+  /** The turn ends in `seconds` without here(), an event or media; null: it does not. */
   idle: { seconds: number | null };
   /** The server is about to stop. */
   stopping: { seconds: number; message: string };
@@ -303,17 +301,17 @@ export interface SessionEvents<Model extends Modelled = any> {
   away: { seconds: number };
   /** The controller came back. */
   resumed: { session: string };
-  /** Something came that couldn't be used. */
+  /** A message could not be used. */
   ignored: { what: string; why: unknown };
 }
 
-/** A CustomEvent, where the platform's types have it. */
+/** A CustomEvent, if the platform has it. */
 type Emitted<Detail> = Omit<Platform<"CustomEvent", Platform<"Event", { readonly type: string }>>, "detail"> & {
   readonly detail: Detail;
 };
 type Listener<Detail> = ((event: Emitted<Detail>) => void) | { handleEvent(event: Emitted<Detail>): void } | null;
 
-/** An EventTarget that knows its events. */
+/** An EventTarget with typed events. */
 interface Emitter<Events> {
   addEventListener<Name extends keyof Events & string>(
     name: Name,
@@ -333,69 +331,64 @@ export interface Session<Model extends Modelled = any> extends Emitter<SessionEv
 export class Session<Model extends Modelled = any> {
   private constructor();
   readonly status: Status;
-  /** Null while there is no session. */
+  /** Null without a session. */
   readonly role: Role | null;
-  /** The session's name at the server; null while there is none. */
+  /** The session's id on the server; null without a session. */
   readonly id: string | null;
   readonly model: string | null;
   readonly tracks: Track[];
   readonly schema: Schema;
-  /** The server's; none before the first session. */
+  /** Empty before the first session. */
   readonly limits: Readonly<Partial<Limits>>;
-  /**
-   * The model's public values, whoever set them; another object after each change, an empty one before the first
-   * session.
-   */
+  /** The model's public fields; a new object after each change, empty before the first session. */
   readonly state: Readonly<Model["state"]>;
   readonly speaker: Speaker;
-  /**
-   * From the last input that is seen to the first picture that shows it, and in the median of nine; null before the
-   * first.
-   */
+  /** From the last input to the first frame that shows it, and the median of nine; null before the first. */
   readonly inputDelayMs: number | null;
   readonly medianInputDelayMs: number | null;
-  /** The newest of the server's figures; none before they first came. */
+  /** The server's latest metrics; empty before the first. */
   readonly stats: Readonly<Partial<Stats>>;
-  /** To the server and back; null before it is known. */
+  /** The round trip to the server; null before the first pong. */
   readonly rttMs: number | null;
 
   /**
-   * Wait until the session has begun in the role that was asked for; resolves to the session itself. Rejects with the
-   * signal's reason, with SessionEnded when the session was closed, its turn is over or the model can't be served, and
-   * outside of pages with ConnectError when there is no server at the address, or one that refuses this client.
+   * Wait until the session has begun in the requested role; resolves to the session itself. Rejects with the signal's
+   * reason, with SessionEnded if the session was closed, its turn is over or the model cannot be served, and outside of
+   * pages with ConnectError if there is no server at the address, or one that rejects this client.
    */
   ready(options?: { signal?: Platform<"AbortSignal"> }): Promise<this>;
 
   /**
-   * Send an event of the model. Resolves when it was applied; rejects with EventError, or with ConnectionLost when the
-   * connection went before the answer came; with TypeError or RangeError for what is no event, or longer than the
-   * server's limit. It waits for the turn, and in a break for the session to be found again: rejects with SessionEnded
-   * when it is over, with ConnectionLost when the server did not keep it. `inputAt` is when the user did it, on
-   * performance.now()'s clock, for `inputDelayMs`.
+   * Send an event of the model, and wait until it was applied. Before a turn it waits for the turn, and after a broken
+   * connection until the session is resumed. Rejects with EventError if the server refuses the event, with
+   * ConnectionLost if the connection breaks before the reply or the server did not keep the session, with SessionEnded
+   * if the session is over, with TypeError for a reserved name and RangeError for data over the server's limit.
+   * `inputAt` is the time of the user's input on performance.now()'s clock, for `inputDelayMs`.
    */
   send<Type extends keyof Model["events"] & string>(
     type: Type,
     ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
   ): Promise<Reply<Model>>;
   /**
-   * Send an event without asking for an answer; false, and it is not sent, while this client controls no session: in
-   * line, while the model loads, in a break, as a viewer. Throws RangeError for one over the limit.
+   * Send an event without waiting for a reply. Returns false without sending it while this client controls no session.
+   * Throws RangeError for data over the server's limit.
    */
   notify<Type extends keyof Model["events"] & string>(type: Type, ...rest: Carried<Model["events"][Type]>): boolean;
 
-  /** The model's messages from now on; when 1,000 wait, the oldest goes. Ends as frames() does. */
+  /**
+   * Iterate over the model's messages from now on; with 1,000 waiting, the oldest is dropped. Ends as frames() does.
+   */
   messages(): AsyncIterableIterator<Message<Model>>;
   /**
-   * The newest frame of a video track each time one is asked for; without a name of the first track. A viewer's goes on
-   * over sessions and breaks. A controller's is of one session: it ends when that is closed or has finished, and
-   * rejects with SessionEnded or ConnectionLost when it ends otherwise. Rejects with TypeError for a track that the
-   * model does not have.
+   * Iterate over the frames of a video track, the first one by default; each step gives the newest frame. As a viewer
+   * this continues over sessions and broken connections. As a controller it belongs to one session: it ends when that
+   * is closed or finished, and rejects with SessionEnded or ConnectionLost after another end. Rejects with TypeError
+   * for a track that the model does not have.
    */
   frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
   /**
-   * The newest frame there is, as soon as there is one; with `after`, the reply to an event, one that was made with
-   * that event. Rejects with SessionEnded when the session is over before, with ConnectionLost when it was not kept,
-   * and with the signal's reason.
+   * Wait for the newest frame; with `after`, the reply to an event, for one made with that event. Rejects with
+   * SessionEnded if the session is over before, with ConnectionLost if it was not kept, and with the signal's reason.
    */
   frame(options?: {
     track?: Model["tracks"]["shown"] | null;
@@ -403,83 +396,85 @@ export class Session<Model extends Modelled = any> {
     signal?: Platform<"AbortSignal">;
   }): Promise<Frame>;
   /**
-   * Show a video track on a canvas, null for the first track. The function it returns ends that. Throws TypeError for a
-   * track that the model does not have; before the tracks are known, the console has that error as soon as they are.
+   * Show a video track on a canvas, null for the first track. Returns a function that ends it. Throws TypeError for a
+   * track that the model does not have; if the tracks are not known yet, the console shows this error later.
    */
   attach(track: Model["tracks"]["shown"] | null, canvas: Canvas): () => void;
-  /** Tracks by name, all without, for a <video>, a recorder or a call. Where one sounds, `speaker` is started. */
+  /**
+   * Return tracks, all by default, as a stream for a <video>, a recorder or a call. Turns sound on if an audio track is
+   * among them.
+   */
   stream(...tracks: (Model["tracks"]["shown"] | Model["tracks"]["heard"])[]): Promise<Platform<"MediaStream">>;
 
   /**
-   * Send a JPEG or a WAV. Resolves to true when it has gone out, to false when it is left out: a newer picture has
-   * taken its place, more than a second of sound is on its way, or there is no session of this client's. Pictures go
-   * out as fast as the server takes them, so a program that awaits each makes no more than that. Rejects with TypeError
-   * for a track that doesn't take it, and with RangeError for more than the server's limit.
+   * Send a JPEG or a WAV. Resolves to true when it was sent, to false if it was skipped: a newer frame replaced it,
+   * more than a second of sound is unread, or there is no session. Frames are sent as fast as the server reads them, so
+   * a program that awaits each one makes no more than that. Rejects with TypeError for a track that does not take it,
+   * and with RangeError for a file over the server's limit.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: ArrayBuffer | ArrayBufferView | Platform<"Blob">,
   ): Promise<boolean>;
   /**
-   * Send what a camera, a video or a canvas shows, or what a microphone or an AudioNode gives, until stop(), the
-   * source's end or close(). A picture is encoded in a worker when there is room for it and the model will take it, the
-   * newest at that moment. Rejects where it can't be read.
+   * Publish what a camera, a video or a canvas shows, or what a microphone or an AudioNode plays, until stop(), the end
+   * of the source or close(). A worker encodes the newest frame when the send window has room and the model takes it.
+   * Rejects for a source that cannot be read.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: Platform<"MediaStreamTrack"> | Platform<"HTMLVideoElement"> | Canvas | Platform<"AudioNode">,
     options?: CaptureOptions,
   ): Promise<Capture>;
-  /** Send a file; what it resolves to stands for the file in an event's data. Rejects with UploadError. */
+  /** Upload a file. The result stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Platform<"Blob"> | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
-  /**
-   * Ask for less than everything; replaces what was asked for before. Pages that are hidden ask for no pictures by
-   * themselves.
-   */
+  /** Limit what the server sends; replaces the last call. Hidden pages pause video by themselves. */
   view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
-  /** Say that somebody is there. */
+  /** Keep the session: somebody is there. */
   here(): void;
-  /** Connect now instead of at `retryAt`, or again after a turn that ended. */
+  /** Connect now instead of at `retryAt`, or again after the end of a turn. */
   reconnect(): void;
-  /** Leave for good: iterators end, nothing is tried again. */
+  /** Leave for good: iterators end, and the client does not reconnect. */
   close(): void;
 }
 
-/** What the session's sound is heard with. */
+/** Plays the sound of a session. */
 export interface Speaker {
   readonly on: boolean;
   /** Names of the session's audio tracks. */
   readonly tracks: string[];
-  /** How long after its picture a sound is heard, negative for before; null while unknown. */
+  /** Delay of a sound after its frame, negative before it; null while unknown. */
   readonly lagMs: number | null;
-  /** From 0 for silence to 1 for as it came. */
+  /** From 0 for silence to 1 for full volume. */
   volume: number;
-  /** Browsers want this in a click or a key press. Rejects with Error in words where there can be no sound. */
+  /** Turn sound on; browsers require a click or a key press. Rejects with Error if there can be no sound. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * All errors of this client but TypeError and RangeError, which are mistakes in the call. `name` is the name of the
- * class; `instanceof` also knows the errors of another copy of this module.
+ * All errors of this client except TypeError and RangeError, which report a wrong call. `name` is the class name;
+ * `instanceof` includes errors of another copy of this module.
  */
 export class ClientError extends Error {
   constructor(message: string);
   code: string;
 }
 
-/** There is no server at the address, or one that does not accept this client. Pages are not told, and go on trying. */
+/**
+ * There is no server at the address, or it rejects this client. Pages do not get this error: they repeat the attempt.
+ */
 export class ConnectError extends ClientError {
   code: "unreachable" | "refused" | "busy";
 }
 
-/** The server does not accept this client: its token or its origin is wrong. */
+/** The server rejects this client: its token or its origin is wrong. */
 export class Refused extends ConnectError {
   code: "refused";
 }
 
-/** The server is full; the client goes on trying. */
+/** The server is full; the client tries again. */
 export class Busy extends ConnectError {
   code: "busy";
 }
@@ -488,13 +483,13 @@ export class Busy extends ConnectError {
 export class EventError extends ClientError {
   constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
   code: ErrorCode;
-  /** The parameters at fault. */
+  /** The invalid parameters. */
   fields: FieldError[];
   /** The event's name. */
   event: string;
 }
 
-/** The session is over, `reason` is why; docs/wire.md says after which closes another one follows. */
+/** The session is over; docs/wire.md lists the reasons after which another one follows. */
 export class SessionEnded extends ClientError {
   constructor(reason: EndReason, detail: string);
   code: "session_ended";
@@ -506,13 +501,11 @@ export class SessionEnded extends ClientError {
 export class UploadError extends ClientError {
   constructor(status: number, message: string);
   code: "upload_failed";
-  /** HTTP's; 0 where there was no answer. */
+  /** The HTTP status; 0 without an answer. */
   status: number;
 }
 
-/**
- * The connection went before the answer came: whether the event took effect is unknown. Or the session was not kept.
- */
+/** The connection broke before the reply, so that the effect of the event is unknown; or the session was not kept. */
 export class ConnectionLost extends ClientError {
   code: "connection_lost";
 }
@@ -521,7 +514,7 @@ export class MediaError extends ClientError {
   code: "bad_media";
 }
 
-/** Read a binary message: the header, and of a WAV the samples. Throws MediaError for what is malformed. */
+/** Read a binary message: the header, and the samples of a WAV. Throws MediaError for a malformed one. */
 export function readMedia(
   message: ArrayBuffer,
 ):
