@@ -41,6 +41,14 @@ export async function main(said: Said): Promise<void> {
   await session.send("move");
   await session.send("move", { pose: { at: { x: 1 }, path: [] } });
   const { message } = await session.send("set_size", { size: [1, 2] });
+  const { message: progress } = await session.send("go-now");
+  progress.data.step.toFixed();
+  const { message: either } = await session.send("2d");
+  if (either?.type === "2d-done") either.data.values.length;
+  // @ts-expect-error there may be no message
+  either.type;
+  // @ts-expect-error it is answered with progress
+  progress.data.values;
   session.notify("set_speed", { speed: 2 });
   for await (const frame of session.frames("main_video")) frame.seq.toFixed();
   for await (const each of session.messages()) if (each.type === "progress") each.data.step.toFixed();

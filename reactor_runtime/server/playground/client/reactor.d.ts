@@ -50,6 +50,8 @@ export interface Modelled {
   state: object;
   events: object;
   messages: object;
+  /** The types of the messages in the replies to events that declare them, null for none. */
+  replies?: object;
   /** Their names: video and audio tracks that the model sends, video and audio tracks that it takes. */
   tracks: { shown: string; heard: string; filmed: string; recorded: string };
 }
@@ -185,6 +187,13 @@ export interface Reply<Model extends Modelled = any> {
   /** The return value of the handler. */
   message?: Message<Model>;
 }
+
+/** The reply to an event; its message is of a type that the model declares for the event, if it declares any. */
+export type ReplyTo<Model extends Modelled, Event extends string> = Model extends {
+  replies: { [Key in Event]: infer Type };
+}
+  ? Reply<Model> & { message: Type extends null ? undefined : Extract<Message<Model>, { type: Type }> }
+  : Reply<Model>;
 
 export interface FieldError {
   /** `event.parameter` and deeper: `set_pose.pose.x`. */
@@ -368,7 +377,7 @@ export class Session<Model extends Modelled = any> {
   send<Type extends keyof Model["events"] & string>(
     type: Type,
     ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
-  ): Promise<Reply<Model>>;
+  ): Promise<ReplyTo<Model, Type>>;
   /**
    * Send an event without waiting for a reply. Returns false without sending it while this client controls no session.
    * Throws RangeError for data over the server's limit.
