@@ -77,9 +77,7 @@ def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page
     assert not [
         url
         for url in asked
-        if re.search(
-            r"/(inputs/|sound|client/(publish|capture|track_sender|audio_worklet|encoder_worker))", url
-        )
+        if re.search(r"/(inputs/|sound|client/(publish|capture|track_sender|audio_worklet|encoder_worker))", url)
     ]
 
 

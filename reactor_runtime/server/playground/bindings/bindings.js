@@ -91,7 +91,7 @@ function bind(source, target, { keyboard, gamepad, pointer }) {
   else if (["pointer", "tap", "look", "wheel"].includes(kind)) pointer.on(source, target);
 }
 
-const WORDS = {
+const KEY_NAMES = {
   Space: "space",
   Enter: "enter",
   Shift: "shift",
@@ -187,7 +187,7 @@ class Legend {
   }
 
   #label(code) {
-    return WORDS[code] ?? this.#printed?.get(code)?.toUpperCase() ?? code.replace(/^(Key|Digit)/, "");
+    return KEY_NAMES[code] ?? this.#printed?.get(code)?.toUpperCase() ?? code.replace(/^(Key|Digit)/, "");
   }
 }
 

@@ -2,25 +2,23 @@
 
 import { ConnectError, Refused, UploadError } from "./errors.js";
 
-const failure = (status, message) => new UploadError(status, message);
-
 /** Upload a file to the server of a socket address. Resolves to {upload: id}. */
 export async function upload(socketAddress, { key, token, name }, file) {
-  if (!key) throw failure(403, "only the controller of a running session sends files");
+  if (!key) throw new UploadError(403, "only the controller of a running session sends files");
   const address = new URL(socketAddress.href.replace(/^ws/, "http").replace(/ws$/, "uploads"));
   for (const [field, value] of Object.entries({ key, token, name })) {
     if (value) address.searchParams.set(field, value);
   }
   const headers = { "Content-Type": file.type || "application/octet-stream" };
   const answer = await fetch(address, { method: "POST", body: file, headers }).catch((error) => {
-    throw failure(0, `${name || "the file"} was not sent: ${error.cause?.message || error.message}`);
+    throw new UploadError(0, `${name || "the file"} was not sent: ${error.cause?.message || error.message}`);
   });
-  if (!answer.ok) throw failure(answer.status, (await answer.text()).trim());
+  if (!answer.ok) throw new UploadError(answer.status, (await answer.text()).trim());
   return answer.json();
 }
 
 const REFUSALS = [401, 403, 421];
-const LONGEST_MS = 5000;
+const TIMEOUT_MS = 5000;
 /** @type {[RegExp, string][]} */
 const REASONS = [
   [/ENOTFOUND|EAI_AGAIN/, "there is no host of this name"],
@@ -33,18 +31,18 @@ const REASONS = [
 /** Resolve to a ConnectError, or to null if there is a Reactor server that may accept this client later. */
 export async function diagnose(socketAddress) {
   const address = new URL(socketAddress.href.replace(/^ws/, "http"));
-  const place = `${address.origin}${address.pathname.replace(/\/ws$/, "")}`;
+  const server = `${address.origin}${address.pathname.replace(/\/ws$/, "")}`;
   try {
     const answer = await ask(address);
     if (REFUSALS.includes(answer.status)) return new Refused((await answer.text()).trim().split("\n")[0]);
-    const health = await ask(`${place}/health`);
+    const health = await ask(`${server}/health`);
     if (typeof (await health.json().catch(() => null))?.status === "string") return null;
-    return new ConnectError(`${place} is no Reactor server: /ws was answered with ${answer.status}`);
+    return new ConnectError(`${server} is no Reactor server: /ws was answered with ${answer.status}`);
   } catch ({ name, message, cause = {} }) {
-    if (name === "TimeoutError") return new ConnectError(`${place} does not answer within ${LONGEST_MS / 1000} s`);
-    const [, why] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
-    return new ConnectError(`${place} can't be reached: ${why ?? (cause.message || message)}`);
+    if (name === "TimeoutError") return new ConnectError(`${server} does not answer within ${TIMEOUT_MS / 1000} s`);
+    const [, reason] = REASONS.find(([code]) => code.test(cause.code)) ?? [];
+    return new ConnectError(`${server} can't be reached: ${reason ?? (cause.message || message)}`);
   }
 }
 
-const ask = (address) => fetch(address, { redirect: "manual", signal: AbortSignal.timeout(LONGEST_MS) });
+const ask = (address) => fetch(address, { redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS) });

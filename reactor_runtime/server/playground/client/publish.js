@@ -4,9 +4,9 @@ import { readMedia } from "./media.js";
 import { kindOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
-// Maximum.
+// The maximum.
 const HEADER_BYTES = 512;
-const WORDS = { video: "video", audio: "sound" };
+const KINDS = { video: "video", audio: "sound" };
 
 export class Publisher {
   #link;
@@ -19,8 +19,8 @@ export class Publisher {
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
-    const left = ({ detail }) => detail.role === "controller" || this.#frames.forEach((frame) => frame.clear());
-    session.addEventListener("status", left, { signal: closing });
+    const onStatus = ({ detail }) => detail.role === "controller" || this.#frames.forEach((frame) => frame.clear());
+    session.addEventListener("status", onStatus, { signal: closing });
   }
 
   /** Publish a file or a source: see Session.publish in reactor.d.ts. */
@@ -104,6 +104,6 @@ function find({ tracks }, name, kind) {
     throw new TypeError(
       `the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`,
     );
-  if (track.kind !== kind) throw new TypeError(`${name} takes ${WORDS[track.kind]}, not ${WORDS[kind]}`);
+  if (track.kind !== kind) throw new TypeError(`${name} takes ${KINDS[track.kind]}, not ${KINDS[kind]}`);
   return track;
 }
