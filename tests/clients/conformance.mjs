@@ -6,7 +6,11 @@ const [, , client, server, nowhere] = process.argv;
 const { connect } = await import(client);
 const rows = JSON.parse(await readFile(new URL("./conformance.json", import.meta.url)));
 
-const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
+const settled = (promise) =>
+  promise.then(
+    (value) => ({ value }),
+    (error) => ({ error }),
+  );
 const said = (error) => ({ error: error?.name ?? null, reason: error?.reason ?? null });
 
 async function outcome(row, number) {
@@ -30,16 +34,26 @@ async function watch(session, row) {
   let { error = null } = next;
   if (iterator !== "continues" || !isEvent) {
     const waited = await waits;
-    if (waited.error && error && JSON.stringify(said(waited.error)) !== JSON.stringify(said(error))) return { iterator: said(error), waited: said(waited.error) };
+    if (waited.error && error && JSON.stringify(said(waited.error)) !== JSON.stringify(said(error)))
+      return { iterator: said(error), waited: said(waited.error) };
     error = waited.error ?? error;
   }
   const { error: final } = await settled(session.ready());
-  if (final) return { client: session.status.phase === "ended" ? "final" : session.status, ...said(error ?? final), iterator };
+  if (final)
+    return { client: session.status.phase === "ended" ? "final" : session.status, ...said(error ?? final), iterator };
   const id = row.phase === "kept" && !row.error ? "s-1" : "s-2";
   return { client: session.id === id ? "retry" : session.id, ...said(error), iterator };
 }
 
-const limited = (promise, name) => Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 25_000, { hangs: name }))]);
-const outcomes = await Promise.all(rows.map((row, number) => limited(outcome(row, number).catch((error) => ({ error: String(error.stack) })), number)));
+const limited = (promise, name) =>
+  Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 25_000, { hangs: name }))]);
+const outcomes = await Promise.all(
+  rows.map((row, number) =>
+    limited(
+      outcome(row, number).catch((error) => ({ error: String(error.stack) })),
+      number,
+    ),
+  ),
+);
 console.log(JSON.stringify(outcomes));
 process.exit();

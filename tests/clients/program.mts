@@ -1,6 +1,15 @@
 /** Uses what the types declare; it is compiled and never run. */
 
-import { ClientError, ConnectError, connect, EventError, SessionEnded, type Frame, type Session, type Status } from "@reactor-live/client";
+import {
+  ClientError,
+  ConnectError,
+  connect,
+  EventError,
+  type Frame,
+  type Session,
+  SessionEnded,
+  type Status,
+} from "@reactor-live/client";
 import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
 
 const session = connect("http://127.0.0.1:8080", { token: "secret", role: "viewer" });
@@ -31,7 +40,9 @@ export async function use(camera: MediaStreamTrack): Promise<boolean> {
 export function View() {
   const { session: mine, status, state } = useReactor("http://127.0.0.1:8080", { role: "viewer" });
   useReactorEvent(mine, "message", ({ type }) => type.length);
-  return status.phase === "connected" && state ? ReactorView({ session: mine, track: "main_video", className: "view" }) : null;
+  return status.phase === "connected" && state
+    ? ReactorView({ session: mine, track: "main_video", className: "view" })
+    : null;
 }
 
 const target: EventTarget = session;
@@ -52,8 +63,8 @@ session.addEventListener("status", ({ detail }) => {
 });
 session.addEventListener("error", ({ detail }) => detail.code === "invalid_event" && detail.fields?.length);
 
-export const rate: number | undefined = session.stats.fps?.["main_video"];
-session.addEventListener("stats", ({ detail }) => detail.inputs?.["camera"]?.wanted?.toFixed());
+export const rate: number | undefined = session.stats.fps?.main_video;
+session.addEventListener("stats", ({ detail }) => detail.inputs?.camera?.wanted?.toFixed());
 export const most: number | undefined = session.limits.max_media_bytes;
 export const turn: number | null | undefined = session.limits.max_session_s;
 // @ts-expect-error: there is no such figure
@@ -62,7 +73,8 @@ session.stats.fsp;
 session.limits.max_media;
 
 export function explain(error: unknown): string {
-  if (error instanceof ConnectError) return ({ unreachable: "nobody there", refused: "not allowed", busy: "full" })[error.code];
+  if (error instanceof ConnectError)
+    return { unreachable: "nobody there", refused: "not allowed", busy: "full" }[error.code];
   if (error instanceof SessionEnded && error.reason === "idle") return error.code satisfies "session_ended";
   return error instanceof ClientError ? error.code : "";
 }
