@@ -45,9 +45,8 @@ export class Metrics {
   samples = [];
   /** The last input that was painted; null before. */
   lastShown = null;
-  /** Called after each sample. */
-  sampled = () => {};
   #list;
+  #listeners = [];
   #timings;
   #cells = {};
   // name → {rate, canvas, caption}
@@ -89,6 +88,11 @@ export class Metrics {
     this.#list.toggleAttribute("data-both", hasSound && videos.length > 0);
   }
 
+  /** Call a function after each sample. */
+  onSample(listener) {
+    this.#listeners.push(listener);
+  }
+
   #painted({ canvas, skipped, at, ...frame }) {
     const ageMs = this.#timings.ageMs(frame);
     this.#videos.get(canvas).rate.add(at);
@@ -114,7 +118,7 @@ export class Metrics {
     if (this.samples.length > MOST_SAMPLES) this.samples.shift();
     this.#newlySkipped = 0;
     this.#ages = [];
-    this.sampled();
+    for (const listener of this.#listeners) listener();
   }
 
   /** Return the frame rate of the slowest video track; null without video. */
@@ -206,7 +210,6 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
     place.replaceChildren(...roots);
     if (roots.length) list.before(place);
     else place.remove();
-    metrics.sampled = () => shown.forEach((made) => made?.update());
   }
 
   async function openTrace() {
@@ -226,6 +229,7 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
     event.preventDefault();
     openTrace();
   });
+  metrics.onSample(() => shown.forEach((made) => made?.update()));
   for (const view of Object.keys(VIEWS)) if (kept[view]) open(view);
   arrange();
 }
