@@ -3,7 +3,7 @@
 import type * as errors from "../../reactor_runtime/server/playground/client/errors.js";
 import type * as declared from "../../reactor_runtime/server/playground/client/reactor.d.ts";
 import type { Session } from "../../reactor_runtime/server/playground/client/session.js";
-import type { Speaker } from "../../reactor_runtime/server/playground/client/speaker.js";
+import type { Speaker } from "../../reactor_runtime/server/playground/client/sound/speaker.js";
 
 // `code` is a property of the prototypes.
 type Declared = {

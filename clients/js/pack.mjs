@@ -5,6 +5,7 @@
  */
 
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const pathOf = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -14,22 +15,22 @@ const COPIED = [
   ["../../reactor_runtime/server/playground/client", "client"],
   ["../../LICENSE", "LICENSE"],
 ];
-const LOADED_BY_ADDRESS = ["audio_worklet", "encoder_worker"];
-const IMPORT = /^import \{\s+([^}]+?),?\s+\} from "\.\/(.+)";$/gm;
+const LOADED_BY_ADDRESS = ["publish/encoder_worker.js", "sound/audio_worklet.js"];
+const IMPORT = /^import \{\s+([^}]+?),?\s+\} from "(.+)";$/gm;
 const EXPORT = /^export (?:async )?(?:class|function|const) (\w+)/gm;
-const ADDRESS = /new URL\("\.\/(\w+)\.js", import\.meta\.url\)/g;
+const ADDRESS = /new URL\("(\.[./\w]*\/(\w+)\.js)", import\.meta\.url\)/g;
 
 /** Return a module's text behind those of the modules that it imports, each in a function of its own. */
 function withImports(entry) {
   // Module → its text.
   const before = new Map();
-  const inlineImports = (name) =>
-    read(`client/${name}`).replace(IMPORT, (_, names, imported) => {
+  const inlineImports = (module) =>
+    read(`client/${module}`).replace(IMPORT, (_, names, address) => {
+      const imported = join(dirname(module), address);
       if (!before.has(imported)) {
         const text = inlineImports(imported).replace(/^export /gm, "");
-        const exported = read(`client/${imported}`).matchAll(EXPORT);
-        const names = Array.from(exported, ([, each]) => each).join(", ");
-        before.set(imported, `const ${idOf(imported)} = (() => {\n${text}return { ${names} };\n})();\n`);
+        const exported = Array.from(read(`client/${imported}`).matchAll(EXPORT), ([, name]) => name).join(", ");
+        before.set(imported, `const ${idOf(imported)} = (() => {\n${text}return { ${exported} };\n})();\n`);
       }
       return `const { ${names} } = ${idOf(imported)};`;
     });
@@ -37,13 +38,13 @@ function withImports(entry) {
   return [...before.values(), text].join("");
 }
 
-const idOf = (name) => `module_${name.slice(0, -3)}`;
+const idOf = (module) => `module_${basename(module, ".js")}`;
 
 /** Return the module's text with the addresses of workers and worklets made of their text. */
 function withoutAddresses(text) {
-  const names = new Set(Array.from(text.matchAll(ADDRESS), ([, name]) => name));
-  const imports = [...names].map((name) => `import ${name}Address from "./${name}.js";\n`).join("");
-  return imports + text.replace(ADDRESS, "new URL($1Address())");
+  const named = new Map(Array.from(text.matchAll(ADDRESS), ([, address, name]) => [name, address]));
+  const imports = Array.from(named, ([name, address]) => `import ${name}Address from "${address}";\n`).join("");
+  return imports + text.replace(ADDRESS, "new URL($2Address())");
 }
 
 const asAddress = (text) => `const text = ${JSON.stringify(text)};
@@ -54,11 +55,12 @@ export default () => (address ??= URL.createObjectURL(new Blob([text], { type: "
 for (const name of ["client", "inline", "LICENSE"]) rmSync(pathOf(name), { recursive: true, force: true });
 if (process.argv[2] !== "clean") {
   for (const [from, to] of COPIED) cpSync(pathOf(from), pathOf(to), { recursive: true });
-  for (const name of LOADED_BY_ADDRESS) write(`client/${name}.js`, withImports(`${name}.js`));
-  mkdirSync(pathOf("inline"));
-  for (const name of readdirSync(pathOf("client")).filter((name) => name.endsWith(".js"))) {
-    const text = read(`client/${name}`);
-    write(`inline/${name}`, LOADED_BY_ADDRESS.includes(name.slice(0, -3)) ? asAddress(text) : withoutAddresses(text));
+  for (const module of LOADED_BY_ADDRESS) write(`client/${module}`, withImports(module));
+  for (const module of readdirSync(pathOf("client"), { recursive: true })) {
+    if (!module.endsWith(".js")) continue;
+    const text = read(`client/${module}`);
+    mkdirSync(pathOf(`inline/${dirname(module)}`), { recursive: true });
+    write(`inline/${module}`, LOADED_BY_ADDRESS.includes(module) ? asAddress(text) : withoutAddresses(text));
   }
   write("inline/react.js", read("react.js").replace("./client/", "./"));
 }

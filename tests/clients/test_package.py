@@ -16,7 +16,7 @@ from tests.docs.snippets import Snippet, one, snippets
 from tests.server.running import RunningServer, scaffolded, serving
 
 CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
-LOADED_BY_ADDRESS = {"audio_worklet.js", "encoder_worker.js"}
+LOADED_BY_ADDRESS = {"publish/encoder_worker.js", "sound/audio_worklet.js"}
 COMPILED = (
     "--noEmit",
     "--strict",
@@ -42,9 +42,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
+def read(folder: Path, pattern: str) -> dict[str, str]:
+    """Return the files of a folder and its folders by their paths."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob(pattern)
+        if path.is_file()
+    }
+
+
 def test_the_package_has_the_client_of_the_server_and_nothing_is_left_of_it_here(installed: Path) -> None:
-    packed = {path.name: path.read_bytes() for path in (installed / "client").iterdir()}
-    source = {path.name: path.read_bytes() for path in CLIENT.iterdir()}
+    packed = read(installed / "client", "*.*s")
+    source = read(CLIENT, "*.*s")
     assert {name for name, text in packed.items() if text != source[name]} == LOADED_BY_ADDRESS
     assert packed.keys() == source.keys()
     others = {path.name for path in installed.iterdir()}
@@ -54,17 +63,17 @@ def test_the_package_has_the_client_of_the_server_and_nothing_is_left_of_it_here
 
 
 def test_the_client_with_everything_inside_names_no_file_by_its_address(installed: Path) -> None:
-    modules = {path.name for path in (installed / "inline").iterdir()}
-    assert modules == {path.name for path in (installed / "client").glob("*.js")} | {"react.js"}
-    for name in modules:
-        assert "import.meta" not in (installed / "inline" / name).read_text()
+    modules = read(installed / "inline", "*")
+    assert modules.keys() == read(installed / "client", "*.js").keys() | {"react.js"}
+    for name, text in modules.items():
+        assert "import.meta" not in text
         node("--check", str(installed / "inline" / name))
 
 
 def test_what_is_loaded_by_its_address_needs_no_other_file(installed: Path) -> None:
-    texts = {path.name: path.read_text() for path in (installed / "client").glob("*.js")}
-    named = re.findall(r'new URL\("\./(.+?)", import\.meta\.url\)', "".join(texts.values()))
-    assert set(named) == LOADED_BY_ADDRESS
+    texts = read(installed / "client", "*.js")
+    named = re.findall(r'new URL\("[./]+(.+?)", import\.meta\.url\)', "".join(texts.values()))
+    assert {Path(name).name for name in named} == {Path(name).name for name in LOADED_BY_ADDRESS}
     for name in LOADED_BY_ADDRESS:
         assert "import" not in texts[name]
         node("--check", str(installed / "client" / name))

@@ -1,7 +1,7 @@
 /** Drives the page's Player without audio: a server, an audio clock that runs `ppm` faster, and pieces that come when told. */
 async ({ sampleRate = 48000, outputRate = 48000, seconds = 5, piece = 1 / 25, ppm = 0, shown = 0.05, late = [0.005], lateTimes = {},
          gap = null, cutAt = null, tone = null }) => {
-  const { Player } = await import("/static/client/player.js");
+  const { Player } = await import("/static/client/sound/player.js");
   const player = new Player(sampleRate, outputRate);
   const speed = 1 + ppm / 1e6;
   const count = Math.round(piece * sampleRate);

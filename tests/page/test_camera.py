@@ -74,11 +74,7 @@ def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     expect(page.locator("[data-input]")).to_have_count(0)
-    assert not [
-        url
-        for url in asked
-        if re.search(r"/(inputs/|sound|client/(publish|capture|track_sender|audio_worklet|encoder_worker))", url)
-    ]
+    assert not [url for url in asked if re.search(r"/(inputs/|sound|client/(publish/|sound/audio_worklet))", url)]
 
 
 def test_a_viewer_has_no_panel(page: Page, server: FakeServer) -> None:
@@ -283,7 +279,7 @@ def test_what_is_stopped_ends_once_and_leaves_the_source_alone(page: Page, serve
 def test_an_encoder_that_can_not_be_loaded_is_said(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
-    page.route("**/client/encoder_worker.js", lambda route: route.abort())
+    page.route("**/client/publish/encoder_worker.js", lambda route: route.abort())
     page.goto(server.url)
     panel = page.locator("[data-input=camera]")
     choose(panel, "Test pattern")
@@ -400,7 +396,7 @@ def test_the_keyboard_is_enough(panel: Locator) -> None:
 
 
 SIMULATE = """async ([roundTripMs, linkMs]) => {
-  const { SendWindow } = await import("/static/client/track_sender.js");
+  const { SendWindow } = await import("/static/client/publish/track_sender.js");
   const window = new SendWindow();
   const arrivals = []; // of what is on its way, and when its answer is back
   let freeAt = 0, sent = 0, mostBehind = 0;

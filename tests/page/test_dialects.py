@@ -102,7 +102,7 @@ def test_sound_keeps_to_the_picture_without_the_time_of_the_loudspeaker(page: Pa
 
 
 HEARD_NOW = """async ([currentTime, latency, pair]) => {
-  const { clockDifference } = await import("/static/client/mixer.js");
+  const { clockDifference } = await import("/static/client/sound/mixer.js");
   const context = { currentTime, baseLatency: latency, outputLatency: latency, getOutputTimestamp: () => pair };
   return 10 + clockDifference(context, 10000); // what is heard at 10 s on the page's clock
 }"""

@@ -15,7 +15,11 @@ from tests.server.running import RunningServer, serving, write_project
 from .conftest import open_page
 from .elsewhere import FILES, elsewhere
 
-WITHIN_WORKLETS = ("player.js", "resampler.js")  # a bundler that copies a worklet leaves them out
+WITHIN_WORKLETS = (
+    "publish/frame_rate.js",
+    "sound/player.js",
+    "sound/resampler.js",
+)  # a bundler that copies a worklet leaves them out
 PUBLISH = """async ([module, url]) => {
   const { connect } = await import(module);
   window.session = connect(url);
@@ -37,7 +41,7 @@ PUBLISH = """async ([module, url]) => {
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     installed = pack(tmp_path_factory.mktemp("packed"))
-    modules = {f"/client/{path.name}": path.read_bytes() for path in (installed / "client").iterdir()}
+    modules = {f"/{path.relative_to(installed)}": path.read_bytes() for path in (installed / "client").rglob("*.js")}
     for name in WITHIN_WORKLETS:
         del modules[f"/client/{name}"]
     with elsewhere({**FILES, **modules, "/bundle.js": bundle(installed.parents[2])}) as origin:

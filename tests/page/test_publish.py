@@ -17,8 +17,8 @@ from .fake_server import FakeServer
 
 RIG = """
 async ([pictures, sound]) => {
-  const { Publisher } = await import("/static/client/publish.js");
-  const { withHeader } = await import("/static/client/media_writer.js");
+  const { Publisher } = await import("/static/client/publish/publisher.js");
+  const { withHeader } = await import("/static/client/publish/media_writer.js");
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const text = (file) => btoa(Array.from(file, (byte) => String.fromCharCode(byte)).join(""));
   const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -7,7 +7,7 @@ import { VideoOutputs } from "./frames.js";
 import { InputDelay } from "./input_delay.js";
 import { readMedia } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
-import { Speaker } from "./speaker.js";
+import { Speaker } from "./sound/speaker.js";
 
 // For slow readers.
 const MOST_MESSAGES = 1000;
@@ -172,7 +172,7 @@ export class Session extends EventTarget {
   }
 
   async publish(track, source, options) {
-    const { Publisher } = await import("./publish.js");
+    const { Publisher } = await import("./publish/publisher.js");
     this.#publisher ??= new Publisher({ session: this, connection: this.#connection, closing: this.#closing.signal });
     return this.#publisher.publish(track, source, options);
   }

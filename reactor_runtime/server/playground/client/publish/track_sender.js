@@ -3,8 +3,8 @@
  * Video is sent as fast as it arrives and no faster; sound is sent completely, until a second of it is unread.
  */
 
+import { Median } from "../median.js";
 import { withHeader } from "./media_writer.js";
-import { Median } from "./median.js";
 
 // Browsers do not report when a socket has sent.
 const CHECK_MS = 5;

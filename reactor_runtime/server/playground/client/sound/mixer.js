@@ -4,7 +4,7 @@
  * frame to the screen: it may lag a little, and `paintAt` delays frames a little. Does not use the document.
  */
 
-import { Median } from "./median.js";
+import { Median } from "../median.js";
 
 const MAY_LAG_S = 0.02;
 const MOST_HOLD_MS = 60;

@@ -259,7 +259,10 @@ async function started(make) {
 async function captureAudio(link, { name, sampleRate }, source, capture) {
   const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
   const context = /** @type {AudioContext} */ (node.context);
-  await Promise.all([context.audioWorklet.addModule(new URL("./audio_worklet.js", import.meta.url)), context.resume()]);
+  await Promise.all([
+    context.audioWorklet.addModule(new URL("../sound/audio_worklet.js", import.meta.url)),
+    context.resume(),
+  ]);
   if (capture.signal.aborted) return;
   const sender = new SoundSender(link, name);
   /** @type {AudioWorkletNodeOptions} */

@@ -1,6 +1,6 @@
 /** Publishes files as they are; capture.js publishes cameras, microphones and other sources. */
 
-import { readMedia } from "./media.js";
+import { readMedia } from "../media.js";
 import { kindOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
