@@ -94,6 +94,10 @@ class MediaPanels {
   // name → promise of the panel, undefined if it could not be loaded
   #loaded = {};
 
+  /**
+   * @param {Session} session
+   * @param {Log} log
+   */
   constructor(session, log) {
     this.#session = session;
     this.#log = log;

@@ -58,7 +58,12 @@ class Input {
   #counts = noCounts();
   #leave = new AbortController();
 
-  /** `kind` is videoInput or audioInput of sources.js. */
+  /**
+   * `kind` is videoInput or audioInput of sources.js.
+   * @param {import("../client/reactor.js").Track} track
+   * @param {any} kind
+   * @param {Session} session
+   */
   constructor(track, kind, session) {
     this.#track = track;
     this.#kind = kind;
@@ -131,7 +136,8 @@ class Input {
 
   async #publish(source, choices) {
     try {
-      return await this.#session.publish(this.#track.name, ...this.#kind.offer(source, choices));
+      const [view, options] = this.#kind.offer(source, choices);
+      return await this.#session.publish(this.#track.name, view, options);
     } catch (error) {
       source.close();
       throw error;

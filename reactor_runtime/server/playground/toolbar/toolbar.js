@@ -166,6 +166,10 @@ class PictureInPicture {
   #video = null;
   #timer = 0;
 
+  /**
+   * @param {Session} session
+   * @param {HTMLElement} stage
+   */
   constructor(session, stage) {
     this.#session = session;
     this.#stage = stage;
@@ -210,11 +214,10 @@ class PictureInPicture {
 
   #end() {
     clearTimeout(this.#timer);
-    this.#stage
-      .querySelector(".floating")
-      ?.srcObject.getTracks()
-      .forEach((track) => track.stop());
-    this.#stage.querySelector(".floating")?.remove();
+    /** @type {any} */
+    const video = this.#stage.querySelector(".floating");
+    video?.srcObject.getTracks().forEach((track) => track.stop());
+    video?.remove();
     this.#making = this.#video = null;
   }
 }
