@@ -341,7 +341,7 @@ def test_a_camera_that_nobody_takes_goes_off_by_itself(page: Page, server: FakeS
     expect(panel.get_by_role("status")).to_contain_text("Not sent")
     page.clock.fast_forward(31_000)
     expect(panel).to_have_attribute("data-phase", "off")
-    expect(panel.get_by_role("status")).to_contain_text("nobody took it")
+    expect(panel.get_by_role("status")).to_contain_text("there was no session")
 
 
 @pytest.mark.parametrize("reason", ["turn_over", "idle"])

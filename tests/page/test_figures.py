@@ -333,4 +333,4 @@ def test_embedded_t_does_nothing(page: Page, server: FakeServer) -> None:
 def test_who_watches_is_told_that_there_is_no_input_of_theirs(page: Page, server: FakeServer) -> None:
     page.goto(server.url + "?role=viewer")
     opener(page, "stages").click()
-    expect(page.get_by_label("Stages of the delay")).to_contain_text("You watch")
+    expect(page.get_by_label("Stages of the delay")).to_contain_text("You are watching")

@@ -31,7 +31,7 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     expect(page.get_by_role("status")).to_have_text("Waiting: position 1 of 1")
     expect(page.locator("#controls button").first).to_be_disabled()
     server.broadcast("reactor.session", phase="ending", seconds=200)
-    expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 3:[12]\d · You watch"))
+    expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 3:[12]\d · Watching"))
 
 
 def test_the_time_left_is_shown_and_stands_out_in_the_last_minute(page: Page, server: FakeServer) -> None:
