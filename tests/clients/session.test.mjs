@@ -388,7 +388,7 @@ test("a server that can't be reached is given up with the reason", async () => {
     ["http://nowhere.invalid", /: there is no host of this name/],
     [url.replace("http", "https"), /: there is no TLS; try http:/],
     [`http://127.0.0.1:${await listening(foreign)}`, / is no Reactor server: \/ws was answered with 200/],
-    [`http://127.0.0.1:${await listening(silent)}`, /: no HTTP came; if it uses TLS, try https:/],
+    [`http://127.0.0.1:${await listening(silent)}`, /: the answer is not HTTP; if the server uses TLS, try https:/],
     [`${url}/elsewhere`, /elsewhere is no Reactor server: \/ws was answered with 404/],
   ];
   for (const [address, reason] of addresses) {

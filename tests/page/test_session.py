@@ -148,7 +148,7 @@ def test_what_the_page_does_not_know_is_logged_and_ignored(page: Page, server: F
         b"\xff\xd8\xff\xd9",
     ):
         server.send_raw(payload)
-    for words in ("reactor.surprise", "no envelope", "neither JPEG nor WAV", "cut short", "can't be decoded"):
+    for words in ("reactor.surprise", "not an envelope", "neither JPEG nor WAV", "cut short", "can't be decoded"):
         expect(page.locator("#log")).to_contain_text(words)
     expect_phase(page, "connected")
 
