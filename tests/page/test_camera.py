@@ -74,7 +74,9 @@ def test_a_model_without_input_has_no_panel_and_loads_nothing_for_one(page: Page
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     expect(page.locator("[data-input]")).to_have_count(0)
-    assert not [url for url in asked if re.search(r"/(inputs/|sound|client/(publish/|sound/audio_worklet))", url)]
+    assert not [
+        url for url in asked if re.search(r"/static/(inputs/|sound\.js|client/(publish/|sound/audio_worklet))", url)
+    ]
 
 
 def test_a_viewer_has_no_panel(page: Page, server: FakeServer) -> None:
