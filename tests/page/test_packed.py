@@ -15,11 +15,7 @@ from tests.server.running import RunningServer, serving, write_project
 from .conftest import open_page
 from .elsewhere import FILES, elsewhere
 
-WITHIN_WORKLETS = (
-    "publish/frame_rate.js",
-    "sound/player.js",
-    "sound/resampler.js",
-)  # a bundler that copies a worklet leaves them out
+WITHIN_WORKLETS = ("sound/player.js", "sound/resampler.js")  # a bundler that copies a worklet leaves them out
 PUBLISH = """async ([module, url]) => {
   const { connect } = await import(module);
   window.session = connect(url);
