@@ -1,17 +1,27 @@
-"""Settings of all tests: Hypothesis, the markers `process` and `browser`, and signals that children inherit."""
+"""Settings of all tests: Hypothesis profiles, markers, the order of a parallel run, and what children inherit."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kinds import Kinds, refuse_processes
 
-# How long an example takes says something about the machine, and nothing about the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# How long an example takes says something about the machine, and nothing about the code. The second profile is for
+# `--hypothesis-profile thorough`.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _UNTIMED, max_examples=40)
+settings.register_profile("thorough", _UNTIMED, max_examples=1000)
+settings.load_profile("quick")
+
+# The tests start Python a thousand times: compiled modules are kept, whatever the shell asks for.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # nohup and background jobs of a shell ignore these signals, and children inherit that. A handler they do not inherit.
 for _number in (signal.SIGINT, signal.SIGHUP):
@@ -21,12 +31,19 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test that starts a process or a browser."""
+    """Mark each test that starts a process or a browser.
+
+    The workers of a parallel run start with the files that have most of these tests, to end at about the same time.
+    """
     kinds = Kinds()
+    long_tests = Counter[str]()
     for item in items:
         if isinstance(item, pytest.Function):
             for kind in kinds.of_test(item):
                 item.add_marker(kind)
+                long_tests[item.nodeid.partition("::")[0]] += 1
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: -long_tests[item.nodeid.partition("::")[0]])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,8 +21,14 @@ MASK = b"\x5a\xa5\x0f\xf0"
 def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, reserved: int = 0, masked: bool = True) -> bytes:
     """Write one frame; `reserved` holds the three bits beside FIN."""
     first = (FIN if fin else 0) | reserved << 4 | opcode
-    body = bytes(byte ^ MASK[index % 4] for index, byte in enumerate(payload)) if masked else payload
+    body = mask(payload) if masked else payload
     return head(first, len(payload), masked=masked) + (MASK if masked else b"") + body
+
+
+def mask(payload: bytes) -> bytes:
+    size = len(payload)
+    repeated = (MASK * (size // 4 + 1))[:size]
+    return (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
 
 
 def head(first: int, size: int, *, masked: bool = True) -> bytes:
