@@ -152,4 +152,4 @@ class Ring(RuleBasedStateMachine):
 
 
 TestRing = Ring.TestCase
-TestRing.settings = settings(max_examples=40, stateful_step_count=25)
+TestRing.settings = settings(stateful_step_count=25)

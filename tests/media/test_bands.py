@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -36,7 +36,6 @@ def test_the_larger_a_picture_the_more_bands(height: int, width: int, count: int
     assert len(bands(height, width)) == count
 
 
-@settings(max_examples=40)
 @given(st.integers(1, 1200), st.integers(600, 1400), st.sampled_from([40, 85]))
 def test_what_is_joined_is_the_picture_encoded_at_once_to_the_last_bit(height: int, width: int, quality: int) -> None:
     frame = noise(height, width)

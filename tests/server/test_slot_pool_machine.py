@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -183,4 +182,3 @@ class SlotPoolMachine(RuleBasedStateMachine):
 
 
 TestSlotPoolMachine = SlotPoolMachine.TestCase
-TestSlotPoolMachine.settings = settings(max_examples=80)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -227,4 +227,3 @@ class Buffers(RuleBasedStateMachine):
 
 
 TestBuffers = Buffers.TestCase
-TestBuffers.settings = settings(max_examples=300)

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.server.delivery.send_window import STALLED_S, SendWindow
@@ -133,7 +133,6 @@ def test_invalid_acknowledgements_do_not_close_the_window(seqs: list[int]) -> No
     assert window.frames >= 1
 
 
-@settings(max_examples=60)
 @given(
     st.sampled_from([15.0, 30.0, 60.0]),
     st.floats(0, 0.2),

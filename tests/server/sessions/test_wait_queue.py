@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -81,4 +80,3 @@ class WaitQueueMachine(RuleBasedStateMachine):
 
 
 TestWaitQueueMachine = WaitQueueMachine.TestCase
-TestWaitQueueMachine.settings = settings(max_examples=60)
