@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.timeouts import TIMEOUT_S
@@ -50,9 +53,18 @@ def prepare() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@contextlib.contextmanager
+def packing() -> Iterator[None]:
+    """Wait until no other process packs `clients/js`: its scripts put files into the folder for that time."""
+    with (PACKAGE / "package.json").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def pack(directory: Path) -> Path:
     """Pack `clients/js` and install it in a directory, as npm would; returns where the package lies."""
-    run("npm", "pack", "--silent", "--pack-destination", str(directory), cwd=PACKAGE)
+    with packing():
+        run("npm", "pack", "--silent", "--pack-destination", str(directory), cwd=PACKAGE)
     (archive,) = directory.glob("*.tgz")
     installed = directory / "node_modules" / "@reactor-live" / "client"
     installed.mkdir(parents=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+
+# Loaded before a test takes all descriptors: uvloop needs it to connect.
+import encodings.idna  # noqa: F401
 import logging
 import resource
 import socket
