@@ -134,6 +134,7 @@ def test_consecutive_sessions_share_one_time_line() -> None:
     assert [line.to_recording_s(pts) for pts in (0.0, 1.0)] == pytest.approx([5.0, 6.0])
 
 
+@pytest.mark.process
 def test_a_video_keeps_the_times_of_its_frames(tmp_path: Path, notes: Path) -> None:
     video = recording(tmp_path / "out.mp4")
     assert isinstance(video, VideoFile)
@@ -149,6 +150,7 @@ def test_a_video_keeps_the_times_of_its_frames(tmp_path: Path, notes: Path) -> N
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
+@pytest.mark.process
 def test_sound_is_added_to_a_video_at_the_end(tmp_path: Path, notes: Path) -> None:
     video = recording(tmp_path / "out.mp4")
     video.write_frame(frame(0, 0.0))
@@ -159,6 +161,7 @@ def test_sound_is_added_to_a_video_at_the_end(tmp_path: Path, notes: Path) -> No
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
+@pytest.mark.process
 def test_an_error_of_ffmpeg_is_raised(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIL", "1")
     video = recording(tmp_path / "out.mp4")
