@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.client import ConnectionLost, Phase, Session, connect
 from reactor_runtime.client.address import Address
-from reactor_runtime.client.connection import Connection
+from reactor_runtime.client.connection import MAX_UNANSWERED_PINGS, Connection
 from tests.client.cable import Cable
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
@@ -101,7 +101,7 @@ async def test_the_client_reconnects_after_unanswered_pings(server: RunningServe
     server.wait_for_health("ready")
     cable = Cable(server.port)
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url:
-        connection = Connection(Address.parse(url), ping_s=0.2)
+        connection = Connection(Address.parse(url), ping_s=0.5)
         await connection.open()
         session = Session(connection)
         await session.ready()
@@ -116,11 +116,11 @@ async def test_the_client_reconnects_after_unanswered_pings(server: RunningServe
 async def test_a_program_that_blocks_its_loop_keeps_its_connection(server: RunningServer) -> None:
     server.wait_for_health("ready")
     async with asyncio.timeout(TIMEOUT_S):
-        connection = Connection(Address.parse(f"http://127.0.0.1:{server.port}"), ping_s=0.4)
+        connection = Connection(Address.parse(f"http://127.0.0.1:{server.port}"), ping_s=1.0)
         await connection.open()
         session = Session(connection)
         await session.ready()
-        time.sleep(2.2)  # noqa: ASYNC251  (a blocked loop is what is tested)
+        time.sleep(MAX_UNANSWERED_PINGS + 0.5)  # noqa: ASYNC251  (a blocked loop is what is tested)
         assert (await session.send("set_level", level=5)).n == 1
         assert (session.status.phase, session.status.notice) == (Phase.CONNECTED, "")
         await session.aclose()

@@ -1,4 +1,4 @@
-"""Pictures from the page to the model: Chromium's pretended cameras, files and the test pattern."""
+"""Frames from the page to the model: Chromium's fake cameras, files and the test pattern."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_viewer_has_no_panel(page: Page, server: FakeServer) -> None:
     expect(page.locator("[data-input]")).to_have_count(0)
 
 
-def test_nothing_is_asked_and_sent_before_a_click(page: Page, server: FakeServer) -> None:
+def test_the_page_asks_for_no_camera_before_a_click(page: Page, server: FakeServer) -> None:
     page.add_init_script(
         "navigator.mediaDevices.getUserMedia = () => { window.asked = true; return Promise.reject(new Error()); }"
     )
@@ -134,7 +134,7 @@ def test_the_preview_of_a_camera_that_faces_away_is_not_mirrored(panel: Locator,
     expect(mirror).to_have_accessible_name("Mirrored preview")
 
 
-def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server: FakeServer) -> None:
+def test_the_preview_is_mirrored_and_the_frames_sent_are_not(panel: Locator, server: FakeServer) -> None:
     choose(panel, "Test pattern")
     start(panel)
     sent = newest(server)
@@ -150,7 +150,7 @@ def test_the_preview_is_mirrored_and_what_is_sent_is_not(panel: Locator, server:
     assert light.evaluate("track => track.readyState") == "live"
 
 
-def test_size_and_rate_are_what_was_chosen(panel: Locator, server: FakeServer) -> None:
+def test_size_and_rate_are_those_chosen(panel: Locator, server: FakeServer) -> None:
     choose(panel, "Test pattern")
     start(panel)
     panel.get_by_label("Maximum size").select_option("1280×720")
@@ -175,7 +175,7 @@ def test_the_choice_is_remembered_and_off_after_a_reload(panel: Locator, page: P
 
 
 @pytest.mark.parametrize("lacking", [NO_STREAMS, NO_CALLBACKS], ids=["no streams of frames", "no callbacks either"])
-def test_other_browsers_ways_lead_to_the_same_pictures(page: Page, server: FakeServer, lacking: str) -> None:
+def test_browsers_without_streams_send_the_same_frames(page: Page, server: FakeServer, lacking: str) -> None:
     page.add_init_script(lacking)
     server.script.inputs = {"camera": None}
     page.goto(server.url)
@@ -211,7 +211,7 @@ RECORD = """async () => {
 }"""
 
 
-def test_a_film_is_played_and_sent(panel: Locator, server: FakeServer, tmp_path: Path) -> None:
+def test_a_video_file_is_played_and_sent(panel: Locator, server: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "blue.webm").write_bytes(bytes(panel.page.evaluate(RECORD)))
     choose(panel, "File…")
     panel.get_by_label("File").set_input_files(tmp_path / "blue.webm")
@@ -222,7 +222,7 @@ def test_a_film_is_played_and_sent(panel: Locator, server: FakeServer, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "picture.png"])
-def test_a_file_that_is_none_is_said(panel: Locator, tmp_path: Path, name: str) -> None:
+def test_an_invalid_file_is_reported(panel: Locator, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nothing of the kind")
     choose(panel, "File…")
     panel.get_by_label("File").set_input_files(tmp_path / name)
@@ -230,14 +230,14 @@ def test_a_file_that_is_none_is_said(panel: Locator, tmp_path: Path, name: str) 
     expect(panel).to_have_attribute("data-phase", "failed")
 
 
-def test_a_slow_server_is_sent_less_and_never_a_queue(panel: Locator, server: FakeServer) -> None:
+def test_a_slow_server_is_sent_fewer_frames_and_no_queue(panel: Locator, server: FakeServer) -> None:
     server.script.media_delay_s = 0.2
     choose(panel, "Test pattern")
     start(panel)
     server.wait_for_media("camera", 8)
     expect(panel.locator(".input-figures")).to_have_text(re.compile(r"^(?!0\.0)[0-6]\.\d fps .* [1-9]\d* skipped$"))
-    arrived = len(server.published)
     panel.get_by_role("button", name="Stop").click()
+    arrived = len(server.published)
     everything_read(panel.page, server, "reset")
     assert len(server.published) - arrived <= 3
 
@@ -256,20 +256,20 @@ PUBLISH = """async () => {
 
 def test_a_program_publishes_as_the_page_does(page: Page, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
-    server.script.media_delay_s = 0.2
+    server.script.media_delay_s = 0.5
     page.goto(f"{server.url}?role=viewer")
     page.evaluate(PUBLISH)
-    server.wait_for_media("camera", 8)
-    counts, arrived = page.evaluate("counts"), len(server.published)
-    assert counts["sent"] - arrived <= 3
-    assert counts["skipped"] > counts["sent"]
+    server.wait_for_media("camera", 4)
+    sent, arrived = page.evaluate("counts.sent"), len(server.published)
+    assert sent - arrived <= 3
+    page.wait_for_function("counts.skipped > counts.sent")
     assert is_green(newest(server))
     assert newest(server).shape == (240, 320, 3)
     page.evaluate("light.stop()")
     page.wait_for_function("counts.ended === 1")
 
 
-def test_what_is_stopped_ends_once_and_leaves_the_source_alone(page: Page, server: FakeServer) -> None:
+def test_a_stopped_capture_ends_once_and_leaves_its_source_running(page: Page, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page.goto(f"{server.url}?role=viewer")
     page.evaluate(PUBLISH)
@@ -278,7 +278,7 @@ def test_what_is_stopped_ends_once_and_leaves_the_source_alone(page: Page, serve
     assert ends == [1, "live"]
 
 
-def test_an_encoder_that_can_not_be_loaded_is_said(browser: Browser, server: FakeServer) -> None:
+def test_an_encoder_that_cannot_be_loaded_is_reported(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
     page.route("**/client/publish/encoder_worker.js", lambda route: route.abort())
@@ -291,7 +291,7 @@ def test_an_encoder_that_can_not_be_loaded_is_said(browser: Browser, server: Fak
     page.close()
 
 
-def test_a_camera_that_goes_is_said(panel: Locator, page: Page) -> None:
+def test_an_unplugged_camera_is_reported(panel: Locator, page: Page) -> None:
     start(panel)
     page.evaluate(GONE)
     expect(panel).to_have_attribute("data-phase", "failed")
@@ -300,7 +300,7 @@ def test_a_camera_that_goes_is_said(panel: Locator, page: Page) -> None:
     start(panel)
 
 
-def test_a_camera_that_gives_nothing_is_said_until_it_does(panel: Locator, page: Page) -> None:
+def test_a_muted_camera_is_reported_until_it_sends_again(panel: Locator, page: Page) -> None:
     start(panel)
     page.evaluate(f"{LIGHT}.dispatchEvent(new Event('mute'))")
     expect(panel.get_by_role("status")).to_contain_text("covered or switched off")
@@ -308,11 +308,13 @@ def test_a_camera_that_gives_nothing_is_said_until_it_does(panel: Locator, page:
     expect(panel.get_by_role("status")).to_have_text("Sending, also while this tab is hidden.")
 
 
-def test_a_hidden_page_does_not_look_at_what_it_can_not_see(panel: Locator, page: Page, server: FakeServer) -> None:
+def test_a_hidden_page_sends_nothing_that_is_not_drawn(panel: Locator, page: Page, server: FakeServer) -> None:
     choose(panel, "Test pattern")
     start(panel)
     server.wait_for_media("camera")
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    # A frame may still be in the encoder.
+    page.evaluate(TEN_PICTURES_LATER)
     everything_read(page, server, "reset")
     before = len(server.published)
     page.evaluate(TEN_PICTURES_LATER)
@@ -320,7 +322,7 @@ def test_a_hidden_page_does_not_look_at_what_it_can_not_see(panel: Locator, page
     assert len(server.published) == before
 
 
-def test_without_a_session_nothing_is_sent_and_with_the_next_one_it_goes_on(panel: Locator, server: FakeServer) -> None:
+def test_sending_pauses_without_a_session_and_continues_with_the_next(panel: Locator, server: FakeServer) -> None:
     start(panel)
     server.wait_for_media("camera", 3)
     server.broadcast("reactor.session", phase="ended", reason="model_error", message="over")
@@ -333,7 +335,7 @@ def test_without_a_session_nothing_is_sent_and_with_the_next_one_it_goes_on(pane
     assert len(server.published) > before
 
 
-def test_a_camera_that_nobody_takes_goes_off_by_itself(page: Page, server: FakeServer) -> None:
+def test_a_camera_that_is_sent_to_no_session_turns_off(page: Page, server: FakeServer) -> None:
     page.clock.install()
     server.script.inputs = {"camera": None}
     page.goto(server.url)
@@ -355,7 +357,7 @@ def test_the_end_of_the_turn_turns_the_camera_off(panel: Locator, server: FakeSe
     assert light.evaluate("track => track.readyState") == "ended"
 
 
-def test_who_loses_the_turn_stops_sending(panel: Locator, server: FakeServer) -> None:
+def test_losing_the_turn_turns_the_camera_off(panel: Locator, server: FakeServer) -> None:
     start(panel)
     light = panel.page.evaluate_handle(LIGHT)
     server.script.role = "viewer"
@@ -421,7 +423,7 @@ SIMULATE = """async ([roundTripMs, linkMs]) => {
     [(2, 1, 29, 1), (200, 1, 26, 1), (20, 100, 8.5, 100), (200, 100, 7.5, 140), (20, 400, 2.2, 400)],
     ids=["here", "far", "slow", "slow and far", "hardly"],
 )
-def test_what_is_on_its_way_fills_the_way_and_no_buffer(
+def test_frames_in_flight_fill_the_link_and_no_buffer(
     page: Page, server: FakeServer, round_trip_ms: int, link_ms: int, least_fps: float, most_behind_ms: float
 ) -> None:
     page.goto(server.url)

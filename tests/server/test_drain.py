@@ -1,4 +1,4 @@
-"""SIGTERM with `--drain-timeout`: the session that runs comes to its end, and nobody else gets one."""
+"""SIGTERM with `--drain-timeout`: a running session continues to its end, and no other begins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.options import TurnLimits
-from tests.processes import alive
+from tests.processes import gone
 from tests.server.admission_fixture import AdmissionFixture, phases, told
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
@@ -58,7 +58,7 @@ def terminate(server: RunningServer) -> None:
     os.killpg(server.process.pid, signal.SIGTERM)
 
 
-async def test_the_session_goes_on_and_the_server_ends_with_it(tmp_path: Path) -> None:
+async def test_the_session_continues_and_the_server_ends_with_it(tmp_path: Path) -> None:
     with draining_for(tmp_path, 600) as server:
         async with (
             controlling(server.url) as controller,
@@ -87,7 +87,7 @@ async def test_the_session_goes_on_and_the_server_ends_with_it(tmp_path: Path) -
         assert "goodbye" in server.log
 
 
-async def test_a_session_that_goes_on_for_too_long_is_ended(tmp_path: Path) -> None:
+async def test_a_session_longer_than_the_timeout_is_ended(tmp_path: Path) -> None:
     with draining_for(tmp_path, 1) as server:
         async with controlling(server.url) as controller:
             terminate(server)
@@ -123,7 +123,7 @@ async def test_a_third_signal_kills(tmp_path: Path) -> None:
             server.wait_for("stopping$")
             terminate(server)
             assert server.ended() == 130
-            assert not alive(engine)
+            gone(engine)
             controller.socket.transport.abort()
 
 
@@ -158,7 +158,7 @@ async def test_without_a_session_there_is_nothing_to_wait_for(tmp_path: Path, lo
         assert server.ended() == 0, server.log
 
 
-async def test_draining_tells_each_client_what_concerns_it() -> None:
+async def test_draining_notifies_each_client() -> None:
     services = AdmissionFixture()
     controller, viewer, waiting = services.come(), services.come(Role.VIEWER), services.come()
     services.begin()
@@ -178,7 +178,7 @@ async def test_draining_tells_each_client_what_concerns_it() -> None:
     assert session.over.is_set()
 
 
-async def test_a_controller_whose_session_is_about_to_begin_is_told_too() -> None:
+async def test_draining_notifies_a_controller_whose_session_is_about_to_begin() -> None:
     services = AdmissionFixture()
     controller = services.come()
     services.admission.drain(25.0)
@@ -186,7 +186,7 @@ async def test_a_controller_whose_session_is_about_to_begin_is_told_too() -> Non
     assert controller.closing is None
 
 
-async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_more() -> None:
+async def test_draining_cancels_the_end_of_a_turn() -> None:
     services = AdmissionFixture(limits=TurnLimits(max_session_s=60.0))
     controller, waiting = services.come(), services.come(watches=True)
     services.begin()
@@ -200,7 +200,7 @@ async def test_draining_takes_back_the_end_of_a_turn_that_nobody_waits_for_any_m
     assert session.turn.left_s is None
 
 
-async def test_a_controller_comes_back_to_its_session_while_the_server_drains() -> None:
+async def test_a_controller_resumes_its_session_while_the_server_drains() -> None:
     services = AdmissionFixture(limits=TurnLimits(resume_grace_s=10.0))
     controller = services.come()
     session = services.begin()
