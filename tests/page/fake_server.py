@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import mimetypes
 import socket
@@ -18,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 import simplejpeg
 import uvicorn
-from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,6 +39,8 @@ CSP = (
     "style-src 'self'; script-src 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 FPS = 30
+# The frames of three seconds are drawn once for all tests.
+PERIOD = 90
 RESUME_GRACE_S = 300.0
 
 
@@ -207,16 +209,15 @@ class FakeServer:
 
     def _app(self) -> ASGIApp:
         async def index(_: Request) -> Response:
-            page = await asyncio.to_thread((PLAYGROUND / "index.html").read_bytes)
+            page = read_playground()["index.html"]
             return Response(page, media_type="text/html", headers={"Content-Security-Policy": CSP})
 
         async def static(request: Request) -> Response:
-            """Answer with a file that is closed again by then: a test may end while the page still loads."""
-            path = PLAYGROUND / request.path_params["name"]
-            if not await asyncio.to_thread(path.is_file):
+            name: str = request.path_params["name"]
+            content = read_playground().get(name)
+            if content is None:
                 return Response(status_code=404)
-            content = await asyncio.to_thread(path.read_bytes)
-            return Response(content, media_type=mimetypes.guess_type(path.name)[0])
+            return Response(content, media_type=mimetypes.guess_type(name)[0])
 
         return Starlette(
             routes=[
@@ -303,8 +304,9 @@ class FakeServer:
             elapsed_s = time.monotonic() - started
             if self.script.frames and not (self.script.skip_every and seq % self.script.skip_every == 0):
                 for index, track in enumerate(self.script.tracks):
-                    picture = draw(self.script.size, elapsed_s + index, float(self.state.get("brightness", 1.0)))
-                    await client.send_bytes(frame(picture, track, seq, elapsed_s, self._applied))
+                    step = int((elapsed_s + index) * FPS) % PERIOD
+                    jpeg = draw(self.script.size, step, float(self.state.get("brightness", 1.0)))
+                    await client.send_bytes(frame(jpeg, track, seq, elapsed_s, self._applied))
             for name, rate in self.script.sounds.items() if self.script.frames else ():
                 start, end = seq * rate // FPS, (seq + 1) * rate // FPS
                 await client.send_bytes(piece(name, seq, start / rate, chord(start, end, rate), rate))
@@ -367,6 +369,13 @@ class FakeServer:
             await send(client, "reactor.state", **{spec["field"]: self.state[spec["field"]]})
 
 
+@functools.cache
+def read_playground() -> dict[str, bytes]:
+    """Read the files of the page by their paths, once for all tests: each page loads 70 of them."""
+    files = filter(Path.is_file, PLAYGROUND.rglob("*"))
+    return {path.relative_to(PLAYGROUND).as_posix(): path.read_bytes() for path in files}
+
+
 def describe_input(named: tuple[str, int | None]) -> dict[str, Any]:
     """Describe an input track as reactor.welcome does."""
     name, rate = named
@@ -399,21 +408,24 @@ def check(spec: dict[str, Any], event: Received) -> list[dict[str, str]]:
     return faults
 
 
-def draw(size: tuple[int, int], t: float, brightness: float) -> NDArray[np.uint8]:
-    """A slow aurora; its mean follows `brightness`, which tests read off the canvas."""
+@functools.lru_cache(maxsize=4 * PERIOD)
+def draw(size: tuple[int, int], step: int, brightness: float) -> bytes:
+    """Return a JPEG of a slow aurora; its mean follows `brightness`, which tests read off the canvas."""
     height, width = size
+    t = step / FPS
     y, x = np.mgrid[0 : 1 : height // 4 * 1j, 0 : 1 : width // 4 * 1j]
     waves = [
         np.sin(6 * x + 3 * y + t * speed + phase) * 0.5 + 0.5 for speed, phase in ((0.9, 0.0), (1.3, 2.1), (0.7, 4.2))
     ]
     picture = np.stack(waves, axis=-1) * np.array([90.0, 120.0, 140.0]) * brightness
     small = np.clip(picture, 0, 255).astype(np.uint8)
-    return np.ascontiguousarray(small.repeat(4, axis=0).repeat(4, axis=1))
+    whole = np.ascontiguousarray(small.repeat(4, axis=0).repeat(4, axis=1))
+    jpeg: bytes = simplejpeg.encode_jpeg(whole, quality=85, colorsubsampling="420")
+    return jpeg
 
 
-def frame(picture: NDArray[np.uint8], track: str, seq: int, elapsed_s: float, applied: int) -> bytes:
-    """Encode a picture and put the header of PROTOCOL.md directly after SOI."""
-    jpeg: bytes = simplejpeg.encode_jpeg(picture, quality=85, colorsubsampling="420")
+def frame(jpeg: bytes, track: str, seq: int, elapsed_s: float, applied: int) -> bytes:
+    """Put the header of PROTOCOL.md directly after SOI."""
     name = track.encode()
     times = struct.pack(">QQ", int(elapsed_s * 1e6), time.time_ns() // 1000)
     body = b"REACTOR\0" + struct.pack(">BBI", 1, 0, seq) + times + struct.pack(">IB", applied, len(name)) + name

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from reactor_runtime.media import jpeg
 from reactor_runtime.wire.media_header import FrameFlag
 
 from .fake_server import FakeServer, frame
@@ -130,7 +131,7 @@ def flushed_sound() -> bytes:
 
 
 def flushed_picture() -> bytes:
-    picture = bytearray(frame(np.zeros((8, 8, 3), np.uint8), "main_video", 0, 30.0, 0))
+    picture = bytearray(frame(jpeg.encode(np.zeros((8, 8, 3), np.uint8)), "main_video", 0, 30.0, 0))
     picture[15] = FrameFlag.AFTER_FLUSH
     return bytes(picture)
 
