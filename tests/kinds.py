@@ -22,6 +22,7 @@ STARTERS = {
     "multiprocessing": "process",
     "pty": "process",
     "reactor_runtime.ipc.process": "process",
+    "reactor_runtime.server.run": "process",
 }
 # The events that CPython reports when it starts a process.
 FORBIDDEN = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})

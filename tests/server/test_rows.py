@@ -1,4 +1,4 @@
-"""What the API says of events, state and messages, row by row, in both styles over real sockets."""
+"""The rows of the API on events, state and messages, in both styles over real sockets."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(params=["pipeline", "loop"])
-def server(request: pytest.FixtureRequest) -> RunningServer:
-    server: RunningServer = request.getfixturevalue(request.param)
+def server(request: pytest.FixtureRequest, pipeline: RunningServer, loop: RunningServer) -> RunningServer:
+    server = {"pipeline": pipeline, "loop": loop}[request.param]
     server.wait_for_health("ready")
     return server
 

@@ -96,7 +96,7 @@ async def test_a_controller_resumes_its_session_after_a_break(project: Path) -> 
             await viewer.data("reactor.session", phase="ended", reason="left")  # it said goodbye: nothing is waited for
 
 
-async def test_the_model_is_not_stepped_while_the_controller_is_away_and_the_next_is_served_after_the_grace(project: Path) -> None:
+async def test_the_model_pauses_while_its_controller_is_away_until_the_grace_is_over(project: Path) -> None:
     with serving(project, "--resume-grace", "0.5s") as server:
         async with client(server.url, role="viewer") as viewer, client(server.url) as controller:
             await controller.data("reactor.welcome")
