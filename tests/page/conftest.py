@@ -1,4 +1,4 @@
-"""The page in a real browser, against a server that does what a test tells it to."""
+"""The page in a real browser, against a server that a test controls."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def page_url(server: FakeServer) -> str:
 @pytest.fixture
 def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
     with open_page(browser, server.url) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def still(browser: Browser) -> Iterator[Page]:
+    """A page without a session, for all tests of a module that call functions of the page and leave it as it is."""
+    with FakeServer() as server, open_page(browser, server.url) as page:
+        server.script.held_loading = True
+        page.goto("/")
         yield page
 
 

@@ -25,14 +25,6 @@ def computed(page: Page, part: str, expression: str, argument: Any = None) -> An
     return page.evaluate(script, argument)
 
 
-@pytest.fixture
-def still(page: Page, server: FakeServer) -> Page:
-    """A page without a session: what is tested is called by hand."""
-    server.script.held_loading = True
-    page.goto(server.url)
-    return page
-
-
 def split(still: Page, **changes: Any) -> dict[str, float]:
     result: dict[str, float] = computed(still, "charts", "part.splitDelay(given)", MEASURED | changes)
     assert list(result) == STAGES

@@ -13,8 +13,6 @@ from playwright.sync_api import Page
 from reactor_runtime.media import wav
 from reactor_runtime.wire.media_header import detach
 
-from .fake_server import FakeServer
-
 RIG = """
 async ([pictures, sound]) => {
   const { Publisher } = await import("/static/client/publish/publisher.js");
@@ -44,61 +42,55 @@ JPEG = simplejpeg.encode_jpeg(np.full((8, 8, 3), 90, np.uint8))
 WAV = wav.encode(np.zeros((1, 4_000), np.int16), 16_000)  # a quarter of a second
 
 
-@pytest.fixture
-def rig(page: Page, server: FakeServer) -> Page:
-    page.goto(server.url)
-    return page
-
-
-def play(rig: Page, script: str, *pictures: bytes) -> Any:
+def play(still: Page, script: str, *pictures: bytes) -> Any:
     arguments = [[base64.b64encode(each).decode() for each in pictures], base64.b64encode(WAV).decode()]
-    return rig.evaluate(RIG % script, arguments)
+    return still.evaluate(RIG % script, arguments)
 
 
 @pytest.mark.parametrize("track", ["camera", "Kamera №2 links"])
 @pytest.mark.parametrize("file", [JPEG, WAV], ids=["picture", "sound"])
-def test_the_server_reads_the_track_and_finds_the_file_as_it_was(rig: Page, track: str, file: bytes) -> None:
+def test_the_server_reads_the_track_and_finds_the_file_as_it_was(still: Page, track: str, file: bytes) -> None:
     script = f"return text(withHeader({track!r}, bytes(pictures[0])));"
-    header, rest = detach(base64.b64decode(play(rig, script, file)))
+    header, rest = detach(base64.b64decode(play(still, script, file)))
     assert header is not None
     assert header.track == track
     assert rest == file
 
 
-def test_what_is_no_picture_and_no_sound_is_refused(rig: Page) -> None:
+def test_what_is_no_picture_and_no_sound_is_refused(still: Page) -> None:
     with pytest.raises(Exception, match="TypeError: camera: 3 bytes that are neither JPEG nor WAV"):
-        play(rig, "await offer('camera', pictures[0]);", b"png")
+        play(still, "await offer('camera', pictures[0]);", b"png")
 
 
-def test_a_track_that_does_not_take_it_is_told_which_do(rig: Page) -> None:
+def test_a_track_that_does_not_take_it_is_told_which_do(still: Page) -> None:
     words = {
         "kamera": "the model takes no track kamera; it takes camera, depth, voice",
         "voice": "voice takes sound, not video",
     }
     for track, why in words.items():
         with pytest.raises(Exception, match=f"TypeError: {why}"):
-            play(rig, f"await offer({track!r}, pictures[0]);", JPEG)
+            play(still, f"await offer({track!r}, pictures[0]);", JPEG)
 
 
-def test_what_is_larger_than_the_server_takes_is_refused(rig: Page) -> None:
+def test_what_is_larger_than_the_server_takes_is_refused(still: Page) -> None:
     most = len(JPEG) + 512
     script = f"session.limits = {{ max_media_bytes: {most} }}; return await offer('camera', pictures[0]);"
-    assert play(rig, script, JPEG) is True
+    assert play(still, script, JPEG) is True
     with pytest.raises(Exception, match=f"RangeError: camera: {len(JPEG) + 1} bytes are too many; at most {most}"):
-        play(rig, script, JPEG + b"\0")
+        play(still, script, JPEG + b"\0")
 
 
-def test_what_is_no_source_is_refused(rig: Page) -> None:
+def test_what_is_no_source_is_refused(still: Page) -> None:
     with pytest.raises(Exception, match="TypeError: nothing that can be published"):
-        play(rig, "await publisher.publish('camera', document.body);")
+        play(still, "await publisher.publish('camera', document.body);")
 
 
-def test_nobody_takes_anything_without_a_session_of_one_s_own(rig: Page) -> None:
+def test_nobody_takes_anything_without_a_session_of_one_s_own(still: Page) -> None:
     script = "session.role = 'viewer'; return [await offer('camera', pictures[0]), await offer('voice', sound)];"
-    assert play(rig, script, JPEG) == [False, False]
+    assert play(still, script, JPEG) == [False, False]
 
 
-def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(rig: Page) -> None:
+def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(still: Page) -> None:
     script = """
     connection.unsentBytes = 100000;
     const offered = pictures.flatMap((picture) => [offer("camera", picture), offer("depth", picture)]);
@@ -108,7 +100,7 @@ def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(rig:
     return [early, await Promise.all(offered), connection.sent];
     """
     pictures = [simplejpeg.encode_jpeg(np.full((8, 8, 3), level, np.uint8)) for level in (10, 20, 30)]
-    early, went, sent = play(rig, script, *pictures)
+    early, went, sent = play(still, script, *pictures)
     assert early == 0
     assert went == [False, False, False, False, True, True]
     read = [detach(base64.b64decode(each)) for each in sent]
@@ -118,7 +110,7 @@ def test_while_the_line_is_busy_only_the_newest_picture_of_each_track_waits(rig:
     ]
 
 
-def test_what_waits_when_the_session_ends_is_not_for_the_next_one(rig: Page) -> None:
+def test_what_waits_when_the_session_ends_is_not_for_the_next_one(still: Page) -> None:
     script = """
     connection.unsentBytes = 100000;
     const went = offer("camera", pictures[0]);
@@ -126,10 +118,10 @@ def test_what_waits_when_the_session_ends_is_not_for_the_next_one(rig: Page) -> 
     tell("status", { phase: "ended", role: null });
     return [await went, connection.sent.length];
     """
-    assert play(rig, script, JPEG) == [False, 0]
+    assert play(still, script, JPEG) == [False, 0]
 
 
-def test_a_server_that_takes_one_in_100_ms_is_sent_no_more_and_none_waits_long(rig: Page) -> None:
+def test_a_server_that_takes_one_in_100_ms_is_sent_no_more_and_none_waits_long(still: Page) -> None:
     script = """
     let taken = 0, most = 0, offered = 0, over = false;
     const server = setInterval(() => connection.pings.length && (taken += 1, connection.answer()), 100);
@@ -142,12 +134,12 @@ def test_a_server_that_takes_one_in_100_ms_is_sent_no_more_and_none_waits_long(r
     clearInterval(server);
     return [offered, connection.sent.length - taken, most];
     """
-    offered, unread, most = play(rig, script, JPEG)
+    offered, unread, most = play(still, script, JPEG)
     assert offered > 60
     assert unread <= most <= 3
 
 
-def test_who_awaits_each_picture_makes_as_many_as_the_server_takes(rig: Page) -> None:
+def test_who_awaits_each_picture_makes_as_many_as_the_server_takes(still: Page) -> None:
     script = """
     let made = 0, isOver = false;
     const makeThem = async () => { for (; !isOver; made += 1) await offer("camera", pictures[0]); };
@@ -164,12 +156,12 @@ def test_who_awaits_each_picture_makes_as_many_as_the_server_takes(rig: Page) ->
     await making;
     return [before, made, connection.sent.length];
     """
-    before, made, sent = play(rig, script, JPEG)
+    before, made, sent = play(still, script, JPEG)
     assert before <= 1
     assert made == sent <= 10
 
 
-def test_sound_that_would_wait_long_is_left_out_and_said_so(rig: Page) -> None:
+def test_sound_that_would_wait_long_is_left_out_and_said_so(still: Page) -> None:
     script = """
     const went = [];
     for (let i = 0; i < 6; i += 1) went.push(await offer("voice", sound));
@@ -178,6 +170,6 @@ def test_sound_that_would_wait_long_is_left_out_and_said_so(rig: Page) -> None:
     went.push(await offer("voice", sound));
     return [went.join(), connection.sent.length];
     """
-    went, sent = play(rig, script, JPEG)
+    went, sent = play(still, script, JPEG)
     assert went == "true,true,true,true,false,false,true"
     assert sent == 5

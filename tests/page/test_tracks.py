@@ -89,8 +89,5 @@ def test_a_model_without_output_says_so(page: Page, server: FakeServer) -> None:
         ([0, 1, 1], 1),
     ],
 )
-def test_pictures_are_as_large_as_they_can_be(
-    page: Page, server: FakeServer, arguments: list[Any], columns: int
-) -> None:
-    page.goto(server.url)
-    assert page.evaluate(COLUMNS, arguments) == columns
+def test_frames_are_as_large_as_they_can_be(still: Page, arguments: list[Any], columns: int) -> None:
+    assert still.evaluate(COLUMNS, arguments) == columns
