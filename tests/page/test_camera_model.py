@@ -1,4 +1,4 @@
-"""From the pretended devices through the page, the real server and a model, and back onto the page."""
+"""Frames and sound of fake devices through the page, a real server and a model, and back onto the page."""
 
 from __future__ import annotations
 
