@@ -7,8 +7,6 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 BIN := $(CURDIR)/.venv/bin
 RUNTIME := .venv/.runtime
 READY := .venv/.installed
-# The tests of a file share servers and browsers, and tests/conftest.py orders the files.
-BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast check fix bench soak clean
@@ -44,10 +42,10 @@ test: $(READY) ## run all tests, after installing Chromium, Node and a client ge
 	@PYTHON=$(BIN)/python .ci/chromium
 	@PYTHON=$(BIN)/python .ci/node
 	@PYTHON=$(BIN)/python .ci/generator
-	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-fast: $(READY) ## run the tests that start no process and no browser
-	$(BIN)/python -m pytest -m "not process and not browser" -n auto $(BY_FILE) $(ARGS)
+	$(BIN)/python -m pytest -m "not process and not browser" -n auto $(ARGS)
 
 check: PATH := $(PATH):$(BIN)
 check: $(READY) ## ruff, mypy and, if Node is found, TypeScript and Biome; changes nothing

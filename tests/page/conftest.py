@@ -27,20 +27,31 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_MS = 1000 * TIMEOUT_S
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[BrowserType]:
+    """Chromium to launch, not for the whole run: while open, Playwright holds the main thread's event loop."""
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        yield playwright.chromium
+
+
+@pytest.fixture(scope="package")
+def plain_browser(chromium: BrowserType) -> Iterator[Browser]:
+    with launched(chromium) as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def browser(plain_browser: Browser) -> Browser:
+    """The browser of all modules that do not launch one with flags of their own."""
+    return plain_browser
 
 
 @contextlib.contextmanager
-def launched(*flags: str) -> Iterator[Browser]:
-    """Run Chromium. Not for the whole run: while open, Playwright holds the main thread's event loop."""
-    expect.set_options(timeout=TIMEOUT_MS)
-    with sync_playwright() as playwright:
-        browser = launch(playwright.chromium, *flags)
-        yield browser
-        browser.close()
+def launched(chromium: BrowserType, *flags: str) -> Iterator[Browser]:
+    browser = launch(chromium, *flags)
+    yield browser
+    browser.close()
 
 
 def launch(chromium: BrowserType, *flags: str) -> Browser:

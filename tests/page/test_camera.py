@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from reactor_runtime.media import jpeg
 
@@ -30,8 +30,8 @@ LIGHT = "document.querySelector('[data-input] video').srcObject.getTracks()[0]"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched(*TWO_CAMERAS) as browser:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
+    with launched(chromium, *TWO_CAMERAS) as browser:
         yield browser
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserType, Page, expect
 
 from tests.server.running import RunningServer, scaffolded, serving, write_project
 
@@ -51,8 +51,8 @@ class MyModel(ReactorPipeline):
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched("--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream") as browser:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
+    with launched(chromium, "--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream") as browser:
         yield browser
 
 

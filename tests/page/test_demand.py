@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from tests.server.running import serving, write_project
 from tests.server.sessions.test_input_demand import MODEL
@@ -26,8 +26,8 @@ MORE_FPS = re.compile(r"^([89]|[1-9]\d)\.\d fps")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched("--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream") as browser:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
+    with launched(chromium, "--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream") as browser:
         yield browser
 
 

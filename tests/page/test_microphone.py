@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from reactor_runtime.media import wav
 
@@ -27,8 +27,8 @@ MediaDevices.prototype.getUserMedia = async function (...wanted) {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched(*MICROPHONE) as browser:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
+    with launched(chromium, *MICROPHONE) as browser:
         yield browser
 
 

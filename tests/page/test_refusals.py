@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from .conftest import launch, launched, open_page
 from .fake_server import FakeServer
@@ -25,9 +25,9 @@ FRAME = """url => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
     """Devices, and nobody who would allow their use."""
-    with launched(DEVICES, ELSEWHERE) as browser:
+    with launched(chromium, DEVICES, ELSEWHERE) as browser:
         yield browser
 
 
