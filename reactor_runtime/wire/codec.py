@@ -19,6 +19,7 @@ MAX_TYPE_LENGTH = 128
 MAX_ID_LENGTH = 128
 MAX_T_LENGTH = 64
 MAX_TRACKS = 256
+MAX_CODECS = 16
 MAX_SEQ = 2**32 - 1
 LOWEST_FPS = 0.01
 
@@ -196,19 +197,25 @@ def _ping(data: dict[str, Any]) -> Ping:
 
 
 def _view(data: dict[str, Any]) -> View:
-    _check_keys("reactor.view", data, ("paused", "max_fps", "tracks"))
-    paused, max_fps, tracks = data.get("paused", False), data.get("max_fps"), data.get("tracks")
+    _check_keys("reactor.view", data, ("paused", "max_fps", "tracks", "codecs"))
+    paused, max_fps = data.get("paused", False), data.get("max_fps")
     if not isinstance(paused, bool):
         raise _invalid(f"reactor.view: paused must be true or false, got {_kind(paused)}")
     if max_fps is not None:
         max_fps = _rate(max_fps)
-    if tracks is not None:
-        if not isinstance(tracks, list) or not all(isinstance(track, str) for track in tracks):
-            raise _invalid(f"reactor.view: tracks must be a list of track names or null, got {_kind(tracks)}")
-        if len(tracks) > MAX_TRACKS:
-            raise _invalid(f"reactor.view: tracks has {len(tracks)} names, at most {MAX_TRACKS} are allowed")
-        tracks = tuple(tracks)
-    return View(paused, max_fps, tracks)
+    tracks = _names(data, "tracks", "track", MAX_TRACKS)
+    return View(paused, max_fps, tracks, _names(data, "codecs", "codec", MAX_CODECS) or ())
+
+
+def _names(data: dict[str, Any], key: str, what: str, limit: int) -> tuple[str, ...] | None:
+    names = data.get(key)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _invalid(f"reactor.view: {key} must be a list of {what} names or null, got {_kind(names)}")
+    if len(names) > limit:
+        raise _invalid(f"reactor.view: {key} has {len(names)} names, at most {limit} are allowed")
+    return tuple(names)
 
 
 def _rate(value: object) -> float:

@@ -37,11 +37,15 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Choose what this client is sent, replacing its earlier choice; None is no limit and all tracks."""
+    """Choose what this client is sent, replacing its earlier choice; None is no limit and all tracks.
+
+    `codecs` names the encodings of video that the client prefers to the default one, in its order.
+    """
 
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
+    codecs: tuple[str, ...] = ()
 
     def among(self, tracks: Collection[str] | None) -> View:
         """Return the view without unknown tracks; with None, which means the tracks are not known yet, unchanged."""

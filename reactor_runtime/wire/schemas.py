@@ -6,7 +6,7 @@ Schemas of client messages are closed, as the codec is. Those of server messages
 from __future__ import annotations
 
 from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.wire.codec import LOWEST_FPS, MAX_SEQ
+from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_SEQ
 from reactor_runtime.wire.json_schema import COUNT, ID, SECONDS, STRING, Schema, by_name, one_of, record, ref
 from reactor_runtime.wire.welcome import welcome_schema
 
@@ -46,6 +46,12 @@ def from_client() -> dict[str, Schema]:
                 "description": "The maximum of frames a second",
             },
             "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks to send; null: all"},
+            "codecs": {
+                "type": ["array", "null"],
+                "items": STRING,
+                "maxItems": MAX_CODECS,
+                "description": "The encodings of video preferred to JPEG, in this order",
+            },
         },
         additionalProperties=False,
     )

@@ -62,6 +62,8 @@ PROTOCOL = {
     '{"type": "reactor.view", "data": {"max_fps": 15, "tracks": ["a", "b"]}}': View(max_fps=15.0, tracks=("a", "b")),
     '{"type": "reactor.view", "data": {"max_fps": null, "tracks": null}}': View(),
     '{"type": "reactor.view", "data": {"tracks": []}}': View(tracks=()),
+    '{"type": "reactor.view", "data": {"codecs": ["h264", "png"]}}': View(codecs=("h264", "png")),
+    '{"type": "reactor.view", "data": {"codecs": null}}': View(),
     f'{{"type": "reactor.view", "data": {{"max_fps": {10**400}}}}}': View(max_fps=math.inf),
 }
 
@@ -163,6 +165,11 @@ INVALID = {
     "view fps text": ('{"type": "reactor.view", "data": {"max_fps": "15"}}', 'got the string "15"'),
     "view tracks text": ('{"type": "reactor.view", "data": {"tracks": "v"}}', "list of track names"),
     "view tracks numbers": ('{"type": "reactor.view", "data": {"tracks": [1]}}', "list of track names"),
+    "view codecs text": ('{"type": "reactor.view", "data": {"codecs": "png"}}', "list of codec names"),
+    "view of too many codecs": (
+        json.dumps({"type": "reactor.view", "data": {"codecs": ["a"] * 17}}),
+        "codecs has 17 names, at most 16 are allowed",
+    ),
     "type too long": (json.dumps({"type": "a" * 129}), "type has 129 characters, at most 128 are allowed"),
     "id too long": (json.dumps({"type": "a", "id": "é" * 129}), "id has more than 128 characters"),
     "id of too many digits": (json.dumps({"type": "a", "id": -(10**128)}), "id has more than 128 characters"),

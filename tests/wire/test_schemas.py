@@ -44,6 +44,10 @@ SAID = [
     {"type": "reactor.view", "data": {"paused": None}},
     {"type": "reactor.view", "data": {"tracks": [1]}},
     {"type": "reactor.view", "data": {"tracks": "a"}},
+    {"type": "reactor.view", "data": {"codecs": ["h264"]}},
+    {"type": "reactor.view", "data": {"codecs": None}},
+    {"type": "reactor.view", "data": {"codecs": [1]}},
+    {"type": "reactor.view", "data": {"codecs": ["a"] * 17}},
     {"type": "reactor.view", "data": {"speed": 1}},
 ]
 
