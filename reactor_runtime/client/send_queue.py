@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reactor_runtime.client.messages import Track, write
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.media_header import MediaHeader, attach, media_kind
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 MAX_SOUNDS = 100
@@ -142,7 +142,7 @@ def _checked(track: Track, content: object) -> bytes | NDArray[np.uint8] | NDArr
 
 
 def _checked_file(track: Track, content: bytes) -> bytes:
-    start, name = (b"\xff\xd8", "JPEG") if track.kind == "video" else (b"RIFF", "WAV")
-    if not content.startswith(start):
+    if media_kind(content) != track.kind:
+        name = "JPEG" if track.kind == "video" else "WAV"
         raise ValueError(f"{track.name}: these bytes are not a {name} file")
     return content

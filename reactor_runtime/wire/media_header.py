@@ -85,9 +85,11 @@ class MediaHeader:
         return cls(track, seq, pts_us, wall_us, applied, flags, data[end:])
 
 
-def media_kind(file: bytes) -> Literal["video", "audio"]:
-    """Return the kind of track that a JPEG or WAV file belongs to."""
-    return "video" if file[:2] == _SOI else "audio"
+def media_kind(file: bytes) -> Literal["video", "audio"] | None:
+    """Return the kind of track that a JPEG or WAV file belongs to; None for other files."""
+    if file[:2] == _SOI:
+        return "video"
+    return "audio" if _is_wav(file) else None
 
 
 def attach(header: MediaHeader, file: bytes) -> bytes:

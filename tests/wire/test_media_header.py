@@ -88,7 +88,8 @@ def test_wav_comes_back_byte_for_byte(header: MediaHeader, samples: bytes) -> No
     assert detach(attach(header, wav)) == (header, wav)
 
 
-def test_a_jpeg_is_video_and_a_wav_is_audio() -> None:
+def test_a_jpeg_is_video_and_a_wav_is_audio_and_other_files_are_neither() -> None:
+    assert media_kind(b"GIF89a") is None
     header = MediaHeader("track", 1, 2, 3)
     for kind, file in (("video", FILES["jpeg"]), ("audio", FILES["wav"])):
         assert media_kind(file) == media_kind(attach(header, file)) == kind
