@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,14 +14,27 @@ from numpy.typing import NDArray
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
 from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle, Job
+from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
+from reactor_runtime.wire.media_header import MediaHeader, attach
 
 R = TypeVar("R")
 M = TypeVar("M")
 
-__all__ = ["CollectingSink", "FakeClock", "FakeEngine", "HandEncoder", "Shown", "settle", "written"]
+__all__ = [
+    "CollectingSink",
+    "FakeClock",
+    "FakeEngine",
+    "HandEncoder",
+    "Shown",
+    "frame_of",
+    "jpeg_frame",
+    "settle",
+    "written",
+]
 
 
 @dataclass(slots=True)
@@ -92,6 +105,19 @@ def written(writer: RingWriter, key: int, arrays: list[NDArray[Any]]) -> list[in
     for offset, array in zip(offsets, arrays, strict=True):
         writer.copy(offset, array)
     return offsets
+
+
+def frame_of(seq: int, files: bytes | Mapping[int, bytes] = b"", track: str = "video") -> EncodedFrame:
+    """Make a frame in the default encoding, from its file on the top rung or from its files by rung."""
+    by_rung = {0: files} if isinstance(files, bytes) else files
+    header = MediaHeader(track, seq, 0, 0)
+    in_default = {rung: MediaFile("video", header, data) for rung, data in by_rung.items()}
+    return EncodedFrame(header, {DEFAULT: in_default}, 1 / 30)
+
+
+def jpeg_frame(seq: int, track: str = "video", *, rung: int = 0) -> EncodedFrame:
+    """Make a frame on one rung, whose file is the shortest JPEG with its header."""
+    return frame_of(seq, {rung: attach(MediaHeader(track, seq, 0, 0), b"\xff\xd8\xff\xd9")}, track)
 
 
 class HandEncoder(Encoder):

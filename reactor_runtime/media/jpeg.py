@@ -1,12 +1,13 @@
 """JPEG encoding and decoding; the only module that uses the codec library.
 
-Defines the JPEG files that clients may send, and refuses others from their markers, before any pixel is decoded.
-Leaves the REACTOR segment to wire/media_header.
+Defines the JPEG files that clients may send, and refuses others from their markers, before any pixel is decoded. Joins
+files of bands to one file. Leaves the REACTOR segment to wire/media_header.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,10 @@ QUALITY = 85
 
 _SOI = b"\xff\xd8"
 _EOI, _SOS = 0xD9, 0xDA
+_SOF = 0xC0
+# The rows and columns of one 4:2:0 unit.
+_UNIT = 16
+_DRI = b"\xff\xdd\x00\x04"
 # Any number of fill bytes may precede a marker.
 _MARKER = re.compile(rb"\xff+[^\xff]")
 # A file of empty segments must cost no more time than a valid one.
@@ -52,6 +57,45 @@ def encode(frame: NDArray[np.uint8], *, quality: int = QUALITY) -> bytes:
         frame = np.array(frame, order="C")
     encoded: bytes = simplejpeg.encode_jpeg(frame, quality, "RGB", "420")
     return encoded
+
+
+def join_bands(files: Sequence[bytes]) -> bytes:
+    """Join the encoded bands of a frame to one JPEG.
+
+    All have one width, and all but the last have one height, a multiple of 16. Each becomes a restart interval (ISO/IEC
+    10918-1, B.2.1 and F.1.2.3): prediction restarts there and the bits end at a byte boundary, as at the end of a file,
+    so the decoded image is identical.
+    """
+    if len(files) == 1:
+        return files[0]
+    # All headers before the data have the same length.
+    frame, scan, data = _places(files[0])
+    heights = [int.from_bytes(file[frame + 5 : frame + 7], "big") for file in files]
+    width = int.from_bytes(files[0][frame + 7 : frame + 9], "big")
+    first = bytearray(files[0][:scan])
+    first[frame + 5 : frame + 7] = sum(heights).to_bytes(2, "big")
+    units = heights[0] // _UNIT * -(-width // _UNIT)
+    parts: list[bytes | bytearray | memoryview] = [first, _DRI, units.to_bytes(2, "big"), files[0][scan:data]]
+    for number, file in enumerate(files):
+        if number:
+            parts.append(bytes((0xFF, 0xD0 + (number - 1) % 8)))
+        # The end marker has two bytes.
+        parts.append(memoryview(file)[data:-2])
+    return b"".join((*parts, bytes((0xFF, _EOI))))
+
+
+def _places(file: bytes) -> tuple[int, int, int]:
+    """Return where the frame header and the scan header begin, and where the scan header ends."""
+    position, frame = 2, 0
+    while file[position + 1] != _SOS:
+        if file[position + 1] == _SOF:
+            frame = position
+        position = _end(file, position)
+    return frame, position, _end(file, position)
+
+
+def _end(file: bytes, position: int) -> int:
+    return position + 2 + int.from_bytes(file[position + 2 : position + 4], "big")
 
 
 def read_header(data: bytes) -> JpegHeader:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from reactor_runtime.media import jpeg
-from reactor_runtime.media.bands import BLOCK, MOST, bands, join
+from reactor_runtime.media.bands import BLOCK, MOST, bands
 
 SIDES = st.integers(1, jpeg.MAX_SIDE)
 
@@ -40,13 +40,13 @@ def test_the_larger_a_picture_the_more_bands(height: int, width: int, count: int
 def test_what_is_joined_is_the_picture_encoded_at_once_to_the_last_bit(height: int, width: int, quality: int) -> None:
     frame = noise(height, width)
     files = [jpeg.encode(frame[band], quality=quality) for band in bands(height, width)]
-    joined = join(files, height, width)
+    joined = jpeg.join_bands(files)
     assert np.array_equal(jpeg.decode(joined), jpeg.decode(jpeg.encode(frame, quality=quality)))
 
 
 def test_another_decoder_reads_it_whole() -> None:
     frame = noise(1088, 1920)
-    with Image.open(io.BytesIO(join([jpeg.encode(frame[band]) for band in bands(1088, 1920)], 1088, 1920))) as image:
+    with Image.open(io.BytesIO(jpeg.join_bands([jpeg.encode(frame[band]) for band in bands(1088, 1920)]))) as image:
         assert image.size == (1920, 1088)
         shown = np.asarray(image.convert("RGB"))
     assert np.array_equal(shown, jpeg.decode(jpeg.encode(frame)))

@@ -110,7 +110,7 @@ async def drain(outbox: Outbox) -> list[str | bytes]:
     await settle()
     taken: list[str | bytes] = []
     while (item := outbox.take_next()[0]) is not None:
-        taken.append(item)
+        taken.append(item if isinstance(item, str) else item.data)
     return taken
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.fanout import SLICE_S, Broadcast, Fanout
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedSound
 from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, frame_of
 
 COST_S = SLICE_S / 4
 
@@ -39,14 +40,14 @@ class FanoutFixture:
     def take_all(self, client: Client) -> None:
         while (item := client.outbox.take_next()[0]) is not None:
             self.clock.spend(COST_S)
-            self.taken[client].append(item if isinstance(item, str) else item.decode(errors="replace"))
+            self.taken[client].append(item if isinstance(item, str) else item.data.decode(errors="replace"))
 
     def show_frame(self, track: str = "left") -> None:
         seq = next(self.seqs)
-        self.fanout.publish(EncodedFrame(track, seq, b"%d" % seq, 0.1))
+        self.fanout.publish(frame_of(seq, b"%d" % seq, track))
 
     def play_sound(self) -> None:
-        self.fanout.publish(EncodedSound("audio", b"sound", 0.02))
+        self.fanout.publish(EncodedSound(MediaHeader("audio", 0, 0, 0), b"sound", 0.02))
 
     def broadcast(self, text: str, *but: Client) -> None:
         self.fanout.publish(Broadcast(text, but))

@@ -10,13 +10,12 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.server.options import TurnLimits
-from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
+from tests.fakes import jpeg_frame
 from tests.server.admission_fixture import AdmissionFixture, told, types
 
-FRAME = EncodedFrame("video", 7, attach(MediaHeader("video", 7, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+FRAME = jpeg_frame(7)
 
 
 @pytest.fixture

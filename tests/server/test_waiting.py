@@ -6,16 +6,10 @@ import json
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.media_header import FrameFlag, detach
 from reactor_runtime.wire.messages import Event
+from tests.fakes import jpeg_frame
 from tests.server.admission_fixture import AdmissionFixture, drain, told
-
-FILE = b"\xff\xd8\xff\xd9"
-
-
-def picture(seq: int) -> EncodedFrame:
-    return EncodedFrame("video", seq, attach(MediaHeader("video", seq, 0, 0), FILE), 0.1)
 
 
 async def seen(client: Client) -> list[tuple[int, bool]]:
@@ -33,10 +27,10 @@ async def roles(client: Client) -> list[tuple[str, str]]:
 async def test_who_waits_sees_what_is_on_screen_and_all_that_follows(services: AdmissionFixture) -> None:
     services.come()
     services.begin(level=3)
-    services.subscribers.show_frame(picture(1))
+    services.subscribers.show_frame(jpeg_frame(1))
     waiting = services.come(watches=True)
     assert await seen(waiting) == [(1, True)]
-    services.subscribers.show_frame(picture(2))
+    services.subscribers.show_frame(jpeg_frame(2))
     services.say(ipc.StateChanged(services.session, {"level": 4}))
     services.say(ipc.MessageSent(services.session, "progress", {"step": 1}))
     *_, (kind, state), said = await told(waiting)
@@ -51,7 +45,7 @@ async def test_who_waits_without_watching_is_told_its_place_and_nothing_of_the_o
     services.come()
     services.begin()
     waiting = services.come()
-    services.subscribers.show_frame(picture(1))
+    services.subscribers.show_frame(jpeg_frame(1))
     services.say(ipc.MessageSent(services.session, "progress", {"step": 1}))
     services.slot.send_statistics(services.clock.now())
     services.end()
@@ -90,11 +84,11 @@ async def test_a_session_that_ends_or_fails_is_no_news_to_who_waits(services: Ad
 async def test_the_last_picture_of_the_session_watched_does_not_come_in_one_s_own(services: AdmissionFixture) -> None:
     first, second, viewer = services.come(), services.come(watches=True), services.come(Role.VIEWER)
     services.begin()
-    services.subscribers.show_frame(picture(9))
+    services.subscribers.show_frame(jpeg_frame(9))
     services.admission.detach(first)
     services.end()
     services.begin()
-    services.subscribers.show_frame(picture(0))
+    services.subscribers.show_frame(jpeg_frame(0))
     assert await seen(second) == [(0, False)]
     assert await seen(viewer) == [(0, False)]
 

@@ -10,15 +10,17 @@ import secrets
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.outbox import Outbox
-from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.server.encoding.ladder import RUNGS, Ladder
+from reactor_runtime.server.encoding.encoded import MediaFile
+from reactor_runtime.server.encoding.encodings import ENCODINGS
+from reactor_runtime.server.encoding.ladder import Ladder
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import View
@@ -62,6 +64,7 @@ class Client:
         watches: bool = False,
         only: View | None = None,
         full_size_only: bool = False,
+        encodings: Sequence[TrackEncoding] = ENCODINGS,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = f"c-{secrets.token_hex(4)}"
@@ -72,19 +75,14 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(clock, self.metrics, only)
+        self.outbox = Outbox(clock, self.metrics, only, encodings, full_size_only=full_size_only)
         self._takes_messages = only is None
-        self._full_size_only = full_size_only
         self._catch_up: Callable[[Client], None] | None = None
         self.closing: Closing | None = None
         self.given_up = asyncio.Event()
         self.gone = asyncio.Event()
         self.send_times: deque[float] = deque(maxlen=64)
         self._rates = _Rates(clock.now())
-
-    def accepts(self, frame: EncodedFrame) -> bool:
-        """Return whether the client may be sent this frame, which may be smaller than the model made it."""
-        return frame.is_full_size or not self._full_size_only
 
     def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
         """Call `catch_up` before each message to this client alone, so that earlier broadcasts are queued first."""
@@ -130,7 +128,7 @@ class Client:
             self.closing = Closing(code, _shortened(reason))
             self.outbox.finish()
 
-    def on_item_sent(self, item: str | bytes, send_s: float) -> None:
+    def on_item_sent(self, item: str | MediaFile, send_s: float) -> None:
         """Count an item that the socket took, and the seconds until the socket was ready for the next one."""
         self.send_times.append(send_s)
         self.metrics.sent(item, send_s)
@@ -145,13 +143,13 @@ class Client:
         ladder = max(
             (track_sender.ladder for track_sender in track_senders.values()),
             key=lambda ladder: ladder.rung,
-            default=Ladder(),
+            default=Ladder(self.outbox.encoding.rungs),
         )
         round_trips = [window.round_trip_s for window in windows.values() if window.acknowledging]
         return {
             "rung": ladder.rung,
-            "quality": RUNGS[ladder.rung].quality,
-            "scale": RUNGS[ladder.rung].scale,
+            "quality": ladder.current.quality,
+            "scale": ladder.current.scale,
             "why": ladder.why,
             "fps": self._rates.update(counters.sent_by_track, now),
             "emitted": counters.offered,

@@ -149,8 +149,7 @@ class Fanout:
 def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
     match item:
         case EncodedFrame():
-            if member.accepts(item):
-                member.outbox.offer_frame(item)
+            member.outbox.offer_frame(item)
         case EncodedSound():
             member.outbox.queue_sound(item)
         case Broadcast():

@@ -9,7 +9,6 @@ from concurrent.futures import Future
 
 from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.server.encoding.encoder import Encoder
-from reactor_runtime.server.encoding.jobs import with_full_size
 
 logger = logging.getLogger(__name__)
 
@@ -17,8 +16,8 @@ logger = logging.getLogger(__name__)
 class LatestFrames:
     """Hold the newest frame of each track.
 
-    Where all clients are sent a smaller one, the full size is encoded on request: on the encoder's threads, or at once
-    without an encoder.
+    Where no client is sent the full size in the default encoding, that is encoded on request: on the encoder's threads,
+    or at once without an encoder.
     """
 
     def __init__(self, encoder: Encoder | None = None) -> None:
@@ -60,8 +59,8 @@ class LatestFrames:
             encoding.set_result(full)
 
         if self._encoder is not None:
-            self._encoder.submit(lambda _: with_full_size(frame), on_encoded)
+            self._encoder.submit(lambda _: frame.with_full_size(), on_encoded)
             return
         at_once: Future[EncodedFrame] = Future()
-        at_once.set_result(with_full_size(frame))
+        at_once.set_result(frame.with_full_size())
         on_encoded(at_once)

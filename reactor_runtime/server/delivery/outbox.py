@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.track_sender import TrackSender
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
+from reactor_runtime.server.encoding.encodings import ENCODINGS, choose_encoding
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.messages import View
 
@@ -57,11 +59,11 @@ class SoundQueue:
             self._waiting.remove(oldest)
             self._seconds[track] -= oldest[1].duration_s
 
-    def take_sound(self) -> bytes:
+    def take_sound(self) -> MediaFile:
         """Remove and return the oldest piece."""
         _, sound = self._waiting.popleft()
         self._seconds[sound.track] -= sound.duration_s
-        return sound.data
+        return MediaFile("audio", sound.header, sound.data)
 
     def drop_tracks(self, unwanted: Callable[[str], bool] = lambda _: True) -> None:
         """Drop the sound of the tracks that are `unwanted`; without an argument, of all."""
@@ -78,13 +80,27 @@ class Outbox:
     Messages: at most 1,000 and 4 MiB, further ones are refused. Sound: at most one second a track, then the oldest is
     dropped. Video: one frame a track, replaced by a newer one. Items are sent in the order of queueing, except frames
     that wait for an acknowledgement or for the rate of the view: messages and sound do not wait for those.
+
+    `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
+    were scaled down.
     """
 
-    def __init__(self, clock: Clock, metrics: Metrics | None = None, view: View | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics | None = None,
+        view: View | None = None,
+        encodings: Sequence[TrackEncoding] = ENCODINGS,
+        *,
+        full_size_only: bool = False,
+    ) -> None:
         self._metrics = metrics or Metrics()
         self.counters = Counters()
         self.finished = False
         self.view = view or View()
+        self._full_size_only = full_size_only
+        self._encodings = encodings
+        self.encoding = choose_encoding(self.view.codecs, encodings)
         self.sounds = SoundQueue()
         self.track_senders: dict[str, TrackSender] = {}
         self._on_queued: Callable[[], object] = _nothing
@@ -111,18 +127,30 @@ class Outbox:
         self._on_queued()
         return True
 
+    def accepts(self, frame: EncodedFrame) -> bool:
+        """Return whether the frame has a file for the client: in its encoding, and in full size if it needs that."""
+        encoding = self.track_sender(frame.track).encoding
+        return encoding in frame.files and (not self._full_size_only or frame.is_full_size(encoding))
+
     def offer_frame(self, frame: EncodedFrame) -> None:
-        """Queue a frame in place of an older one of its track, unless the view leaves the track out."""
-        if self._unwanted(frame.track):
+        """Queue a frame in place of an older one of its track, if the view has the track and the frame is accepted."""
+        track = frame.track
+        if self._unwanted(track) or not self.accepts(frame):
             return
         self.counters.offered += 1
-        if frame.track not in self.track_senders:
-            self.track_senders[frame.track] = TrackSender()
-        if frame.track in self._slots:
+        sender = self.track_senders[track]
+        if track in self._slots:
             self.counters.skipped += 1
-            self._metrics.skipped.add(self.track_senders[frame.track].frame_skipped(self._clock.now()))
-        self._slots[frame.track] = (next(self._orders), frame)
+            self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
+        self._slots[track] = (next(self._orders), frame)
         self._on_queued()
+
+    def track_sender(self, track: str) -> TrackSender:
+        """Return the track sender of a track, which is made when it is needed first."""
+        sender = self.track_senders.get(track)
+        if sender is None:
+            sender = self.track_senders[track] = TrackSender(self.encoding)
+        return sender
 
     def skip_frame(self, track: str, reason: str) -> None:
         """Count a frame of a track in the view that is skipped for `reason` instead of being offered."""
@@ -145,8 +173,13 @@ class Outbox:
             self._on_queued()
 
     def set_view(self, view: View) -> None:
-        """Change what the client is sent, and drop what waits of other tracks."""
+        """Change what the client is sent and its encoding, and drop what waits of other tracks."""
         self.view = view
+        encoding = choose_encoding(view.codecs, self._encodings)
+        if encoding is not self.encoding:
+            self.encoding = encoding
+            self._slots.clear()
+            self.track_senders.clear()
         for track in [track for track in self._slots if self._unwanted(track)]:
             del self._slots[track]
         self.sounds.drop_tracks(self._unwanted)
@@ -169,7 +202,7 @@ class Outbox:
         for track_sender in self.track_senders.values():
             track_sender.begin_session()
 
-    def take_next(self) -> tuple[str | bytes | None, float | None]:
+    def take_next(self) -> tuple[str | MediaFile | None, float | None]:
         """Remove and return the oldest item that may be sent; if there is none, return None and when to retry."""
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
@@ -197,13 +230,13 @@ class Outbox:
                 best = track
         return best, retry_at
 
-    def _take_frame(self, track: str, now: float) -> bytes:
+    def _take_frame(self, track: str, now: float) -> MediaFile:
         _, frame = self._slots.pop(track)
-        rung, data = self.track_senders[track].send_frame(frame, now, self.view.max_fps)
+        rung, file = self.track_senders[track].send_frame(frame, now, self.view.max_fps)
         self.counters.sent += 1
         self._metrics.frames.sent[track, rung] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
-        return data
+        return file
 
     def _unwanted(self, track: str) -> bool:
         return self.finished or not self.view.shows(track)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from reactor_runtime.ipc.messages import Bundle, Credit
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle
-from reactor_runtime.server.encoding.jobs import merge_frames, plan_jobs, run_job
+from reactor_runtime.server.encoding.jobs import RungsInUse, merge_frames, plan_jobs, run_job
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace_events import Stages
 
@@ -33,9 +33,9 @@ SHORTEST_GAP = 0.8
 
 
 class PlayoutTarget(Protocol):
-    """The receivers of frames and sound that are due, and the rungs on which they need the frames of each track."""
+    """The receivers of frames and sound that are due, and the encodings and rungs in which they need each track."""
 
-    def rungs_in_use(self, track: str) -> Sequence[int]: ...
+    def rungs_in_use(self, track: str) -> RungsInUse: ...
 
     def show_frame(self, frame: EncodedFrame) -> None: ...
 
@@ -87,14 +87,14 @@ class Playout:
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
         queued = _Queued(bundle, self._clock.now())
-        best, *others = plan_jobs(bundle, self._target.rungs_in_use)
+        first, *others = plan_jobs(bundle, self._target.rungs_in_use)
         queued.unfinished_jobs = 1 + len(others)
         if bundle.frames:
-            self._encoder.set_ahead(ring.engine_run, best.is_top)
+            self._encoder.set_ahead(ring.engine_run, first.is_top)
         hinted = _hinted(bundle, ring)
-        for job in (best, *others):
+        for job in (first, *others):
             work = partial(run_job, bundle, ring, started_at, after_flush, job)
-            self._encoder.submit(work, partial(self._on_encoded, queued), hinted if job is best else None)
+            self._encoder.submit(work, partial(self._on_encoded, queued), hinted if job is first else None)
         self._queue.insert(self._index_of(bundle), queued)
 
     def reject_bundle(self, bundle: Bundle, ring: RingReader) -> None:

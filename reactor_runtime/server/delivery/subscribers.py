@@ -10,7 +10,9 @@ from typing import Any
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.fanout import Broadcast, Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, Snapshot
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import View
 
@@ -32,47 +34,61 @@ class Subscribers:
         """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
         self._fanout.join(client, first=controls)
         for frame in self._latest_frames if held else ():
-            if client.accepts(frame):
+            if client.outbox.accepts(frame):
                 client.outbox.offer_frame(frame.as_held())
             else:
                 self._offer_full_size(frame, client)
 
     def set_view(self, client: Client, view: View) -> None:
-        """Change what a client is sent, and offer it at once the latest frames that its old view left out."""
+        """Change what a client is sent, and offer it at once the latest frames that its old view left out.
+
+        A client that changes its encoding gets the next frame of each track in it.
+        """
         self._fanout.catch_up(client)
         before = client.outbox.view
         client.outbox.set_view(view)
         for frame in self._latest_frames:
-            if client in self._fanout and view.shows(frame.track) and not before.shows(frame.track):
+            is_new = view.shows(frame.track) and not before.shows(frame.track)
+            if is_new and client in self._fanout and client.outbox.accepts(frame):
                 client.outbox.offer_frame(frame.as_held())
 
     def leave(self, client: Client) -> None:
         """Pass a client what was published before, and remove it."""
         self._fanout.leave(client)
 
-    def rungs_in_use(self, track: str) -> list[int]:
-        """Return the rungs that clients of a track are on, the best first; the top rung if it has no client."""
-        outboxes = [each.outbox for each in self._fanout if each.outbox.view.shows(track)]
-        track_senders = [outbox.track_senders.get(track) for outbox in outboxes]
-        rungs = {0 if track_sender is None else track_sender.ladder.rung for track_sender in track_senders}
-        return sorted(rungs) or [0]
+    def rungs_in_use(self, track: str) -> dict[TrackEncoding, list[int]]:
+        """Return the rungs that clients of a track are on, the best first, by encoding, the default one first.
+
+        Without a client that is the top rung of the default encoding.
+        """
+        outboxes = [client.outbox for client in self._fanout if client.outbox.view.shows(track)]
+        senders = [outbox.track_senders.get(track) or outbox.track_sender(track) for outbox in outboxes]
+        encodings = {sender.encoding for sender in senders}
+        if not encodings:
+            return {DEFAULT: [TOP]}
+        return {
+            encoding: sorted({sender.ladder.rung for sender in senders if sender.encoding is encoding})
+            for encoding in sorted(encodings, key=lambda each: each is not DEFAULT)
+        }
 
     def show_frame(self, frame: EncodedFrame) -> None:
         """Keep a frame as the latest of its track and offer it to all clients."""
         self._latest_frames.put_frame(frame)
         # without its pixels: the outbox of each slow client would keep those of another frame
         self._fanout.publish(frame if frame.pixels is None else replace(frame, pixels=None))
-        if not frame.is_full_size:
+        if frame.pixels is not None:
             for client in self._fanout:
-                if not client.accepts(frame):
+                if not client.outbox.accepts(frame):
                     self._offer_full_size(frame, client)
 
-    async def latest_frame(self, track: str) -> EncodedFrame | None:
+    async def snapshot(self, track: str) -> Snapshot | None:
         """Return the latest frame of a track in full size, as it is sent to a client that joins."""
         frame = self._latest_frames.get(track)
         if frame is not None and frame.pixels is not None:
             frame = await asyncio.shield(self._latest_frames.encode_full_size(track))
-        return None if frame is None else frame.as_held()
+        if frame is None or DEFAULT not in frame.files:
+            return None
+        return Snapshot(DEFAULT.media_type, frame.as_held().file_on(DEFAULT, TOP)[1].data)
 
     def play_sound(self, sound: EncodedSound) -> None:
         self._fanout.publish(sound)
@@ -99,12 +115,13 @@ class Subscribers:
             client.outbox.drop_media()
 
     def _offer_full_size(self, frame: EncodedFrame, client: Client) -> None:
-        """Encode the latest frame in full size for a client that accepts no other, and offer it then."""
+        """Encode the latest frame in full size for a client that accepts none of its files, and offer it then."""
 
         def offer(encoding: asyncio.Future[EncodedFrame]) -> None:
             full = encoding.result()
-            if self._latest_frames.get(full.track) is full and client in self._fanout and client.accepts(full):
+            if self._latest_frames.get(full.track) is full and client in self._fanout and client.outbox.accepts(full):
                 client.outbox.offer_frame(full.as_held())
 
-        if frame.pixels is not None and client.outbox.view.shows(frame.track):
+        outbox = client.outbox
+        if frame.pixels is not None and outbox.encoding is DEFAULT and outbox.view.shows(frame.track):
             self._latest_frames.encode_full_size(frame.track).add_done_callback(offer)

@@ -1,18 +1,20 @@
-"""One video track on its way to one client: its send window, its quality and its rate."""
+"""One video track on its way to one client: its encoding, its send window, its quality and its rate."""
 
 from __future__ import annotations
 
 from reactor_runtime.server.delivery.send_window import SendWindow
-from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.server.encoding.ladder import Ladder, relative_size
+from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
+from reactor_runtime.server.encoding.ladder import Ladder
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 
 
 class TrackSender:
     """Decide when the next frame may be sent and on which rung, from what was sent, skipped and acknowledged."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: TrackEncoding) -> None:
+        self.encoding = encoding.for_client()
         self.window = SendWindow()
-        self.ladder = Ladder()
+        self.ladder = Ladder(encoding.rungs)
         self._not_before = 0.0
 
     def next_send_at(self, now: float) -> float:
@@ -36,16 +38,16 @@ class TrackSender:
         self.ladder.frame_skipped(now)
         return why
 
-    def send_frame(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, bytes]:
+    def send_frame(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, MediaFile]:
         """Choose the file to send, count it as sent, and return its rung and the file."""
-        rung, data = frame.file_on(self.ladder.rung)
+        rung, file = frame.file_on(self.encoding, self.ladder.rung)
         self.window.frame_sent(frame.seq, now, frame.interval_s)
-        self.ladder.frame_sent(frame.seq, rung, len(data), now)
+        self.ladder.frame_sent(frame.seq, rung, len(file.data), now)
         if max_fps is not None:
             # on a grid of its own, or a frame that is slightly early would halve the rate
             grid = self._not_before + 1 / max_fps
             self._not_before = grid if grid > now else now + 1 / max_fps
-        return rung, data
+        return rung, file
 
     def frames_acknowledged(self, seq: int, now: float) -> None:
         """Count all frames up to `seq` as shown by the client."""
@@ -53,4 +55,4 @@ class TrackSender:
         before = self.ladder.rung
         self.ladder.frames_acknowledged(seq, now)
         if self.ladder.rung != before:
-            self.window.resize(relative_size(self.ladder.rung, before))
+            self.window.resize(self.ladder.relative_size(self.ladder.rung, before))

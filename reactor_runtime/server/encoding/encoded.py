@@ -4,69 +4,102 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.server.encoding.ladder import RUNGS
-from reactor_runtime.wire.media_header import FrameFlag, attach, detach
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
+
+
+class MediaFile(NamedTuple):
+    """A file to be sent: a frame on one rung, or a piece of sound."""
+
+    kind: Literal["video", "audio"]
+    header: MediaHeader
+    data: bytes
+
+
+class Snapshot(NamedTuple):
+    """An image of what a track shows, as a file."""
+
+    media_type: str
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedFrame:
-    """A frame as a file with its header: `data` on its best rung, `worse` on the other rungs in use.
+    """A frame as files with its header, by the encodings and rungs in use.
 
-    If the best rung is scaled down, `pixels` has the frame in full size.
+    `pixels` has the frame in full size if there is no file of that size in the default encoding.
     """
 
-    track: str
-    seq: int
-    data: bytes
+    header: MediaHeader
+    files: Mapping[TrackEncoding, Mapping[int, MediaFile]]
     interval_s: float
-    rung: int = 0
-    worse: Mapping[int, bytes] = field(default_factory=dict)
     pixels: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
 
     @property
-    def is_full_size(self) -> bool:
-        """Whether the best file has the size that the model made the frame in."""
-        return RUNGS[self.rung].scale == 1
+    def track(self) -> str:
+        return self.header.track
 
     @property
-    def by_rung(self) -> dict[int, bytes]:
-        """The files of all rungs."""
-        return {self.rung: self.data, **self.worse}
+    def seq(self) -> int:
+        return self.header.seq
 
-    def file_on(self, rung: int) -> tuple[int, bytes]:
+    def is_full_size(self, encoding: TrackEncoding) -> bool:
+        """Return whether the best file of an encoding has the size that the model made the frame in."""
+        files = self.files.get(encoding)
+        return files is not None and encoding.rungs[min(files)].scale == 1
+
+    def file_on(self, encoding: TrackEncoding, rung: int) -> tuple[int, MediaFile]:
         """Return the file of a rung, or else of the next worse one, or else of the worst, with its rung."""
-        if not self.worse or rung <= self.rung:
-            return self.rung, self.data
-        found = min((r for r in self.worse if r >= rung), default=max(self.worse))
-        return found, self.worse[found]
+        files = self.files[encoding]
+        if rung not in files:
+            rung = min((r for r in files if r > rung), default=max(files))
+        return rung, files[rung]
+
+    def merge(self, other: EncodedFrame) -> EncodedFrame:
+        """Return the frame with the files of both."""
+        files = dict(self.files)
+        for encoding, by_rung in other.files.items():
+            files[encoding] = {**files.get(encoding, {}), **by_rung}
+        return replace(self, files=files, pixels=other.pixels if self.pixels is None else self.pixels)
+
+    def with_full_size(self) -> EncodedFrame:
+        """Return a frame whose pixels were kept with its file in full size in the default encoding added."""
+        assert self.pixels is not None, "a frame that was sent to no client in full size keeps its pixels"
+        data = DEFAULT.to_file(self.header, (DEFAULT.encode(self.pixels, TOP),))
+        full = EncodedFrame(self.header, {DEFAULT: {TOP: MediaFile("video", self.header, data)}}, self.interval_s)
+        return replace(full.merge(self), pixels=None)
 
     def as_held(self) -> EncodedFrame:
-        """Return the frame with the flag for clients that joined after it was shown."""
-        return replace(
-            self,
-            data=_with_held_flag(self.data),
-            worse={rung: _with_held_flag(data) for rung, data in self.worse.items()},
-        )
-
-
-def _with_held_flag(data: bytes) -> bytes:
-    header, file = detach(data)
-    assert header is not None, "an encoded frame carries its header"
-    return attach(replace(header, flags=header.flags | FrameFlag.HELD), file)
+        """Return the frame with the flag for clients that joined after it was shown, without dependent encodings."""
+        header = replace(self.header, flags=self.header.flags | FrameFlag.HELD)
+        files = {
+            encoding: {
+                rung: MediaFile("video", header, encoding.replace_header(header, file.data))
+                for rung, file in by_rung.items()
+            }
+            for encoding, by_rung in self.files.items()
+            if encoding.is_stateless
+        }
+        return replace(self, header=header, files=files)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedSound:
     """A piece of sound as a WAV file with its header."""
 
-    track: str
+    header: MediaHeader
     data: bytes
     duration_s: float
+
+    @property
+    def track(self) -> str:
+        return self.header.track
 
 
 class Work(NamedTuple):

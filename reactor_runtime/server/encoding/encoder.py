@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from reactor_runtime.ipc.encode_hint import SIZE, EncodeHint
 from reactor_runtime.ipc.ring import RingReader
-from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoding.encoded import Work
-from reactor_runtime.server.encoding.ladder import RUNGS, TOP
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.track_encoding import TOP
 
 R = TypeVar("R")
 
@@ -116,7 +116,10 @@ class Encoder:
         self._rings[engine_run] = ring
 
     def set_ahead(self, engine_run: int, wanted: bool) -> None:
-        """Turn encoding ahead on or off for an engine: hints encode the top rung, which may not be in use."""
+        """Turn encoding ahead on or off for an engine.
+
+        Hints encode the top rung of the default encoding, which may not be in use.
+        """
         (self._without_ahead.discard if wanted else self._without_ahead.add)(engine_run)
 
     def remove_engine(self, engine_run: int) -> None:
@@ -210,7 +213,7 @@ class Encoder:
             return None
         began = time.monotonic()
         try:
-            file = jpeg.encode(ring.frame(*hint.place), quality=RUNGS[TOP].quality)
+            file = DEFAULT.encode(ring.frame(*hint.place), TOP)
         # the job encodes this part again and reports the error
         except Exception:  # noqa: BLE001
             return None

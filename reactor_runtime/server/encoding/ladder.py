@@ -1,4 +1,4 @@
-"""The ladder of qualities and scales, and the choice of a client's rung from what its network delivers.
+"""The choice of a client's rung of an encoding, from what its network delivers.
 
 Pure: the time is an argument, and the track sender reports what was sent, skipped and acknowledged.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from reactor_runtime.server.encoding.arrivals import SHOWN_S, Arrivals, Measure
+from reactor_runtime.server.encoding.track_encoding import TOP, Rung
 
 # of acknowledgements that a decision looks at
 DECISION_S = 1.0
@@ -50,35 +52,6 @@ NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0
 EVERY_S, SILENT_EVERY_S = 0.015, 0.25
 # what makes a client fall that acknowledges nothing
 SILENT_S, SILENT_SKIPS = 3.0, 0.5
-
-
-class Rung(NamedTuple):
-    """A JPEG quality, a scale, and the approximate share of the top rung's bytes."""
-
-    quality: int
-    scale: float
-    share: float
-
-
-# Each rung takes about half the bytes of the one before for a grainy 720p frame, 0.6 for a smooth one. Below quality 50
-# half the width and height looks better for the same bytes and takes less time to encode, scaling included.
-RUNGS = (
-    Rung(85, 1.0, 1.0),
-    Rung(70, 1.0, 0.58),
-    Rung(50, 1.0, 0.38),
-    Rung(80, 0.5, 0.2),
-    Rung(60, 0.5, 0.12),
-    Rung(40, 0.5, 0.075),
-    Rung(60, 0.25, 0.03),
-)
-TOP, BOTTOM = 0, len(RUNGS) - 1
-# the lowest rung of full size
-LOWEST_FULL_SIZE = 2
-
-
-def relative_size(rung: int, other: int) -> float:
-    """Estimate the bytes of a frame on a rung, as a share of its bytes on another."""
-    return RUNGS[rung].share / RUNGS[other].share
 
 
 class Why(StrEnum):
@@ -132,7 +105,7 @@ class _Patience:
 
 
 class Ladder:
-    """Choose one client's rung of one track.
+    """Choose one client's rung of one track, among the rungs of its encoding.
 
     Falls when frames are skipped steadily, at once to the rung that fits the measured capacity. Climbs one rung after a
     while without skipped frames, and waits longer for a rung to which a climb has failed. Takes back a fall that gains
@@ -141,8 +114,10 @@ class Ladder:
     frames were skipped for 3 s, and keeps the full size, because that client may be a recorder.
     """
 
-    def __init__(self) -> None:
-        self.rung = 0
+    def __init__(self, rungs: Sequence[Rung]) -> None:
+        self._rungs = rungs
+        self._lowest_full_size = sum(rung.scale == 1 for rung in rungs) - 1
+        self.rung = TOP
         self.why = Why.FULL
         self._acknowledging = False
         self.in_flight: deque[_Sent] = deque(maxlen=256)
@@ -156,6 +131,15 @@ class Ladder:
         # no fall before this time, unless fewer frames a second than this are shown
         self._no_use = (-math.inf, 0.0)
         self._no_use_s = NO_USE_S
+
+    @property
+    def current(self) -> Rung:
+        """The properties of the rung that the client is on."""
+        return self._rungs[self.rung]
+
+    def relative_size(self, rung: int, other: int) -> float:
+        """Estimate the bytes of a frame on a rung, as a share of its bytes on another."""
+        return self._rungs[rung].share / self._rungs[other].share
 
     def begin_session(self) -> None:
         """Expect no acknowledgement of what was sent before; the rung stays, as the network does."""
@@ -229,7 +213,7 @@ class Ladder:
         )
 
     def _was_no_use(self, fall: _Fall, measure: Measure) -> bool:
-        expected_fps = min(measure.offered_fps, fall.shown_fps * relative_size(fall.from_rung, self.rung))
+        expected_fps = min(measure.offered_fps, fall.shown_fps * self.relative_size(fall.from_rung, self.rung))
         return measure.shown_fps < fall.shown_fps + HELPED * (expected_fps - fall.shown_fps)
 
     def _take_back(self, fall: _Fall, now: float) -> None:
@@ -241,12 +225,12 @@ class Ladder:
         until, unless_fps = self._no_use
         if now < until and measure.shown_fps > unless_fps:
             return
-        lowest = BOTTOM if self._acknowledging else LOWEST_FULL_SIZE
+        lowest = len(self._rungs) - 1 if self._acknowledging else self._lowest_full_size
         if self.rung >= lowest or self._ample(measure, self.rung):
             return
         self._fall = self._fall or _Fall(self.rung, measure.shown_fps)
         delivered = measure.fps / measure.offered_fps
-        fitting = (r for r in range(self.rung + 1, lowest) if relative_size(r, self.rung) <= SPARE * delivered)
+        fitting = (r for r in range(self.rung + 1, lowest) if self.relative_size(r, self.rung) <= SPARE * delivered)
         rung = next(fitting, lowest)
         if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience.seconds:
             self._patience.climb_failed(self.rung)
@@ -259,7 +243,7 @@ class Ladder:
         self._change(rung, Why.NETWORK, now)
 
     def _climb_if_due(self, measure: Measure, now: float) -> None:
-        if self.rung == 0:
+        if self.rung == TOP:
             self.why = Why.FULL
             return
         shortest_s = self._typical.get(self.rung, (0.0, measure.round_trip_s))[1]
@@ -284,7 +268,7 @@ class Ladder:
         return (size - smaller_size) / (round_trip_s - shorter_s) if round_trip_s > shorter_s else math.inf
 
     def _needed(self, measure: Measure, rung: int) -> float:
-        return measure.offered_fps * measure.size_bytes * relative_size(rung, self.rung)
+        return measure.offered_fps * measure.size_bytes * self.relative_size(rung, self.rung)
 
     def _ample(self, measure: Measure, rung: int) -> bool:
         return measure.bytes_per_s >= AMPLE * self._needed(measure, rung)

@@ -1,4 +1,4 @@
-"""Frames as one multipart/x-mixed-replace body: JPEG after JPEG, each in a part of its own (RFC 2046, 5.1)."""
+"""Frames as one multipart/x-mixed-replace body: file after file, each in a part of its own (RFC 2046, 5.1)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from reactor_runtime.server.net.http_server import HttpProtocol
 
 BOUNDARY = "frame"
 MEDIA_TYPE = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
-
-_HEAD = b"--frame\r\nContent-Type: image/jpeg\r\n"
 
 
 def is_painted(accept: str) -> bool:
@@ -26,19 +24,20 @@ class Parts:
     the length, without which players built on FFmpeg wait for the next part. `painted` tells the two apart.
     """
 
-    def __init__(self, *, painted: bool) -> None:
+    def __init__(self, media_type: str, *, painted: bool) -> None:
+        self._head = f"--{BOUNDARY}\r\nContent-Type: {media_type}\r\n".encode()
         self._headers_ahead = painted
 
     @property
     def opening(self) -> bytes:
         """The bytes before the first frame."""
-        return _HEAD + b"\r\n" if self._headers_ahead else b""
+        return self._head + b"\r\n" if self._headers_ahead else b""
 
     def around(self, size: int) -> tuple[bytes, bytes]:
         """Return the bytes before and after a frame of `size` bytes."""
         if self._headers_ahead:
-            return b"", b"\r\n" + _HEAD + b"\r\n"
-        return _HEAD + b"Content-Length: %d\r\n\r\n" % size, b"\r\n"
+            return b"", b"\r\n" + self._head + b"\r\n"
+        return self._head + b"Content-Length: %d\r\n\r\n" % size, b"\r\n"
 
 
 class FrameStream:

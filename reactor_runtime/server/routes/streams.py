@@ -32,10 +32,10 @@ def watch_routes(services: Services) -> list[BaseRoute]:
         if missing is not None:
             return missing
         slot = services.admission.slots.find_session(session) or services.admission.slots.default
-        frame = await slot.subscribers.latest_frame(track)
-        if frame is None:
+        image = await slot.subscribers.snapshot(track)
+        if image is None:
             return _refusal(404, f"there is no frame on {track} yet: frames come when a client controls the model")
-        return Response(frame.data, media_type="image/jpeg", headers=HEADERS)
+        return Response(image.data, media_type=image.media_type, headers=HEADERS)
 
     return [
         Route("/snapshot/{track}.jpg", snapshot),
@@ -81,7 +81,7 @@ class _Streams:
         return viewer
 
     async def _stream(self, viewer: Client, request: Request, send: Send) -> None:
-        parts = Parts(painted=_is_painted(request))
+        parts = Parts(viewer.outbox.encoding.media_type, painted=_is_painted(request))
         stream = FrameStream(request.scope, parts)
         ended = False
 

@@ -11,9 +11,8 @@ from itertools import accumulate
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc.messages import Bundle
-from reactor_runtime.server.encoding.encoded import Encoded
+from reactor_runtime.server.encoding.encoded import Encoded, MediaFile
 from reactor_runtime.server.telemetry.trace import Trace
-from reactor_runtime.wire.media_header import media_kind
 
 MOST_VALUES = 64
 LONGEST_VALUE = 64
@@ -143,7 +142,7 @@ class Metrics:
         """Count the frames of a bundle's jobs, and observe the time from the first start to the last end."""
         self.encode_s.observe(max(job.ended for job in jobs) - min(job.began for job in jobs))
         for frame in (frame for job in jobs for frame in job.frames):
-            for rung in frame.by_rung:
+            for rung in (rung for files in frame.files.values() for rung in files):
                 self.frames.encoded[frame.track, rung] += 1
 
     def lost(self, bundle: Bundle, reason: str) -> None:
@@ -168,14 +167,14 @@ class Metrics:
         """Free what is kept of a session, which is over."""
         self._seen.pop(session, None)
 
-    def sent(self, item: str | bytes, send_s: float) -> None:
+    def sent(self, item: str | MediaFile, send_s: float) -> None:
         """Count an item that a socket took, and observe the seconds until the socket was ready again."""
         traffic = self.traffic
         if isinstance(item, str):
             traffic.sent_messages += 1
             traffic.sent_bytes.add("text", _size(item))
             return
-        traffic.sent_bytes.add(media_kind(item), len(item))
+        traffic.sent_bytes.add(item.kind, len(item.data))
         self.send_s.observe(send_s)
 
     def received(self, size_bytes: int, *, is_text: bool) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.messages import Bundle, TraceSpans
+from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.telemetry.trace_events import (
     Event,
     Stages,
@@ -70,11 +71,10 @@ class Trace:
         """Record a bundle that is not shown."""
         self._record(lambda names: dropped(names, bundle, at, reason))
 
-    def sent(self, client: str, item: str | bytes, posted_at: float, send_s: float) -> None:
+    def sent(self, client: str, item: str | MediaFile, posted_at: float, send_s: float) -> None:
         """Record an item that a client's socket took, and the seconds until the socket was ready again."""
-        head = "" if isinstance(item, str) else item[:320]
-        size = len(item)
-        self._record(lambda names: sent(names, client, head, size, posted_at, send_s))
+        header, size = (None, len(item)) if isinstance(item, str) else (item.header, len(item.data))
+        self._record(lambda names: sent(names, client, header, size, posted_at, send_s))
 
     def spans(self, traced: TraceSpans, engine: str = "") -> None:
         """Record the spans of the engine, with its number where there are several."""

@@ -6,7 +6,6 @@ overlap, as those of frames and events do, are async events with an id.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -16,10 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from reactor_runtime.errors import WireError
 from reactor_runtime.ipc.messages import Bundle, TraceSpans
 from reactor_runtime.server.encoding.encoded import Encoded
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.media_header import MediaHeader
 
 # Above the thread ids of Linux.
 FIRST_LANE = 1 << 22
@@ -126,7 +124,7 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
         yield {"ph": "e", "name": name, "ts": us(ended), **frame}
     yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
     for job in stages.jobs:
-        rungs = {frame.track: sorted(frame.by_rung) for frame in job.frames}
+        rungs = {frame.track: sorted(rung for files in frame.files.values() for rung in files) for frame in job.frames}
         for work in job.work:
             lane, new = names.lane(names.server, f"encoder {work.thread}", work.thread)
             yield from new
@@ -148,19 +146,15 @@ def dropped(names: TraceNames, bundle: Bundle, at: float, reason: str) -> Iterat
 
 
 def sent(
-    names: TraceNames, client: str, head: str | bytes, size: int, posted_at: float, send_s: float
+    names: TraceNames, client: str, header: MediaHeader | None, size: int, posted_at: float, send_s: float
 ) -> Iterator[Event]:
-    """Yield the span in which a client's socket was busy with a message, whose start is `head`."""
+    """Yield the span in which a client's socket was busy with a file, or with a message, which has no `header`."""
     lane, new = names.lane(names.server, f"client {client}")
     yield from new
     args: dict[str, object] = {"bytes": size}
-    if not isinstance(head, str):
-        # The header of sound can't be read without the rest.
-        with contextlib.suppress(WireError):
-            header = detach(head)[0]
-            assert header is not None, "media of the server has a header"
-            args |= {"track": header.track, "seq": header.seq, "applied": header.applied}
-    name = "send message" if isinstance(head, str) else "send"
+    if header is not None:
+        args |= {"track": header.track, "seq": header.seq, "applied": header.applied}
+    name = "send message" if header is None else "send"
     yield _complete(name, names.server, lane, posted_at, posted_at + send_s, args)
 
 

@@ -8,20 +8,21 @@ from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
+from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, frame_of
 from tests.server.admission_fixture import drain
 
 
 def frame(seq: int, track: str = "video") -> EncodedFrame:
-    return EncodedFrame(track, seq, b"%s %d" % (track.encode(), seq), 1 / 30)
+    return frame_of(seq, b"%s %d" % (track.encode(), seq), track)
 
 
 def sound(number: int, duration_s: float = 0.1, track: str = "audio") -> EncodedSound:
-    return EncodedSound(track, b"sound %d" % number, duration_s)
+    return EncodedSound(MediaHeader(track, number, 0, 0), b"sound %d" % number, duration_s)
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ async def test_a_stalled_window_allows_the_newest_frame_at_the_retry_time(outbox
     assert item is None
     assert retry_at is not None
     clock.spend(retry_at - clock.now())
-    assert outbox.take_next()[0] == b"video 200"
+    assert await drain(outbox) == [b"video 200"]
 
 
 async def test_the_thousand_and_first_message_is_refused(outbox: Outbox) -> None:
@@ -212,8 +213,7 @@ async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox)
 
 def on_rungs(seq: int, *rungs: int) -> EncodedFrame:
     """Make a frame on these rungs only, whose files name their rung."""
-    best, *worse = rungs
-    return EncodedFrame("video", seq, b"rung %d" % best, 1 / 30, best, {rung: b"rung %d" % rung for rung in worse})
+    return frame_of(seq, {rung: b"rung %d" % rung for rung in rungs})
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def on_rungs(seq: int, *rungs: int) -> EncodedFrame:
 def test_a_client_gets_the_file_of_its_rung_or_of_the_next_worse_one(
     wanted: int, encoded: tuple[int, ...], sent: int
 ) -> None:
-    assert on_rungs(1, *encoded).file_on(wanted) == (sent, b"rung %d" % sent)
+    assert on_rungs(1, *encoded).file_on(DEFAULT, wanted) == (sent, on_rungs(1, sent).file_on(DEFAULT, sent)[1])
 
 
 async def test_a_client_that_skips_most_frames_gets_smaller_ones(outbox: Outbox, clock: FakeClock) -> None:
@@ -250,9 +250,9 @@ async def test_a_client_that_skips_most_frames_gets_smaller_ones(outbox: Outbox,
 
 def test_the_held_flag_is_set_on_every_rung() -> None:
     file = attach(MediaHeader("video", 7, 1, 2, 3), jpeg.encode(pixels(9)))
-    held = EncodedFrame("video", 7, file, 0.1, 0, {4: file}).as_held()
-    for data in (held.data, held.worse[4]):
-        header, _ = detach(data)
+    held = frame_of(7, {0: file, 4: file}).as_held()
+    for held_file in held.files[DEFAULT].values():
+        header, _ = detach(held_file.data)
         assert header is not None
         assert header.flags == FrameFlag.HELD
 
@@ -260,10 +260,11 @@ def test_the_held_flag_is_set_on_every_rung() -> None:
 def test_a_held_frame_differs_only_in_its_flag() -> None:
     header = MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH)
     file = jpeg.encode(pixels(9))
-    held = EncodedFrame("video", 7, attach(header, file), 0.1).as_held()
-    again, same = detach(held.data)
+    files = {0: MediaFile("video", header, attach(header, file))}
+    held = EncodedFrame(header, {DEFAULT: files}, 0.1).as_held()
+    again, same = detach(held.files[DEFAULT][0].data)
     assert same == file
-    assert again == MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH | FrameFlag.HELD)
+    assert again == held.header == MediaHeader("video", 7, 1, 2, 3, FrameFlag.AFTER_FLUSH | FrameFlag.HELD)
 
 
 @given(st.lists(st.sampled_from(["message", "frame", "sound", "take"]), max_size=60))

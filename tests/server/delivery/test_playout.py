@@ -13,6 +13,8 @@ from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, Credi
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.jobs import RungsInUse
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 from tests.engine.rig import frame
 from tests.fakes import FakeClock, HandEncoder, settle, written
@@ -36,18 +38,18 @@ class PlayoutFixture:
         self.running = asyncio.create_task(self.playout.run())
 
     def show_frame(self, frame: EncodedFrame) -> None:
-        header, _ = detach(frame.data)
-        assert header is not None
+        header, _ = detach(frame.file_on(DEFAULT, 0)[1].data)
+        assert header == frame.header
         self.headers.append(header)
         self.frames.append(frame)
         self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
 
-    def rungs_in_use(self, track: str) -> list[int]:
-        return self.in_use.get(track, [0])
+    def rungs_in_use(self, track: str) -> RungsInUse:
+        return {DEFAULT: self.in_use.get(track, [0])}
 
     def play_sound(self, sound: EncodedSound) -> None:
         header, _ = detach(sound.data)
-        assert header is not None
+        assert header == sound.header
         self.sound_headers.append(header)
         self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
 
@@ -126,7 +128,7 @@ async def test_each_rung_in_use_is_encoded_once_before_the_frame_is_shown(fixtur
     assert (fixture.shown, fixture.credited) == ([], [])
     fixture.encoder.run(1)
     assert fixture.credited == [0]
-    assert (fixture.frames[0].rung, sorted(fixture.frames[0].worse)) == (0, [2, 4, 6])
+    assert sorted(fixture.frames[0].files[DEFAULT]) == [0, 2, 4, 6]
 
 
 async def test_the_top_rung_is_not_encoded_when_no_client_is_on_it(fixture: PlayoutFixture) -> None:
@@ -134,7 +136,7 @@ async def test_the_top_rung_is_not_encoded_when_no_client_is_on_it(fixture: Play
     fixture.put_frame(0, 0.0, sound=True)
     fixture.encoder.run_all()
     assert fixture.order == [0, "audio"]
-    assert (fixture.frames[0].rung, fixture.frames[0].worse) == (3, {})
+    assert list(fixture.frames[0].files[DEFAULT]) == [3]
 
 
 async def test_a_bundle_with_a_rung_that_fails_is_dropped_after_its_last_job(fixture: PlayoutFixture) -> None:

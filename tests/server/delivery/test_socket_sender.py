@@ -7,9 +7,9 @@ import pytest
 
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.socket_sender import SocketSender
-from reactor_runtime.server.encoding.encoded import EncodedFrame
+from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock, settle
+from tests.fakes import FakeClock, frame_of, settle
 
 
 class OneItemSocket:
@@ -41,7 +41,7 @@ class RunningSender:
         self.clock = FakeClock()
         self.outbox = Outbox(self.clock)
         self.socket = OneItemSocket()
-        self.sent: list[tuple[str | bytes, float]] = []
+        self.sent: list[tuple[str | MediaFile, float]] = []
         sender = SocketSender(
             self.outbox, self.socket, self.clock, lambda item, send_s: self.sent.append((item, send_s))
         )
@@ -58,7 +58,7 @@ async def running() -> AsyncIterator[RunningSender]:
 
 
 def frame(seq: int) -> EncodedFrame:
-    return EncodedFrame("video", seq, b"%d" % seq, 0.1)
+    return frame_of(seq, b"%d" % seq)
 
 
 async def test_a_queued_frame_is_posted_in_the_same_turn_of_the_loop(running: RunningSender) -> None:

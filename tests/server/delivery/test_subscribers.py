@@ -9,16 +9,17 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.subscribers import Subscribers
-from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile, Snapshot
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.wire.media_header import FrameFlag, detach
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock, HandEncoder, settle
+from tests.fakes import FakeClock, HandEncoder, jpeg_frame, settle
 from tests.server.admission_fixture import drain, told
 from tests.server.fanout_fixture import FanoutFixture
 
 
 def frame(seq: int, track: str = "left") -> EncodedFrame:
-    return EncodedFrame(track, seq, attach(MediaHeader(track, seq, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+    return jpeg_frame(seq, track)
 
 
 def viewer(subscribers: Subscribers) -> Client:
@@ -45,13 +46,13 @@ async def test_a_new_client_gets_the_latest_frame_of_each_track() -> None:
 
 async def test_the_latest_frame_is_the_newest_of_its_track() -> None:
     subscribers = Subscribers()
-    assert await subscribers.latest_frame("left") is None
+    assert await subscribers.snapshot("left") is None
     subscribers.show_frame(frame(1))
     subscribers.show_frame(frame(2))
-    assert await subscribers.latest_frame("left") == frame(2).as_held()
-    assert await subscribers.latest_frame("right") is None
+    assert await subscribers.snapshot("left") == Snapshot("image/jpeg", frame(2).as_held().file_on(DEFAULT, 0)[1].data)
+    assert await subscribers.snapshot("right") is None
     subscribers.clear_frames()
-    assert await subscribers.latest_frame("left") is None
+    assert await subscribers.snapshot("left") is None
 
 
 async def test_a_client_that_left_gets_no_frame_and_no_message() -> None:
@@ -148,7 +149,7 @@ async def test_a_frames_only_client_gets_no_message_and_is_not_given_up() -> Non
 
 def small(seq: int) -> EncodedFrame:
     """Make a frame whose best file has a quarter of its size."""
-    return replace(frame(seq), rung=6, pixels=np.full((32, 48, 3), 50 + seq, np.uint8))
+    return replace(jpeg_frame(seq, "left", rung=6), pixels=np.full((32, 48, 3), 50 + seq, np.uint8))
 
 
 def recorder(subscribers: Subscribers) -> Client:
@@ -161,10 +162,10 @@ def recorder(subscribers: Subscribers) -> Client:
 @pytest.mark.parametrize("rung", [0, 2])
 async def test_a_recorder_gets_full_size_frames_of_any_quality(rung: int) -> None:
     subscribers = Subscribers()
-    subscribers.show_frame(replace(frame(1), rung=rung))
+    subscribers.show_frame(jpeg_frame(1, "left", rung=rung))
     client = recorder(subscribers)
     assert await seen(client) == [("left", 1, True)]
-    subscribers.show_frame(replace(frame(2), rung=rung))
+    subscribers.show_frame(jpeg_frame(2, "left", rung=rung))
     assert await seen(client) == [("left", 2, False)]
 
 
@@ -182,8 +183,8 @@ async def test_a_recorder_gets_the_latest_frame_in_full_size_and_a_browser_as_it
     for client in (first, second, recorder(subscribers)):
         await settle()
         file = client.outbox.take_next()[0]
-        assert isinstance(file, bytes)
-        header, picture = detach(file)
+        assert isinstance(file, MediaFile)
+        header, picture = detach(file.data)
         assert header is not None
         assert (header.seq, header.flags) == (1, FrameFlag.HELD)
         assert jpeg.decode(picture).shape == (32, 48, 3)
@@ -221,10 +222,9 @@ async def test_an_outdated_full_size_frame_is_not_sent(what: str) -> None:
 async def test_the_latest_frame_is_returned_in_full_size() -> None:
     subscribers = Subscribers()
     subscribers.show_frame(small(1))
-    whole = await subscribers.latest_frame("left")
+    whole = await subscribers.snapshot("left")
     assert whole is not None
     assert jpeg.decode(detach(whole.data)[1]).shape == (32, 48, 3)
-    assert sorted(whole.by_rung) == [0, 6]
 
 
 async def test_a_frame_that_cannot_be_encoded_in_full_size_is_returned_as_it_is(
@@ -236,25 +236,25 @@ async def test_a_frame_that_cannot_be_encoded_in_full_size_is_returned_as_it_is(
     client = recorder(subscribers)
     encoder.run_all()
     assert await seen(client) == []
-    given = await subscribers.latest_frame("left")
+    given = await subscribers.snapshot("left")
     assert given is not None
-    assert given.rung == 6
+    assert given.data == small(1).as_held().file_on(DEFAULT, 6)[1].data
     assert "could not be encoded in full size" in caplog.text
 
 
 async def test_the_rungs_in_use_are_those_of_clients_that_see_the_track() -> None:
     subscribers = Subscribers()
-    assert subscribers.rungs_in_use("left") == [0]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [0]}
     first, second = viewer(subscribers), viewer(subscribers)
     subscribers.show_frame(frame(1))
-    assert subscribers.rungs_in_use("left") == [0]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [0]}
     second.outbox.track_senders["left"].ladder.rung = 4
-    assert subscribers.rungs_in_use("left") == [0, 4]
-    assert subscribers.rungs_in_use("right") == [0]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [0, 4]}
+    assert subscribers.rungs_in_use("right") == {DEFAULT: [0]}
     subscribers.leave(first)
-    assert subscribers.rungs_in_use("left") == [4]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [4]}
     subscribers.set_view(second, View(tracks=("right",)))
-    assert subscribers.rungs_in_use("left") == [0]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [0]}
     second.outbox.track_senders["left"].ladder.rung = 3
     subscribers.set_view(second, View(paused=True))
-    assert subscribers.rungs_in_use("left") == [0]
+    assert subscribers.rungs_in_use("left") == {DEFAULT: [0]}

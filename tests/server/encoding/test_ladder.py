@@ -11,15 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactor_runtime.server.delivery.outbox import Outbox
-from reactor_runtime.server.encoding.encoded import EncodedFrame
-from reactor_runtime.server.encoding.ladder import BOTTOM, RUNGS, Ladder, Why
+from reactor_runtime.server.encoding.encoded import MediaFile
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.ladder import Ladder, Why
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, frame_of
 
 MS = 0.001
 FPS = 30.0
 KERNEL_BITS = 8 * 16_000
 GRAINY = (264, 147, 91, 35, 18, 12, 5)  # kB of 720p
+BOTTOM = len(DEFAULT.rungs) - 1
 SMOOTH = (150, 93, 67, 42, 28, 19, 9)
 
 
@@ -45,7 +47,7 @@ class Network:
         self._way: deque[tuple[float, int]] = deque()
         self._acks: deque[tuple[float, int]] = deque()
         self._made: dict[int, float] = {}
-        self._files = [bytes(1000 * size) for size in self.sizes]
+        self._files = {rung: bytes(1000 * size) for rung, size in enumerate(self.sizes)}
         self._newest, self._painted, self._next_paint, self._arrives = -1, -1, 0.0, 0.0
 
     @property
@@ -65,11 +67,10 @@ class Network:
         if self.seconds >= len(self._made) / FPS:
             seq = len(self._made)
             self._made[seq] = self.seconds
-            self.outbox.offer_frame(
-                EncodedFrame("video", seq, self._files[0], 1 / FPS, 0, dict(enumerate(self._files)))
-            )
+            self.outbox.offer_frame(frame_of(seq, self._files))
         while sum(bits for _, bits in self._kept) <= KERNEL_BITS and (file := self.outbox.take_next()[0]) is not None:
-            self._kept.append((len(self._made) - 1, 8.0 * len(file)))  # the newest is what waits
+            assert isinstance(file, MediaFile)
+            self._kept.append((len(self._made) - 1, 8.0 * len(file.data)))  # the newest is what waits
         self._carry(self.mbit(self.seconds) * 1e6 * MS)
         self._paint()
         if self.ladder.rung != self.rungs[-1][1]:
@@ -220,7 +221,7 @@ def test_a_silent_client_falls_when_most_frames_are_skipped_for_3_s(mbit: float,
     network.run(10)
     assert (len(network.rungs) > 1) == falls
     assert not falls or network.rungs[1][0] > 2.5
-    assert all(RUNGS[rung].scale == 1 for _, rung in network.rungs)
+    assert all(DEFAULT.rungs[rung].scale == 1 for _, rung in network.rungs)
 
 
 def test_a_lower_rate_in_the_view_causes_no_fall() -> None:
@@ -232,7 +233,7 @@ def test_a_lower_rate_in_the_view_causes_no_fall() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["sent", "skipped", "acknowledged"]), st.integers(-5, 2**32)), max_size=60))
 def test_no_sequence_of_acknowledgements_leaves_the_ladder(steps: list[tuple[str, int]]) -> None:
-    ladder = Ladder()
+    ladder = Ladder(DEFAULT.rungs)
     for now, (step, number) in enumerate(steps):
         match step:
             case "sent":
@@ -245,7 +246,7 @@ def test_no_sequence_of_acknowledgements_leaves_the_ladder(steps: list[tuple[str
 
 
 def test_acknowledgements_of_unsent_frames_are_ignored() -> None:
-    ladder = Ladder()
+    ladder = Ladder(DEFAULT.rungs)
     ladder.frame_sent(0, ladder.rung, 1000, 1.0)
     ladder.frames_acknowledged(500, 1.0)
     assert [sent.seq for sent in ladder.in_flight] == [0]
@@ -254,6 +255,6 @@ def test_acknowledgements_of_unsent_frames_are_ignored() -> None:
 
 
 def test_each_rung_is_smaller_than_the_one_before() -> None:
-    shares = [rung.share for rung in RUNGS]
+    shares = [rung.share for rung in DEFAULT.rungs]
     assert shares == sorted(set(shares), reverse=True)
-    assert RUNGS[0] == (85, 1.0, 1.0)
+    assert DEFAULT.rungs[0] == (85, 1.0, 1.0)

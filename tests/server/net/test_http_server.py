@@ -121,7 +121,7 @@ def wire(protocol: HttpProtocol) -> Wire:
 
 
 def stream(protocol: HttpProtocol, version: str = "1.1", *, painted: bool = False) -> FrameStream:
-    return FrameStream({"state": protocol.app_state, "http_version": version}, Parts(painted=painted))
+    return FrameStream({"state": protocol.app_state, "http_version": version}, Parts("image/jpeg", painted=painted))
 
 
 def test_the_application_finds_its_protocol(protocol: HttpProtocol) -> None:

@@ -8,17 +8,16 @@ from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
-from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.server.routes.health import health_status
 from reactor_runtime.server.sessions.session import MOST_EARLY
 from reactor_runtime.server.workers.engine import EnginePhase
-from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 from tests.engine.rig import frame as pixels
+from tests.fakes import jpeg_frame
 from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
 
-FRAME = EncodedFrame("video", 1, attach(MediaHeader("video", 1, 0, 0), b"\xff\xd8\xff\xd9"), 0.1)
+FRAME = jpeg_frame(1)
 
 
 async def test_the_first_controller_gets_a_session_and_its_state_in_the_welcome(services: AdmissionFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status, why_not_ready
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event, View
+from tests.fakes import jpeg_frame
 from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
 from tests.server.admission_fixture import drain as drained
 from tests.server.sessions.test_admission import FRAME
@@ -137,14 +137,14 @@ async def test_a_viewer_with_a_full_send_window_sees_the_other_session_at_once(s
     mine, _ = services.begin(1), services.begin(2)
     viewer = services.come(Role.VIEWER, session=mine)
     for seq in range(4):
-        services.subscribers.show_frame(replace(FRAME, seq=seq))
+        services.subscribers.show_frame(jpeg_frame(seq))
         await drained(viewer.outbox)
         if seq == 0:
             viewer.outbox.acknowledge("video", seq)
     assert viewer.outbox.counters.sent == 3  # the size of its send window
     services.admission.detach(first)
     services.end()
-    services.slots[1].subscribers.show_frame(replace(FRAME, seq=5000))
+    services.slots[1].subscribers.show_frame(jpeg_frame(5000))
     await drained(viewer.outbox)
     assert viewer.outbox.counters.sent == 4
 

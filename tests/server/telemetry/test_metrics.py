@@ -4,10 +4,11 @@ import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame
 from reactor_runtime.server.delivery.outbox import Outbox
-from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, Work
+from reactor_runtime.server.encoding.encoded import Encoded, MediaFile, Work
 from reactor_runtime.server.telemetry.metrics import MOST_VALUES, OTHER, Histogram, LabelledCounter, Metrics
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, frame_of
 
 
 def bundle(seq: int, *, session: str = "s", first: bool = True, inputs: tuple[float, ...] = ()) -> Bundle:
@@ -123,7 +124,8 @@ def test_an_input_of_a_session_that_is_over_is_not_counted() -> None:
 
 def test_sent_bytes_are_counted_by_kind() -> None:
     metrics = Metrics()
-    for item in ("häuser", b"\xff\xd8 picture", b"RIFF"):
+    header = MediaHeader("main", 0, 0, 0)
+    for item in ("häuser", MediaFile("video", header, bytes(10)), MediaFile("audio", header, bytes(4))):
         metrics.sent(item, 0.001)
     assert metrics.traffic.sent_bytes.counts == {"video": 10, "audio": 4, "text": 7}
     assert metrics.traffic.sent_messages == 1
@@ -131,8 +133,8 @@ def test_sent_bytes_are_counted_by_kind() -> None:
 
 
 def test_encoded_and_sent_frames_are_counted_by_rung() -> None:
-    metrics, frame = Metrics(), EncodedFrame("video", 0, b"", 0.1, 0, {3: b"", 5: b""})
-    whole, smaller = EncodedFrame("video", 0, b"", 0.1), EncodedFrame("video", 0, b"", 0.1, 3, {5: b""})
+    metrics, frame = Metrics(), frame_of(0, {0: b"", 3: b"", 5: b""})
+    whole, smaller = frame_of(0), frame_of(0, {3: b"", 5: b""})
     metrics.encoded([Encoded((whole,), (), (Work(1.0, 1.5, 7),)), Encoded((smaller,), (), (Work(1.25, 2.0, 8),))])
     assert metrics.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
     assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
@@ -157,7 +159,7 @@ def test_a_frame_is_skipped_for_a_reason(reason: str) -> None:
     if reason == "rate":
         outbox.set_view(View(max_fps=1.0))
     for seq in range(20):
-        outbox.offer_frame(EncodedFrame("video", seq, b"", 0.1))
+        outbox.offer_frame(frame_of(seq))
         if reason != "socket":
             outbox.take_next()
         if reason == "window" and seq == 0:

@@ -1,0 +1,19 @@
+"""The encodings that clients can choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from reactor_runtime.server.encoding.jpeg_encoding import JPEG
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
+
+# The first is the default. Every client can decode it, and snapshots and frames for clients that join are made with it:
+# it has to be stateless.
+ENCODINGS: tuple[TrackEncoding, ...] = (JPEG,)
+DEFAULT = ENCODINGS[0]
+
+
+def choose_encoding(codecs: Collection[str], encodings: Sequence[TrackEncoding] = ENCODINGS) -> TrackEncoding:
+    """Return the encoding that comes first in `codecs`, the names in a client's order; the default if none is known."""
+    by_name = {encoding.name: encoding for encoding in encodings}
+    return next((by_name[name] for name in codecs if name in by_name), encodings[0])

@@ -1,0 +1,67 @@
+"""The interface of an encoding of video tracks: its properties, and how a frame becomes a file.
+
+Clients, ladder, jobs and delivery know encodings by this interface alone. docs/architecture.md describes how to add
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.wire.media_header import MediaHeader
+
+TOP = 0
+
+
+class Rung(NamedTuple):
+    """One quality of an encoding.
+
+    `quality` is for statistics, 100 is the best. `scale` is that of width and height, `share` the approximate share of
+    the top rung's bytes.
+    """
+
+    quality: int
+    scale: float
+    share: float
+
+
+class TrackEncoding(Protocol):
+    """Encode the frames of a video track; encoder threads call the methods, several at once.
+
+    `name` is what clients choose it by; `rungs` are its qualities, the best first, full size before smaller ones. Each
+    frame of a stateless encoding can be decoded alone; a frame of a dependent one needs those since the last key frame.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def media_type(self) -> str: ...
+
+    @property
+    def is_stateless(self) -> bool: ...
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]: ...
+
+    def for_client(self) -> Self:
+        """Return the object that encodes one track for one client; clients with the same object share its files.
+
+        A stateless encoding returns itself.
+        """
+
+    def bands(self, height: int, width: int) -> Sequence[slice]:
+        """Return the rows of a frame that may be encoded in parallel; one range if it is encoded as a whole."""
+
+    def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:
+        """Encode a frame, or a band of one, in the size that it has."""
+
+    def to_file(self, header: MediaHeader, parts: Sequence[bytes]) -> bytes:
+        """Make the file of a frame from its encoded bands, or from the encoded frame, with the header in it."""
+
+    def replace_header(self, header: MediaHeader, file: bytes) -> bytes:
+        """Return a file with another header."""
