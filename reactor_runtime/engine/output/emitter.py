@@ -16,7 +16,7 @@ from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Handed, Outstanding
 from reactor_runtime.engine.output.pace import Pace
-from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Piece, Sink
+from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
 from reactor_runtime.engine.output.unpack import Unpack
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import Credit, Flush
@@ -41,7 +41,8 @@ class Emitter:
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
-        self.waited_s = 0.0  # for room, in all
+        # For room, since the engine started.
+        self.waited_s = 0.0
         self._alone_for_nobody, self._for_nobody = Alarm(clock), Alarm(clock)
 
     def open(self, session: ModelSession) -> None:
@@ -110,11 +111,11 @@ class Emitter:
         """Hand over unpacked bundles; `compute_time` adapts the rate only with `adapt`.
 
         `between_s` is the work between the step before and this one: the rate includes it.
-        With `whole` all of it goes at once, however much is queued: the caller sees to it that that isn't too much.
-        `applied` is how many events had been handled when its making began: by default all that have been, and the one
+        With `whole` all bundles are handed over at once, however many are queued; the caller limits them.
+        `applied` is the number of events handled before the output was computed: by default all so far, with the one
         whose handler emits it.
-        Without a session nothing is handed over, and the wait is as long as if there were one.
-        `meanwhile` is called each time something happens while it waits: events are handled then, not after the batch.
+        Without a session nothing is handed over, and the wait is as long as in a session.
+        `meanwhile` is awaited after each wait for room: events are handled then, not after the batch.
         """
         session = self._session
         alone = is_sound_alone(bundles)
@@ -176,7 +177,7 @@ class Emitter:
     def _hand_over(
         self,
         session: ModelSession,
-        bundle: Mapping[TrackSpec, NDArray[np.generic] | Black],
+        bundle: Mapping[TrackSpec, Payload],
         applied: int,
         compute_s: float = 0.0,
         *,
@@ -210,7 +211,7 @@ class Emitter:
         if session.trace is not None:
             session.trace.span(session.id, "model", "hand over", now, bundle=number)
 
-    def _piece(self, track: TrackSpec, payload: NDArray[np.generic] | Black, due: float) -> Piece:
+    def _piece(self, track: TrackSpec, payload: Payload, due: float) -> Piece:
         seq = self._next_seq(track)
         if isinstance(payload, Black):
             return Piece(track, seq, payload, due)

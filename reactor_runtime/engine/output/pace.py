@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
+from reactor_runtime.engine.output.sink import Payload
 from reactor_runtime.media.pacer import Schedule
 from reactor_runtime.media.rate import Lead, RateEstimate
 from reactor_runtime.media.sound import FORGIVEN_S, ROUNDING, SoundLine, length_s
@@ -15,15 +15,10 @@ from reactor_runtime.media.sound import FORGIVEN_S, ROUNDING, SoundLine, length_
 logger = logging.getLogger(__name__)
 
 DEFAULT_FPS = 30.0
-OVER_S = 1.0  # after its last frame or piece a time line has ended: the model makes something else
-READY_SMOOTHING = 0.125  # as TCP smooths its round trip (RFC 6298): one late frame moves the estimate by an eighth
-
-
-class Shaped(Protocol):
-    """Have a shape: what a bundle holds for a track; sound is `(channels, samples)`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+# A time line has ended this long after its last frame or piece: the model makes something else.
+OVER_S = 1.0
+# As TCP smooths its round trip (RFC 6298): one late frame moves the estimate by an eighth.
+READY_SMOOTHING = 0.125
 
 
 class Pace:
@@ -40,7 +35,7 @@ class Pace:
         self._warned = False
         self._in_session = False
         self.schedule = self._alone = Schedule(DEFAULT_FPS)
-        # of the newest bundle
+        # Of the newest bundle.
         self.length_s = 1 / DEFAULT_FPS
         self._reset()
 
@@ -81,7 +76,7 @@ class Pace:
         going_on = [upcoming for upcoming in lines if upcoming > now - OVER_S]
         return min(going_on or lines, default=0.0) - self._lead.value_s
 
-    def next(self, now: float, bundle: Mapping[TrackSpec, Shaped]) -> float:
+    def next(self, now: float, bundle: Mapping[TrackSpec, Payload]) -> float:
         """Return the due time of the next bundle, not before it can be ready; `length_s` is its duration then."""
         interval_s = 1 / self.schedule.fps
         sounds_s = self._durations_s(bundle) if self._lines else ()
@@ -96,7 +91,7 @@ class Pace:
             now, min(self._ready_s, interval_s), length_s=self.length_s, forgiven_s=FORGIVEN_S
         )
 
-    def _durations_s(self, bundle: Mapping[TrackSpec, Shaped]) -> Sequence[float]:
+    def _durations_s(self, bundle: Mapping[TrackSpec, Payload]) -> Sequence[float]:
         return [bundle[track].shape[1] / line.sample_rate for track, line in self._lines.items() if track in bundle]
 
     def begins(self, track: TrackSpec, due: float, samples: int) -> float:

@@ -28,13 +28,16 @@ class Black:
         return self.height, self.width, 3
 
 
+Payload = NDArray[np.generic] | Black
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Hold what one track shows or plays in a bundle, from `at` on."""
 
     track: TrackSpec
     seq: int
-    payload: NDArray[np.generic] | Black
+    payload: Payload
     at: float
 
 
@@ -96,7 +99,8 @@ class IpcSink:
         try:
             self._channel.send(self._written(bundle))
         except BaseException:
-            self._ring.release(bundle.number)  # the server never heard of it, and gives no credit
+            # The server has not received the bundle, so no credit will follow.
+            self._ring.release(bundle.number)
             raise
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
@@ -136,7 +140,7 @@ class IpcSink:
             hints.sent,
         )
 
-    def _place(self, offset: int, pixels: NDArray[np.generic] | Black, hints: _Hints) -> None:
+    def _place(self, offset: int, pixels: Payload, hints: _Hints) -> None:
         """Copy a frame band by band: a thread encodes the first band while the next is copied."""
         height, width, _ = pixels.shape
         for rows in bands(height, width):
