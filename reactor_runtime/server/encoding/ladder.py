@@ -16,12 +16,8 @@ from reactor_runtime.server.encoding.track_encoding import TOP, Rung
 
 # of acknowledgements that a decision looks at
 DECISION_S = 1.0
-# acknowledgements before a decision: below a quarter of the frame rate, below half of it, and otherwise
-ENOUGH = (2, 3, 9)
-# or acknowledgements over this time
-ENOUGH_S = 0.8
-# round trips after a change that are left out: the send window takes this long to follow
-SETTLED = 3
+# acknowledgements before a decision, or as many as there are in that time
+ENOUGH = 9
 # share of frames that may be skipped
 SKIPS = 0.1
 # acknowledgements this slow in a row are no stall: after a stall the second follows quickly
@@ -34,10 +30,9 @@ SPARE = 0.85
 AMPLE = 2.0
 # before a climb: with ample capacity, by default, after many failed climbs
 SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0
-# before a climb that the round trips speak against, or that has failed once
+# before a climb that the round trips speak against, or that has failed once; a climb cannot fail later than this time,
+# plus the patience before it
 DOUBTED_S = 16.0
-# a climb cannot fail later than this time, plus the patience before it
-TRIAL_S = 10.0
 # share of frames that arrive after a failed climb; with fewer the network itself has changed
 CHANGED = 0.3
 # of a round trip: below it the network has become better
@@ -48,8 +43,8 @@ HELPED = 0.25
 LESS = 0.75
 # before the next fall after one of no use
 NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0
-# shortest time between decisions, with and without acknowledgements: a decision costs more than a frame
-EVERY_S, SILENT_EVERY_S = 0.015, 0.25
+# shortest time between decisions: a decision costs more than a frame
+EVERY_S = 0.05
 # what makes a client fall that acknowledges nothing
 SILENT_S, SILENT_SKIPS = 3.0, 0.5
 
@@ -172,7 +167,7 @@ class Ladder:
             frames, size_bytes = frames + 1, size_bytes + sent.size_bytes
         round_trip_s = now - sent.at
         self._arrivals.frame_arrived(sent.size_bytes, round_trip_s, now)
-        if sent.rung == self.rung and now - self._changed_at > SETTLED * round_trip_s:
+        if sent.rung == self.rung and now - self._changed_at > round_trip_s:
             self._arrivals.add_acknowledgement(frames, size_bytes, round_trip_s, now, DECISION_S)
             self._decide(now)
 
@@ -180,13 +175,13 @@ class Ladder:
         if self.why is Why.FULL and self._fall is None and not self._arrivals.skips:
             # the best rung and no skips: a measurement at every acknowledgement would be the largest cost of a frame
             return
-        if now - self._decided_at < (EVERY_S if self._acknowledging else SILENT_EVERY_S):
+        if now - self._decided_at < EVERY_S:
             return
         self._decided_at = now
         measure = self._arrivals.measure()
         if measure is None:
             return
-        enough = measure.acknowledgements >= ENOUGH[-1] or measure.span_s >= ENOUGH_S
+        enough = measure.acknowledgements >= ENOUGH or measure.span_s >= DECISION_S
         if self._fall is not None and enough:
             fall, self._fall = self._fall, None
             if self._was_no_use(fall, measure):
@@ -207,10 +202,7 @@ class Ladder:
             return False
         if not self._acknowledging:
             return measure.skips > SILENT_SKIPS and measure.span_s >= SILENT_S * 0.9
-        delivered = measure.fps / measure.offered_fps
-        return enough or measure.acknowledgements >= (
-            ENOUGH[0] if delivered < 0.25 else ENOUGH[1] if delivered < 0.5 else ENOUGH[2]
-        )
+        return enough
 
     def _was_no_use(self, fall: _Fall, measure: Measure) -> bool:
         expected_fps = min(measure.offered_fps, fall.shown_fps * self.relative_size(fall.from_rung, self.rung))
@@ -232,7 +224,7 @@ class Ladder:
         delivered = measure.fps / measure.offered_fps
         fitting = (r for r in range(self.rung + 1, lowest) if self.relative_size(r, self.rung) <= SPARE * delivered)
         rung = next(fitting, lowest)
-        if self._climbed_from is not None and now - self._changed_at < TRIAL_S + self._patience.seconds:
+        if self._climbed_from is not None and now - self._changed_at < DOUBTED_S + self._patience.seconds:
             self._patience.climb_failed(self.rung)
             rung = self._climbed_from if delivered > CHANGED else rung
         else:
