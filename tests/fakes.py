@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingWriter
 from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
-from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle, Job
+from reactor_runtime.server.encoding.encoder import Encoder, JobBatch
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
@@ -127,19 +128,10 @@ class HandEncoder(Encoder):
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], hinted: HintedBundle | None = None) -> None:  # noqa: ARG002
-        def run() -> None:
-            outcome: Future[R] = Future()
-            try:
-                outcome.set_result(job(None))
-            except Exception as error:  # noqa: BLE001  (as a pool does: it is the outcome's)
-                outcome.set_exception(error)
-            done(outcome)
-
-        self.jobs[next(self._numbers)] = run
-
-    def set_ahead(self, engine_run: int, wanted: bool) -> None:
-        """Do nothing: no band is encoded ahead."""
+    def submit(self, jobs: Sequence[Callable[[], R]], done: Callable[[Future[list[R]]], object]) -> None:
+        batch = JobBatch(jobs, done)
+        for index in range(len(jobs)):
+            self.jobs[next(self._numbers)] = partial(batch.run_job, index)
 
     def run(self, number: int) -> None:
         self.jobs.pop(number)()

@@ -51,7 +51,7 @@ ROOMS = {
         "options": {"net"},
         "security": {"net", "telemetry"},
         "delivery": {"encoding", "telemetry"},
-        "workers": {"options", "encoding"},
+        "workers": {"options"},
         "sessions": {"options", "delivery", "workers", "encoding", "telemetry", "housekeeping"},
         "routes": {"sessions", "delivery", "workers", "security", "net", "telemetry"},
         "app": {"options", "security", "net", "telemetry"},

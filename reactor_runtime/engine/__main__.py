@@ -1,4 +1,4 @@
-"""The engine's entry point: `python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID HINT_FD RUN`.
+"""The engine's entry point: `python -m reactor_runtime.engine SOCKET_FD MEMORY_FD PARENT_PID`.
 
 Only the server starts it.
 """
@@ -33,8 +33,8 @@ def main() -> int:
 
 def _run() -> int:
     """Start the subreapers, and run the engine; in a subreaper this does not return."""
-    socket_fd, memory_fd, parent, hint_fd, engine_run = (int(argument) for argument in sys.argv[1:])
-    start_subreapers(parent, lambda: _close((socket_fd, memory_fd, hint_fd)))
+    socket_fd, memory_fd, parent = (int(argument) for argument in sys.argv[1:])
+    start_subreapers(parent, lambda: _close((socket_fd, memory_fd)))
     _leave_signals_to_the_server()
     if sys.stderr is not None:
         faulthandler.enable()
@@ -42,19 +42,12 @@ def _run() -> int:
     streams.install()
     from reactor_runtime.engine.run import run_engine
     from reactor_runtime.ipc.channel import Channel
-    from reactor_runtime.ipc.encode_hint import EncodeHinter
 
     channel = Channel(socket.socket(fileno=socket_fd))
     os.register_at_fork(after_in_child=channel.close_in_child)
     os.set_inheritable(memory_fd, False)
-    hinter = None
-    if hint_fd >= 0:
-        os.set_inheritable(hint_fd, False)
-        hinter = EncodeHinter(socket.socket(fileno=hint_fd), engine_run)
-    code = run_engine(channel, memory_fd, hinter)
+    code = run_engine(channel, memory_fd)
     channel.close()
-    if hinter is not None:
-        hinter.close()
     return code
 
 
@@ -84,8 +77,7 @@ def _restore_defaults() -> None:
 
 def _close(descriptors: Iterable[int]) -> None:
     for fd in descriptors:
-        if fd >= 0:
-            os.close(fd)
+        os.close(fd)
 
 
 if __name__ == "__main__":

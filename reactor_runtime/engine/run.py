@@ -26,11 +26,10 @@ from reactor_runtime.engine.progress import watch_output
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.encode_hint import EncodeHinter
 from reactor_runtime.ipc.ring import RingWriter
 
 
-def run_engine(channel: Channel, memory_fd: int, hinter: EncodeHinter | None = None) -> int:
+def run_engine(channel: Channel, memory_fd: int) -> int:
     """Load the model that the server names and serve its sessions; return the exit code of the process."""
     incoming = iter(channel)
     load = next(incoming, None)
@@ -42,7 +41,7 @@ def run_engine(channel: Channel, memory_fd: int, hinter: EncodeHinter | None = N
     clock = SystemClock()
     began = time.monotonic()
     try:
-        host = _load(load, channel, IpcSink(channel, RingWriter(memory_fd), hinter), clock, log_ids)
+        host = _load(load, channel, IpcSink(channel, RingWriter(memory_fd)), clock, log_ids)
     except errors.ReactorError as error:
         channel.send(ipc.Failed(errors.to_json(error)))
         return error.exit_code

@@ -70,16 +70,16 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _bundle_fields(bundle: Bundle) -> tuple[Any, ...]:
-    *plain, frames, sounds, first, inputs, hints = _bundle_plain(bundle)
+    *plain, frames, sounds, first, inputs = _bundle_plain(bundle)
     shown, played = [_frame_fields(item) for item in frames], [_sound_fields(item) for item in sounds]
-    return (*plain, shown, played, first, inputs, hints)
+    return (*plain, shown, played, first, inputs)
 
 
 def _make_bundle(*values: Any) -> Bundle:
-    *plain, frames, sounds, first, inputs, hints = values
+    *plain, frames, sounds, first, inputs = values
     make: Callable[..., Bundle] = Bundle
     shown, played = tuple(BundleFrame(*item) for item in frames), tuple(BundleSound(*item) for item in sounds)
-    return make(*plain, shown, played, first, tuple(inputs), hints)
+    return make(*plain, shown, played, first, tuple(inputs))
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -205,7 +205,7 @@ class Bundle:
     """engine → server: frames and sound to show at `due`, answered by Credit; the ring keeps them until then.
 
     `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` has the `arrived_at` of
-    the events that this bundle is the first to show. `hints` is the number of encode hints sent for it.
+    the events that this bundle is the first to show.
     """
 
     session: str
@@ -220,7 +220,6 @@ class Bundle:
     sounds: tuple[BundleSound, ...] = ()
     first: bool = True
     inputs: tuple[float, ...] = ()
-    hints: int = 0
 
 
 @dataclass(frozen=True, slots=True)

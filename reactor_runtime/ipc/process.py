@@ -28,7 +28,7 @@ class EngineProcess:
     On Linux the child is a subreaper, which starts the engine and ends after all of its descendants (`ipc.subreaper`).
     The engine inherits the environment, replaced by `variables`, stdin, the process group, and without `output_fd`
     stdout and stderr, so that `breakpoint()` works in a model. Its threads of OpenMP sleep while they wait, unless the
-    environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`. It sends encode hints to `hints`, as run number `engine_run`.
+    environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`.
     Start it from the thread that lives longest: the kernel ends the child when that thread ends.
     """
 
@@ -36,8 +36,6 @@ class EngineProcess:
         self,
         output_fd: int | None = None,
         variables: Mapping[str, str] | None = None,
-        hints: socket.socket | None = None,
-        engine_run: int = 0,
     ) -> None:
         with contextlib.ExitStack() as unless_started:
             self.memory_fd = create_memory()
@@ -46,12 +44,11 @@ class EngineProcess:
             unless_started.callback(ours.close)
             for end in (ours, theirs):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-            hint_fd = -1 if hints is None else hints.fileno()
-            arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid()), str(hint_fd), str(engine_run)]
+            arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
             with theirs, _interrupt_held():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
-                    pass_fds=(theirs.fileno(), self.memory_fd, *([] if hints is None else [hint_fd])),
+                    pass_fds=(theirs.fileno(), self.memory_fd),
                     stdout=output_fd,
                     stderr=output_fd,
                     env={**os.environ, **_openmp_waits(), **_own_path(), **(variables or {})},

@@ -87,8 +87,7 @@ def _copy(target: NDArray[np.uint8], array: NDArray[np.generic]) -> None:
 class RingReader:
     """Return views of arrays that the other process placed, valid until their credit is sent. Any thread."""
 
-    def __init__(self, fd: int, engine_run: int = 0) -> None:
-        self.engine_run = engine_run
+    def __init__(self, fd: int) -> None:
         self._fd = fd
         # Otherwise a thread could map a closed descriptor, or another file of the same number.
         self._lock = threading.Lock()

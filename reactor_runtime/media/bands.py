@@ -1,4 +1,4 @@
-"""Horizontal bands of a frame, which the engine copies one after the other and threads encode in parallel.
+"""Horizontal bands of a frame, which threads encode in parallel.
 
 Measured at 720p and 30 fps with three threads: a median of 1.5 ms for the encoding instead of 2.1.
 """

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.encode_hint import EncodeHinter, HintedBand
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, ToServer
 from reactor_runtime.ipc.ring import RingWriter
-from reactor_runtime.media.bands import bands
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +70,12 @@ class Sink(Protocol):
         """Free the memory of a bundle, which was shown or dropped."""
 
 
-class _Hints:
-    """Send the encode hints of one bundle and count them; after one that finds no room, send no more."""
-
-    def __init__(self, hinter: EncodeHinter | None, bundle: int) -> None:
-        self._hinter = hinter
-        self._bundle = bundle
-        self.sent = 0
-
-    def send(self, place: HintedBand) -> None:
-        if self._hinter is not None and self._hinter.hint(self._bundle, self.sent, place):
-            self.sent += 1
-        else:
-            self._hinter = None
-
-
 class IpcSink:
     """Write bundles into shared memory and send the server their offsets."""
 
-    def __init__(self, channel: Channel, ring: RingWriter, hinter: EncodeHinter | None = None) -> None:
+    def __init__(self, channel: Channel, ring: RingWriter) -> None:
         self._channel = channel
         self._ring = ring
-        self._hinter = hinter
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
         try:
@@ -106,17 +88,15 @@ class IpcSink:
     def _written(self, bundle: OutgoingBundle) -> Bundle:
         sizes = [piece.payload.nbytes for piece in bundle.pieces if not isinstance(piece.payload, Black)]
         offsets = iter(self._ring.reserve(bundle.number, sizes) if sizes else ())
-        hints = _Hints(self._hinter, bundle.number)
         pictures, sounds = [], []
         for piece in bundle.pieces:
             payload = piece.payload
             if isinstance(payload, Black):
                 pictures.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
-                self._place(-1, payload, hints)
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
                 pictures.append(BundleFrame(piece.track.name, piece.seq, next(offsets), height, width))
-                self._place(pictures[-1].offset, payload, hints)
+                self._ring.copy(pictures[-1].offset, payload)
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
@@ -137,20 +117,7 @@ class IpcSink:
             tuple(sounds),
             bundle.first,
             bundle.inputs,
-            hints.sent,
         )
-
-    def _place(self, offset: int, pixels: Payload, hints: _Hints) -> None:
-        """Copy a frame band by band: a thread encodes the first band while the next is copied."""
-        height, width, _ = pixels.shape
-        for rows in bands(height, width):
-            count = rows.stop - rows.start
-            if isinstance(pixels, Black):
-                hints.send(HintedBand(-1, count, width))
-            else:
-                at = offset + rows.start * width * 3
-                self._ring.copy(at, pixels[rows])
-                hints.send(HintedBand(at, count, width))
 
     def send(self, message: ToServer) -> None:
         self._channel.send(message)

@@ -49,18 +49,18 @@ class LatestFrames:
         return encoding
 
     def _start_encoding(self, frame: EncodedFrame, encoding: asyncio.Future[EncodedFrame]) -> None:
-        def on_encoded(outcome: Future[EncodedFrame]) -> None:
+        def on_encoded(outcome: Future[list[EncodedFrame]]) -> None:
             error = outcome.exception()
             if error is not None:
                 logger.error("the latest frame could not be encoded in full size", exc_info=error)
-            full = frame if error is not None else outcome.result()
+            full = frame if error is not None else outcome.result()[0]
             if self._frames.get(frame.track) is frame:
                 self._frames[frame.track] = full
             encoding.set_result(full)
 
         if self._encoder is not None:
-            self._encoder.submit(lambda _: frame.with_full_size(), on_encoded)
+            self._encoder.submit([frame.with_full_size], on_encoded)
             return
-        at_once: Future[EncodedFrame] = Future()
-        at_once.set_result(frame.with_full_size())
+        at_once: Future[list[EncodedFrame]] = Future()
+        at_once.set_result([frame.with_full_size()])
         on_encoded(at_once)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.ipc.messages import Bundle, Credit
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound
-from reactor_runtime.server.encoding.encoder import Encoder, HintedBundle
+from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.encoding.jobs import RungsInUse, merge_frames, plan_jobs, run_job
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace_events import Stages
@@ -46,8 +46,7 @@ class PlayoutTarget(Protocol):
 class _Queued:
     bundle: Bundle
     arrived_at: float
-    unfinished_jobs: int = 0
-    encoded: list[Encoded] = field(default_factory=list)
+    encoded: Sequence[Encoded] = ()
     error: BaseException | None = None
     ready_at: float = 0.0
     dropped: bool = False
@@ -87,23 +86,14 @@ class Playout:
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
         queued = _Queued(bundle, self._clock.now())
-        first, *others = plan_jobs(bundle, self._target.rungs_in_use)
-        queued.unfinished_jobs = 1 + len(others)
-        if bundle.frames:
-            self._encoder.set_ahead(ring.engine_run, first.is_top)
-        hinted = _hinted(bundle, ring)
-        for job in (first, *others):
-            work = partial(run_job, bundle, ring, started_at, after_flush, job)
-            self._encoder.submit(work, partial(self._on_encoded, queued), hinted if job is first else None)
+        jobs = plan_jobs(bundle, self._target.rungs_in_use)
+        work = [partial(run_job, bundle, ring, started_at, after_flush, job) for job in jobs]
+        self._encoder.submit(work, partial(self._on_encoded, queued))
         self._queue.insert(self._index_of(bundle), queued)
 
-    def reject_bundle(self, bundle: Bundle, ring: RingReader) -> None:
-        """Return the credit of a bundle whose session is over, once no thread reads its memory."""
-        credit = Credit(bundle.session, bundle.number, 0.0)
-        if (hinted := _hinted(bundle, ring)) is None:
-            self._send_credit(credit)
-        else:
-            self._encoder.submit(lambda _: None, lambda _: self._send_credit(credit), hinted)
+    def reject_bundle(self, bundle: Bundle) -> None:
+        """Return the credit of a bundle whose session is over."""
+        self._send_credit(Credit(bundle.session, bundle.number, 0.0))
 
     def _first_after_flush(self, bundle: Bundle) -> set[str]:
         """Return the tracks of which this is the first bundle after a flush."""
@@ -182,14 +172,10 @@ class Playout:
                 item()
         return None
 
-    def _on_encoded(self, item: _Queued, encoding: Future[Encoded]) -> None:
-        error = encoding.exception()
-        if error is None:
-            item.encoded.append(encoding.result())
-        item.error = item.error or error
-        item.unfinished_jobs -= 1
-        if item.unfinished_jobs:
-            return
+    def _on_encoded(self, item: _Queued, encoding: Future[list[Encoded]]) -> None:
+        item.error = encoding.exception()
+        if item.error is None:
+            item.encoded = encoding.result()
         item.ready_at = self._clock.now()
         if item.error is None:
             self._metrics.encoded(item.encoded)
@@ -232,11 +218,6 @@ class Playout:
         self._send_credit(Credit(bundle.session, bundle.number, item.ready_at))
 
 
-def _hinted(bundle: Bundle, ring: RingReader) -> HintedBundle | None:
-    """Return the key of the bundle's encode hints, None if the engine gave none."""
-    return HintedBundle((ring.engine_run, bundle.number), bundle.hints) if bundle.hints else None
-
-
 class StageTimes(NamedTuple):
     """Seconds that a bundle spent in each stage from the start of its step until it was shown."""
 
@@ -258,8 +239,8 @@ def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
     """Return how long a bundle that was shown took in each stage."""
     return StageTimes(
         step=bundle.step_s,
-        arrive=stages.noticed_at - bundle.handed_over,
-        queue=stages.encode_began - stages.noticed_at,
+        arrive=stages.arrived_at - bundle.handed_over,
+        queue=stages.encode_began - stages.arrived_at,
         encode=stages.encode_ended - stages.encode_began,
         back=stages.ready_at - stages.encode_ended,
         hold=max(0.0, min(stages.shown_at, bundle.due) - stages.ready_at),

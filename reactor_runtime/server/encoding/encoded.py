@@ -102,26 +102,12 @@ class EncodedSound:
         return self.header.track
 
 
-class Work(NamedTuple):
-    """The time that one encoder thread spent."""
-
-    began: float
-    ended: float
-    thread: int
-
-
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The result of a job and the work of its threads: several threads where bands were encoded ahead."""
+    """The result of a job, and when which encoder thread worked on it."""
 
     frames: tuple[EncodedFrame, ...]
     sounds: tuple[EncodedSound, ...]
-    work: tuple[Work, ...]
-
-    @property
-    def began(self) -> float:
-        return min(work.began for work in self.work)
-
-    @property
-    def ended(self) -> float:
-        return max(work.ended for work in self.work)
+    began: float
+    ended: float
+    thread: int

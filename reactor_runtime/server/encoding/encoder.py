@@ -1,108 +1,32 @@
-"""Encoder threads beside the event loop, which run jobs and encode bands that the engine hints at.
+"""Encoder threads beside the event loop. The image library releases the interpreter's lock meanwhile.
 
-The image library releases the interpreter lock meanwhile. The contents of a job are left to `jobs.py`.
+The contents of a job are left to `jobs.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import itertools
 import os
-import socket
 import threading
-import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
-
-from reactor_runtime.ipc.encode_hint import SIZE, EncodeHint
-from reactor_runtime.ipc.ring import RingReader
-from reactor_runtime.server.encoding.encoded import Work
-from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.track_encoding import TOP
+from functools import partial
+from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 R = TypeVar("R")
 
 MOST_THREADS = 4
 END_S = 1.0
-# macOS reports ENOBUFS where Linux reports EAGAIN
-FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
-
-
-class EncodedBand(NamedTuple):
-    """A frame of a bundle, or a band of one, that was encoded before the bundle's job was submitted."""
-
-    file: bytes
-    work: Work
-
-
-# all bands of a bundle that the engine hinted at, in its order
-BandsAhead = tuple[EncodedBand, ...]
-Job = Callable[[BandsAhead | None], R]
-# an engine run and the number of a bundle in it
-Key = tuple[int, int]
-
-
-class HintedBundle(NamedTuple):
-    """A bundle and the number of encode hints that its engine sent for it."""
-
-    key: Key
-    hints: int
-
-
-@dataclass(slots=True)
-class _HintedWork:
-    """The bands of a bundle that were encoded on hints, None for one that failed, and the task that waits for them."""
-
-    bands: dict[int, EncodedBand | None] = field(default_factory=dict)
-    task: _Task | None = None
-    expected_bands: int = 0
-
-    @property
-    def ahead(self) -> BandsAhead | None:
-        """All bands in order, None if one failed."""
-        found = [self.bands[index] for index in sorted(self.bands)]
-        known = tuple(band for band in found if band is not None)
-        return known if len(known) == len(found) else None
-
-
-class _Task(NamedTuple):
-    job: Job[Any]
-    done: Callable[[Future[Any]], object]
-    loop: asyncio.AbstractEventLoop
-
-    def run(self, ahead: BandsAhead | None) -> None:
-        outcome: Future[Any] = Future()
-        try:
-            outcome.set_result(self.job(ahead))
-        # the outcome carries the error to the submitter
-        except Exception as error:  # noqa: BLE001
-            outcome.set_exception(error)
-        # the last jobs may outlive the server's loop
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self.done, outcome)
 
 
 class Encoder:
-    """Run encoding jobs on two to four threads, which leaves processors to the model.
-
-    The threads wait on one datagram socket. An engine that has placed a frame, or a band of one, in shared memory sends
-    a hint through it, and one thread encodes that part; a submitted job wakes a thread with an empty datagram.
-    """
+    """Run encoding jobs on two to four threads, which leaves processors to the model."""
 
     def __init__(self) -> None:
-        self.engines_end, self._end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.engines_end.setblocking(False)
-        self._rings: dict[int, RingReader] = {}
-        self._without_ahead: set[int] = set()
-        self._engine_runs = itertools.count(1)
-        self._tasks: deque[tuple[_Task, BandsAhead | None]] = deque()
-        self._hinted_work: dict[Key, _HintedWork] = {}
-        self._lock = threading.Lock()
+        # None ends a thread
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
         self.threads = [
             threading.Thread(target=self._run_thread, name=f"reactor-encode-{number}", daemon=True)
@@ -111,113 +35,64 @@ class Encoder:
         for thread in self.threads:
             thread.start()
 
-    def add_engine(self, engine_run: int, ring: RingReader) -> None:
-        """Encode on the hints of an engine, whose pixels are in `ring`."""
-        self._rings[engine_run] = ring
+    def submit(self, jobs: Sequence[Callable[[], R]], done: Callable[[Future[list[R]]], object]) -> None:
+        """Start jobs, and call `done` on the running loop when all have ended.
 
-    def set_ahead(self, engine_run: int, wanted: bool) -> None:
-        """Turn encoding ahead on or off for an engine.
-
-        Hints encode the top rung of the default encoding, which may not be in use.
+        The outcome is their results in the order of the jobs, or the error of one that failed.
         """
-        (self._without_ahead.discard if wanted else self._without_ahead.add)(engine_run)
+        loop = asyncio.get_running_loop()
 
-    def remove_engine(self, engine_run: int) -> None:
-        """Ignore the hints of an engine that has ended, and drop its bands that no job waits for."""
-        with self._lock:
-            self._rings.pop(engine_run, None)
-            for key in [key for key, work in self._hinted_work.items() if key[0] == engine_run and work.task is None]:
-                del self._hinted_work[key]
-        self._without_ahead.discard(engine_run)
+        def on_all_ended(outcome: Future[list[R]]) -> None:
+            # the last jobs may outlive the server's loop
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(done, outcome)
 
-    def next_engine_run(self) -> int:
-        """Return a new number for an engine process that is about to start."""
-        return next(self._engine_runs)
-
-    @property
-    def unclaimed(self) -> int:
-        """The number of bundles encoded on hints whose job has not been submitted."""
-        with self._lock:
-            return sum(work.task is None for work in self._hinted_work.values())
-
-    def submit(self, job: Job[R], done: Callable[[Future[R]], object], hinted: HintedBundle | None = None) -> None:
-        """Start a job, and call `done` with its outcome on the running loop, one turn after its end.
-
-        The job of a `hinted` bundle receives the bands that were encoded ahead. Every hinted bundle needs a job:
-        otherwise its bands are kept until its engine ends.
-        """
-        task, ahead = _Task(job, done, asyncio.get_running_loop()), None
-        if hinted is not None and hinted.key[0] in self._rings:
-            with self._lock:
-                work = self._hinted_work.setdefault(hinted.key, _HintedWork())
-                if len(work.bands) < hinted.hints:
-                    # the thread that encodes the last band runs the task
-                    work.task, work.expected_bands = task, hinted.hints
-                    return
-                del self._hinted_work[hinted.key]
-                ahead = work.ahead
-        self._tasks.append((task, ahead))
-        self._wake()
+        batch = JobBatch(jobs, on_all_ended)
+        for index in range(len(jobs)):
+            self._queue.put(partial(batch.run_job, index))
 
     def close(self) -> None:
         """Drop the jobs that have not started, and wait up to 1 s for each thread."""
         self._closed = True
-        self._tasks.clear()
         for _ in self.threads:
-            self._wake()
+            self._queue.put(None)
         for thread in self.threads:
             thread.join(END_S)
-        self.engines_end.close()
-        self._end.close()
-
-    def _wake(self) -> None:
-        try:
-            self.engines_end.send(b"")
-        except OSError as error:
-            # a full queue keeps every thread awake
-            if error.errno not in FULL:
-                raise
 
     def _run_thread(self) -> None:
-        while not self._closed:
-            packet = self._end.recv(SIZE)
-            if packet:
-                self._encode_hinted(EncodeHint.from_bytes(packet))
-            while self._tasks:
-                try:
-                    task, ahead = self._tasks.popleft()
-                except IndexError:
-                    # another thread was faster
-                    break
-                task.run(ahead)
+        while (task := self._queue.get()) is not None:
+            if not self._closed:
+                task()
 
-    def _encode_hinted(self, hint: EncodeHint) -> None:
-        band = self._encode_band(hint)
-        key = hint.engine_run, hint.bundle
-        with self._lock:
-            work = self._hinted_work.setdefault(key, _HintedWork())
-            work.bands[hint.part] = band
-            # the job has not been submitted yet
-            if work.task is None and hint.engine_run in self._rings:
-                return
-            # other threads encode the rest
-            if work.task is not None and len(work.bands) < work.expected_bands:
-                return
-            del self._hinted_work[key]
-        if work.task is not None:
-            work.task.run(work.ahead)
 
-    def _encode_band(self, hint: EncodeHint) -> EncodedBand | None:
-        ring = self._rings.get(hint.engine_run)
-        if ring is None or hint.engine_run in self._without_ahead:
-            return None
-        began = time.monotonic()
+class JobBatch(Generic[R]):
+    """Jobs that may run on several threads; the thread of the last one reports the outcome of all."""
+
+    def __init__(self, jobs: Sequence[Callable[[], R]], on_all_ended: Callable[[Future[list[R]]], object]) -> None:
+        self._jobs = jobs
+        self._on_all_ended = on_all_ended
+        self._results: dict[int, R] = {}
+        self._error: Exception | None = None
+        self._running = len(jobs)
+        self._lock = threading.Lock()
+
+    def run_job(self, index: int) -> None:
+        """Run one of the jobs; raises nothing."""
         try:
-            file = DEFAULT.encode(ring.frame(*hint.place), TOP)
-        # the job encodes this part again and reports the error
-        except Exception:  # noqa: BLE001
-            return None
-        return EncodedBand(file, Work(began, time.monotonic(), threading.get_native_id()))
+            self._results[index] = self._jobs[index]()
+        # the outcome carries the error to the submitter
+        except Exception as error:  # noqa: BLE001
+            self._error = error
+        with self._lock:
+            self._running -= 1
+            if self._running:
+                return
+        outcome: Future[list[R]] = Future()
+        if self._error is None:
+            outcome.set_result([self._results[index] for index in range(len(self._jobs))])
+        else:
+            outcome.set_exception(self._error)
+        self._on_all_ended(outcome)
 
 
 def _thread_count() -> int:

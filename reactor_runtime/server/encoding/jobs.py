@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -20,109 +19,128 @@ from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.media import wav
 from reactor_runtime.media.scale import halved
-from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, MediaFile, Work
-from reactor_runtime.server.encoding.encoder import BandsAhead
+from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
 # by encoding the rungs that clients are on, the best first; the default encoding, if in use, is the first
 RungsInUse = Mapping[TrackEncoding, Sequence[int]]
 
 
+class Band(NamedTuple):
+    """Rows of a frame that a job of their own encodes."""
+
+    rows: slice
+    number: int
+    parts: BandParts
+
+
+class BandParts:
+    """The bands of a frame that are encoded so far, on several threads."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._parts: dict[int, bytes] = {}
+        self._lock = threading.Lock()
+
+    def add(self, number: int, part: bytes) -> list[bytes] | None:
+        """Add a band, and return all in order if it was the last one."""
+        with self._lock:
+            self._parts[number] = part
+            if len(self._parts) < self._count:
+                return None
+        return [self._parts[number] for number in range(self._count)]
+
+
 class FrameTask(NamedTuple):
-    """A frame to encode, on one rung or several of an encoding."""
+    """A frame to encode, on one rung or several of an encoding; or a band of one, on one rung."""
 
     source: BundleFrame
     encoding: TrackEncoding
     rungs: Sequence[int]
+    band: Band | None = None
 
 
 class Job(NamedTuple):
     """The part of a bundle that one thread encodes.
 
-    The `first` job keeps the pixels of frames that are not encoded in full size in the default encoding.
+    A `first` job keeps the pixels of frames that are not encoded in full size in the default encoding.
     """
 
     tasks: Sequence[FrameTask]
     sounds: Sequence[BundleSound]
     first: bool = False
 
-    @property
-    def is_top(self) -> bool:
-        """Whether all frames are on the top rung of the default encoding, so that bands encoded ahead can be used."""
-        return all(task.encoding is DEFAULT and task.rungs[0] == TOP for task in self.tasks)
-
 
 def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse]) -> list[Job]:
     """Split a bundle into jobs.
 
-    The first has the best rung of the first encoding of all tracks, and the sounds. Further jobs have each another
-    rung of full size, or all scaled rungs of an encoding.
+    First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
+    one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
+    encoding.
     """
     first: list[FrameTask] = []
+    bands: list[FrameTask] = []
     others: dict[tuple[TrackEncoding, int], list[FrameTask]] = {}
     for source in bundle.frames:
         for number, (encoding, rungs) in enumerate(rungs_of(source.track).items()):
-            if not number:
-                first.append(FrameTask(source, encoding, (rungs[0],)))
-                rungs = rungs[1:]
             scales = encoding.rungs
+            if not number:
+                best, *rungs = rungs
+                tasks = _split(FrameTask(source, encoding, (best,)))
+                (first if len(tasks) == 1 else bands).extend(tasks)
             for rung in (rung for rung in rungs if scales[rung].scale == 1):
                 others.setdefault((encoding, rung), []).append(FrameTask(source, encoding, (rung,)))
             smaller = [rung for rung in rungs if scales[rung].scale < 1]
             if smaller:
                 others.setdefault((encoding, len(scales)), []).append(FrameTask(source, encoding, smaller))
-    return [Job(first, bundle.sounds, first=True), *(Job(tasks, ()) for tasks in others.values())]
+    jobs = [Job([band], (), first=True) for band in bands]
+    if first or bundle.sounds or not bands:
+        jobs.append(Job(first, bundle.sounds, first=True))
+    return [*jobs, *(Job(tasks, ()) for tasks in others.values())]
 
 
-def run_job(
-    bundle: Bundle,
-    ring: RingReader,
-    started_at: float,
-    after_flush: Collection[str],
-    job: Job,
-    ahead: BandsAhead | None = None,
-) -> Encoded:
+def _split(task: FrameTask) -> list[FrameTask]:
+    """Split a task by the bands of its frame; a small or scaled frame, or one without bands, stays one task."""
+    source, encoding, (rung,), _ = task
+    bands = encoding.bands(source.height, source.width)
+    if len(bands) == 1 or encoding.rungs[rung].scale < 1:
+        return [task]
+    parts = BandParts(len(bands))
+    return [task._replace(band=Band(rows, number, parts)) for number, rows in enumerate(bands)]
+
+
+def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Collection[str], job: Job) -> Encoded:
     """Encode a job's part of a bundle; runs on an encoder thread.
 
-    Frames of the tracks in `after_flush` get the flag for that. `ahead` holds the bundle's bands on the top rung of the
-    default encoding if they are encoded already.
+    Frames of the tracks in `after_flush` get the flag for that.
     """
     began = time.monotonic()
-    known = _bands_by_track(bundle.frames, ahead) if ahead is not None and job.is_top else {}
 
     def header(part: BundleFrame | BundleSound, at: float) -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
         pts_us = max(0, round((at - started_at) * 1e6))
         return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag)
 
-    def frame(task: FrameTask) -> EncodedFrame:
-        source = task.source
-        pixels = ring.frame(source.offset, source.height, source.width)
-        frame_header = header(source, bundle.due)
-        files = _encode_frame(pixels, task, frame_header, known.get(source.track))
-        frame = EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
-        if not job.first or frame.is_full_size(DEFAULT):
-            return frame
-        # a copy: the engine reuses the memory once the frame is shown
-        return replace(frame, pixels=pixels.copy())
+    def frames() -> Iterator[EncodedFrame]:
+        for task in job.tasks:
+            source = task.source
+            pixels = ring.frame(source.offset, source.height, source.width)
+            frame_header = header(source, bundle.due)
+            files = _encode_frame(pixels, task, frame_header)
+            # another thread encodes the last band
+            if not files:
+                continue
+            frame = EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
+            if job.first and not frame.is_full_size(DEFAULT):
+                # a copy: the engine reuses the memory once the frame is shown
+                frame = replace(frame, pixels=pixels.copy())
+            yield frame
 
-    frames = tuple(frame(task) for task in job.tasks)
+    encoded = tuple(frames())
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
-    # joining bands takes no time compared with encoding them
-    if known and ahead is not None:
-        return Encoded(frames, sounds, tuple(band.work for band in ahead))
-    return Encoded(frames, sounds, (Work(began, time.monotonic(), threading.get_native_id()),))
-
-
-def _bands_by_track(pictures: Sequence[BundleFrame], ahead: BandsAhead) -> dict[str, list[bytes]]:
-    """Return the encoded bands of each track, or none if the engine could not send all hints."""
-    counts = [len(DEFAULT.bands(source.height, source.width)) for source in pictures]
-    if sum(counts) != len(ahead):
-        return {}
-    files = iter(band.file for band in ahead)
-    return {source.track: list(islice(files, count)) for source, count in zip(pictures, counts, strict=True)}
+    return Encoded(encoded, sounds, began, time.monotonic(), threading.get_native_id())
 
 
 def merge_frames(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
@@ -134,17 +152,19 @@ def merge_frames(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
         yield reduce(EncodedFrame.merge, frames)
 
 
-def _encode_frame(
-    pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeader, bands: Sequence[bytes] | None
-) -> dict[int, MediaFile]:
-    """Return the files of a frame by rung; `bands` are those of its top rung, if they are encoded already."""
+def _encode_frame(pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeader) -> dict[int, MediaFile]:
+    """Return the files of a frame by rung, none while other bands of it are not encoded."""
     encoding, files, scale = task.encoding, {}, 1.0
     for rung in task.rungs:
         while scale > encoding.rungs[rung].scale:
             pixels, scale = halved(pixels), scale / 2
-        known = bands if rung == TOP else None
-        data = encoding.to_file(header, (encoding.encode(pixels, rung),) if known is None else known)
-        files[rung] = MediaFile("video", header, data)
+        parts: Sequence[bytes] | None
+        if task.band is None:
+            parts = (encoding.encode(pixels, rung),)
+        else:
+            parts = task.band.parts.add(task.band.number, encoding.encode(pixels[task.band.rows], rung))
+        if parts is not None:
+            files[rung] = MediaFile("video", header, encoding.to_file(header, parts))
     return files
 
 

@@ -101,7 +101,6 @@ class EnginePool:
             _load_message(self._options, engine=ids.get("engine", "")),
             settings.clock,
             self._options,
-            encoder=self._encoder,
             loading=self._loading,
             start=partial(
                 EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None

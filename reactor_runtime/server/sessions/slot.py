@@ -162,7 +162,7 @@ class Slot:
     def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
         session = self.session
         if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
-            self._playout.reject_bundle(message, ring)
+            self._playout.reject_bundle(message)
         # every message that the supervisor passes on has a session
         elif session is None or message.session != session.id:  # type: ignore[union-attr]
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)

@@ -36,11 +36,6 @@ class Stages:
     shown_at: float
 
     @property
-    def noticed_at(self) -> float:
-        """When the server first knew of the bundle: on its loop, or on an encoder thread by an encode hint."""
-        return min(self.arrived_at, self.encode_began)
-
-    @property
     def encode_began(self) -> float:
         return min(job.began for job in self.jobs)
 
@@ -50,8 +45,8 @@ class Stages:
 
     def spans(self, bundle: Bundle) -> Iterator[tuple[str, float, float]]:
         """Yield the name, start and end of each stage, from the hand-over until the bundle was shown."""
-        yield "arrive", bundle.handed_over, self.noticed_at
-        yield "queue", self.noticed_at, self.encode_began
+        yield "arrive", bundle.handed_over, self.arrived_at
+        yield "queue", self.arrived_at, self.encode_began
         yield "encode", self.encode_began, self.encode_ended
         yield "back", self.encode_ended, self.ready_at
         due = min(max(bundle.due, self.ready_at), self.shown_at)
@@ -125,12 +120,11 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
     yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
     for job in stages.jobs:
         rungs = {frame.track: sorted(rung for files in frame.files.values() for rung in files) for frame in job.frames}
-        for work in job.work:
-            lane, new = names.lane(names.server, f"encoder {work.thread}", work.thread)
-            yield from new
-            yield _complete("encode", names.server, lane, work.began, work.ended, {**args, "rungs": rungs})
-            yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
-                   "ts": us(work.began)}  # fmt: skip
+        lane, new = names.lane(names.server, f"encoder {job.thread}", job.thread)
+        yield from new
+        yield _complete("encode", names.server, lane, job.began, job.ended, {**args, "rungs": rungs})
+        yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
+               "ts": us(job.began)}  # fmt: skip
     for number, arrived_at in enumerate(bundle.inputs):
         each = {"cat": "input", "id": f"{whose}.{number}", "name": "input to frame", "pid": names.server}
         yield {"ph": "b", "tid": names.server, "ts": us(arrived_at), **each}

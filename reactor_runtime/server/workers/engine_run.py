@@ -15,7 +15,6 @@ from reactor_runtime.ipc.link import Link
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE
-from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.watchdog import Watchdog
 
@@ -41,18 +40,14 @@ class EngineRun:
         start: Callable[..., EngineProcess],
         options: ServeOptions,
         *,
-        encoder: Encoder,
         ids: Mapping[str, str],
     ) -> None:
-        self.number = encoder.next_engine_run()
-        self.process = start(hints=encoder.engines_end, engine_run=self.number)
+        self.process = start()
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None
         self._on_message = on_message
-        self._ring = RingReader(self.process.memory_fd, self.number)
-        self._encoder = encoder
-        encoder.add_engine(self.number, self._ring)
+        self._ring = RingReader(self.process.memory_fd)
         self._options = options
         self._clock = clock
         self._ids = ids
@@ -95,7 +90,6 @@ class EngineRun:
         try:
             self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
-            self._encoder.remove_engine(self.number)
             # encoding jobs may hold the reader for longer, and with it all of the memory
             self._ring.close()
             self.process.close()

@@ -19,7 +19,6 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.ipc.shortage import is_shortage
-from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
@@ -44,7 +43,6 @@ class Supervisor:
         clock: Clock,
         options: ServeOptions,
         *,
-        encoder: Encoder,
         loading: asyncio.Lock,
         start: Callable[..., EngineProcess],
         ids: Mapping[str, str] = NO_IDS,
@@ -59,7 +57,6 @@ class Supervisor:
         self._clock = clock
         self._loading = loading
         self._start = start
-        self._encoder = encoder
         self._options = options
         self._ids = ids
         self._engine_run: EngineRun | None = None
@@ -133,7 +130,6 @@ class Supervisor:
                 self._clock,
                 self._start,
                 self._options,
-                encoder=self._encoder,
                 ids=self._ids,
             )
         except OSError as error:

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from reactor_runtime.ipc.messages import Bundle, BundleFrame
+from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
-from reactor_runtime.media.bands import bands
-from reactor_runtime.server.encoding.encoded import EncodedFrame, Work
-from reactor_runtime.server.encoding.encoder import EncodedBand
+from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import Job, merge_frames, plan_jobs, run_job
 from reactor_runtime.wire.media_header import detach
@@ -32,9 +32,6 @@ def file_of(frame: EncodedFrame) -> bytes:
 
 def bundle(*pictures: BundleFrame) -> Bundle:
     return Bundle("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, pictures, ())
-
-
-LARGE = bundle(BundleFrame("video", 0, -1, 720, 1280))  # black, where it has not been encoded ahead
 
 
 def test_each_rung_has_its_quality_and_scale() -> None:
@@ -68,39 +65,41 @@ def test_pixels_are_kept_when_no_client_is_sent_the_full_size(rungs: list[int], 
         assert np.array_equal(jpeg.decode(file_of(large)), jpeg.decode(jpeg.encode(pixels)))
 
 
-def test_joined_bands_equal_the_file_of_the_job() -> None:
+def large(encoding_order: Sequence[int] | None = None) -> tuple[NDArray[np.uint8], list[Encoded]]:
+    """Encode a frame of four bands, in an order of its jobs."""
+    memory = create_memory()
     pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
-    (job,) = jobs_of(LARGE, [0])
-    early = tuple(
-        EncodedBand(jpeg.encode(pixels[rows], quality=DEFAULT.rungs[0].quality), Work(1.0, 2.0 + number, 7 + number))
-        for number, rows in enumerate(bands(720, 1280))
-    )
-    encoded = run_job(LARGE, RingReader(-1), 0.0, (), job, early)
-    assert (encoded.began, encoded.ended) == (1.0, 1.0 + len(early))
-    assert [work.thread for work in encoded.work] == [7 + number for number in range(len(early))]
-    assert np.array_equal(jpeg.decode(file_of(encoded.frames[0])), jpeg.decode(jpeg.encode(pixels)))
+    (offset,) = written(RingWriter(memory), 0, [pixels])
+    whole = bundle(BundleFrame("video", 0, offset, 720, 1280))
+    jobs = jobs_of(whole, [0])
+    order = range(len(jobs)) if encoding_order is None else encoding_order
+    return pixels, [run_job(whole, RingReader(memory), 0.0, (), jobs[number]) for number in order]
 
 
-def test_unused_bands_do_not_count_as_work_of_the_job() -> None:
-    (job,) = jobs_of(LARGE, [1])
-    black = jpeg.encode(np.zeros((16, 1280, 3), np.uint8))
-    encoded = run_job(
-        LARGE, RingReader(-1), 0.0, (), job, tuple(EncodedBand(black, Work(1.0, 2.0, 7)) for _ in bands(720, 1280))
-    )
-    assert encoded.began > 2.0
-    assert list(encoded.frames[0].files[DEFAULT]) == [1]
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)], ids=str)
+def test_the_job_of_the_last_band_makes_the_file(order: tuple[int, ...]) -> None:
+    pixels, encoded = large(order)
+    assert [len(each.frames) for each in encoded] == [0, 0, 0, 1]
+    (frame,) = merge_frames(encoded)
+    assert np.array_equal(jpeg.decode(file_of(frame)), jpeg.decode(jpeg.encode(pixels)))
+    assert frame.pixels is None
 
 
-def test_a_job_encodes_everything_if_a_band_is_missing() -> None:
-    (job,) = jobs_of(LARGE, [0])
-    grey = EncodedBand(jpeg.encode(np.full((368, 1280, 3), 99, np.uint8)), Work(1.0, 2.0, 7))
-    encoded = run_job(LARGE, RingReader(-1), 0.0, (), job, (grey,))
-    assert not jpeg.decode(file_of(encoded.frames[0])).any()
+def test_a_large_frame_below_the_top_rung_is_split_only_in_full_size() -> None:
+    whole = bundle(BundleFrame("video", 0, -1, 720, 1280))
+    assert [len(jobs_of(whole, [rung])) for rung in (0, 2, 3)] == [4, 4, 1]
+
+
+def test_sound_beside_a_large_frame_is_a_job_of_its_own() -> None:
+    sound = BundleSound("audio", 0, 0, 1, 6, 48000, 0.0)
+    *bands, last = jobs_of(replace(bundle(BundleFrame("video", 0, -1, 720, 1280)), sounds=(sound,)), [0])
+    assert [(job.sounds, len(job.tasks)) for job in bands] == [((), 1)] * 4
+    assert (last.sounds, last.tasks) == ((sound,), [])
 
 
 def test_frames_on_the_top_rung_alone_are_one_job() -> None:
     (job,) = jobs_of(bundle(LEFT, RIGHT), [0])
-    assert job.tasks == [(LEFT, DEFAULT, (0,)), (RIGHT, DEFAULT, (0,))]
+    assert [(task.source, task.rungs) for task in job.tasks] == [(LEFT, (0,)), (RIGHT, (0,))]
 
 
 def test_each_track_has_rungs_of_its_own() -> None:

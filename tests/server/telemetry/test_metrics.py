@@ -4,7 +4,7 @@ import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame
 from reactor_runtime.server.delivery.outbox import Outbox
-from reactor_runtime.server.encoding.encoded import Encoded, MediaFile, Work
+from reactor_runtime.server.encoding.encoded import Encoded, MediaFile
 from reactor_runtime.server.telemetry.metrics import MOST_VALUES, OTHER, Histogram, LabelledCounter, Metrics
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
@@ -135,7 +135,7 @@ def test_sent_bytes_are_counted_by_kind() -> None:
 def test_encoded_and_sent_frames_are_counted_by_rung() -> None:
     metrics, frame = Metrics(), frame_of(0, {0: b"", 3: b"", 5: b""})
     whole, smaller = frame_of(0), frame_of(0, {3: b"", 5: b""})
-    metrics.encoded([Encoded((whole,), (), (Work(1.0, 1.5, 7),)), Encoded((smaller,), (), (Work(1.25, 2.0, 8),))])
+    metrics.encoded([Encoded((whole,), (), 1.0, 1.5, thread=7), Encoded((smaller,), (), 1.25, 2.0, thread=8)])
     assert metrics.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
     assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
     outbox = Outbox(FakeClock(), metrics)

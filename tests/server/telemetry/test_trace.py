@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, TraceSpans
-from reactor_runtime.server.encoding.encoded import Encoded, Work
+from reactor_runtime.server.encoding.encoded import Encoded
 from reactor_runtime.server.telemetry.trace import Trace
 from reactor_runtime.server.telemetry.trace_events import MOST_LANES, Stages, TraceNames
 from tests.cli.command import reactor
@@ -42,8 +42,8 @@ BLOCKS = """
                 get_ctx().emit_block(np.zeros((4, 32, 48, 3), np.uint8))
                 time.sleep(0.02)
 """
-WHOLE = Encoded((frame_of(0),), (), (Work(1.2, 1.3, thread=7),))
-SMALLER = Encoded((frame_of(0, {3: b"", 5: b""}),), (), (Work(1.25, 1.35, thread=8),))
+WHOLE = Encoded((frame_of(0),), (), 1.2, 1.3, thread=7)
+SMALLER = Encoded((frame_of(0, {3: b"", 5: b""}),), (), 1.25, 1.35, thread=8)
 STAGES = Stages(arrived_at=1.1, jobs=(WHOLE,), ready_at=1.4, shown_at=1.6)
 
 Event = dict[str, Any]

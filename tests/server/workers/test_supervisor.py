@@ -13,7 +13,6 @@ from reactor_runtime.clock import SystemClock
 from reactor_runtime.ipc.messages import Load
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE
-from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.supervisor import Supervisor
@@ -48,12 +47,11 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
     (customized / "sitecustomize.py").write_text(FIRST_ENDS)
     (customized / "first").touch()
     project = manifest.load(write_project(tmp_path, MODEL))
-    encoder, ready = Encoder(), asyncio.Event()
+    ready = asyncio.Event()
     supervisor = Supervisor(
         Load(str(project.project), project.module, project.class_name, "{}", "info", "text"),
         SystemClock(),
         ServeOptions(manifest=project, config={}),
-        encoder=encoder,
         loading=asyncio.Lock(),
         start=partial(EngineProcess, None, {"PYTHONPATH": os.pathsep.join((str(customized), str(ROOT)))}),
     )
@@ -68,7 +66,6 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
     finally:
         await supervisor.stop()
         await running
-        encoder.close()
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.message.startswith("the model's process can't be started, the next try is in 0.5 s: no memory,")
     caplog.clear()
