@@ -91,7 +91,7 @@ PURE = ("authoring", "media", "wire")
 WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
 EXCUSED = {
     # These contain coroutines that authors await on the model's loop.
-    ("authoring/styles/loop_model.py", "asyncio"),
+    ("authoring/styles/async_model.py", "asyncio"),
     ("authoring/styles/reactor_model.py", "asyncio"),
     ("authoring/tracks/input_buffer.py", "asyncio"),
     # Items are pushed from another thread.

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reactor_runtime.authoring.code.records import settle
-from reactor_runtime.authoring.code.source import declared_at, place_of
+from reactor_runtime.authoring.code.records import make_dataclass
+from reactor_runtime.authoring.code.source import attached_location, declared_at, location_of
 from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec
 from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
 from reactor_runtime.authoring.styles.model import Model, outputs_of
-from reactor_runtime.authoring.styles.styles import Style, location, style_of
-from reactor_runtime.authoring.tracks.discovery import assigned, find, is_ours
+from reactor_runtime.authoring.styles.styles import Style, style_of
+from reactor_runtime.authoring.tracks.discovery import find, is_assigned_by_author, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import check_together
 from reactor_runtime.authoring.values.fields import FieldSpec
-from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.errors import ClassError
 
 
@@ -30,7 +30,7 @@ class Contract:
     """Describe a model's tracks, events, messages and state.
 
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
-    `buffer_grows` is true for a pipeline without a `buffer_size` of its own: two batches may be queued.
+    `fits_two_batches` is true for a pipeline that assigns no `buffer_size`: two batches may be queued.
     """
 
     model: type[Model]
@@ -46,7 +46,7 @@ class Contract:
     fps: float | None
     max_fps: float
     buffer_size: int
-    buffer_grows: bool
+    fits_two_batches: bool
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -54,15 +54,15 @@ class Contract:
         style = style_of(model) if isinstance(model, type) and not is_ours(model) else None
         if style is None or not issubclass(model, Model):
             name = getattr(model, "__qualname__", repr(model))
-            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=location(model))
+            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=location_of(model))
         if inspect.isabstract(model):
             missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
-            raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=location(model))
+            raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=location_of(model))
         style.check_class(model)
         try:
             return cls._compile(model, style)
         except (TypeError, ValueError) as error:
-            raise ClassError(str(error), where=place_of(error) or location(model)) from error
+            raise ClassError(str(error), where=attached_location(error) or location_of(model)) from error
 
     @classmethod
     def _compile(cls, model: type[Model], style: Style) -> Contract:
@@ -72,9 +72,9 @@ class Contract:
         events = _events(state, handlers)
         messages = _messages(model, events.values())
         for record in (*outputs, *inputs.values(), *messages.values()):
-            settle(record)
+            make_dataclass(record)
         check_together(
-            [s for event in events.values() for s in (*event.sources, *event.payload.sources)], model.__name__
+            [s for event in events.values() for s in (*event.sources, *event.arguments.sources)], model.__name__
         )
         fps = getattr(model, "fps", None)
         return cls(
@@ -91,7 +91,7 @@ class Contract:
             fps=None if fps is None else float(fps),
             max_fps=float(model.max_fps),
             buffer_size=int(model.buffer_size),
-            buffer_grows=style.buffer_grows and not assigned(model, "buffer_size"),
+            fits_two_batches=style.fits_two_batches and not is_assigned_by_author(model, "buffer_size"),
         )
 
     @property
@@ -137,7 +137,7 @@ def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, E
 
 def _refuse_lost_binding(generated: EventSpec | None, written: EventSpec) -> None:
     """Raise an error if a declared `set_<field>` omits a binding of the field."""
-    if generated and generated.payload.sources and not (written.payload.sources or written.sources):
+    if generated and generated.arguments.sources and not (written.arguments.sources or written.sources):
         raise TypeError(
             f"{written.method} takes the place of {written.name}, so what the field {generated.field} is bound to "
             "belongs to its parameter: give bind there"
@@ -155,7 +155,7 @@ def _setter(field: FieldSpec) -> EventSpec:
         is_async=False,
         client_parameter=None,
         replies=(None,),
-        payload=Payload(name, [field], all_required=True),
+        arguments=EventArguments(name, [field], all_required=True),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from reactor_runtime.authoring.code.records import Record, refuse_order
-from reactor_runtime.authoring.code.source import locate, place_of
+from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.discovery import is_ours_module
 from reactor_runtime.errors import ClassError, Location, author_error, author_trail
@@ -22,20 +22,20 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
     module = _import_module(project, module_name)
     found = vars(module).get(class_name)
     candidates = _model_names(module)
-    if not candidates and (elsewhere := _elsewhere(project, module)):
-        raise elsewhere
+    if not candidates and (error := _wrong_module_error(project, module)):
+        raise error
     if found is None:
         raise ClassError(
             f"{module_name} has no class {class_name}",
-            hint=_choices(class_name, candidates, module_name),
+            hint=_suggestion(class_name, candidates, module_name),
         )
     ours = isinstance(found, type) and is_ours_module(found.__module__)
     if not isinstance(found, type) or not issubclass(found, Model) or ours:
         what = "Reactor's own class" if ours else "a class" if isinstance(found, type) else type(found).__name__
         raise ClassError(
             f"{module_name}:{class_name} is {what}, not a model",
-            hint=_derive(found) if not candidates else _choices(class_name, candidates, module_name),
-            where=locate(found) if isinstance(found, type) and not ours else None,
+            hint=_derive(found) if not candidates else _suggestion(class_name, candidates, module_name),
+            where=location_of(found) if isinstance(found, type) and not ours else None,
         )
     return found
 
@@ -52,7 +52,7 @@ def _file_of(module: ModuleType) -> Path | None:
     return Path(spec.origin).resolve() if spec is not None and spec.has_location and spec.origin else None
 
 
-def _elsewhere(project: Path, module: ModuleType) -> ClassError | None:
+def _wrong_module_error(project: Path, module: ModuleType) -> ClassError | None:
     """Return an error if another module has the name that reactor.yaml gives: Python's own or an installed one."""
     name, file = module.__name__, _file_of(module)
     if file is not None and project.resolve() in file.parents:
@@ -62,7 +62,7 @@ def _elsewhere(project: Path, module: ModuleType) -> ClassError | None:
         f"reactor.yaml names module {name!r}, which is not the project's but {file or 'built into Python'}",
         hint=f"rename {own.name}: the name is taken"
         if own.is_file()
-        else _choices(name, _modules(project), "the folder"),
+        else _suggestion(name, _modules(project), "the folder"),
     )
 
 
@@ -77,7 +77,7 @@ def _import_module(project: Path, name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise ClassError(
                 f"reactor.yaml names module {name!r}, which is neither in {project} nor installed",
-                hint=_choices(name, _modules(project), "the folder"),
+                hint=_suggestion(name, _modules(project), "the folder"),
             ) from error
         raise author_error(ClassError, f"importing {name} failed", error, project) from error
     except SyntaxError as error:
@@ -86,16 +86,16 @@ def _import_module(project: Path, name: str) -> ModuleType:
         raise ClassError(f"{type(error).__name__}: {error.msg}", where=where, details=traceback.format_exc()) from error
     except ImportError as error:
         raise author_error(
-            ClassError, f"importing {name} failed", error, project, hint=_importing(str(error))
+            ClassError, f"importing {name} failed", error, project, hint=_import_hint(str(error))
         ) from error
     # The author's code, or a native library, may raise anything.
     except BaseException as error:
-        raise _declaration(error, project) or author_error(
+        raise _declaration_error(error, project) or author_error(
             ClassError, f"importing {name} failed", error, project
         ) from error
 
 
-def _declaration(error: BaseException, project: Path) -> ClassError | None:
+def _declaration_error(error: BaseException, project: Path) -> ClassError | None:
     """Return an error for a wrong declaration: a TypeError or ValueError that our own code raised."""
     wrong = _with_class(error)
     last, _ = list(traceback.walk_tb(wrong.__traceback__))[-1]
@@ -103,7 +103,7 @@ def _declaration(error: BaseException, project: Path) -> ClassError | None:
         return None
     trail = author_trail(traceback.extract_tb(error.__traceback__), project)
     details = "".join(traceback.format_exception(error))
-    return ClassError(str(wrong), where=place_of(wrong) or (trail[-1] if trail else None), details=details)
+    return ClassError(str(wrong), where=attached_location(wrong) or (trail[-1] if trail else None), details=details)
 
 
 def _with_class(error: BaseException) -> BaseException:
@@ -120,7 +120,7 @@ def _with_class(error: BaseException) -> BaseException:
     return error
 
 
-def _importing(message: str) -> str:
+def _import_hint(message: str) -> str:
     if "partially initialized" in message:
         return "two modules import each other; move what both need into a third"
     if "relative import" in message:
@@ -136,7 +136,7 @@ def _model_names(module: ModuleType) -> list[str]:
     )
 
 
-def _choices(wanted: str, names: list[str], place: str) -> str:
+def _suggestion(wanted: str, names: list[str], place: str) -> str:
     if not names:
         return f"there is none in {place} that would do"
     near = difflib.get_close_matches(wanted, names, n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.authoring.code.source import place_of
+from reactor_runtime.authoring.code.source import attached_location
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.block import starting_config
 from reactor_runtime.authoring.styles.model import Model
@@ -39,5 +39,5 @@ def call_load(model: Model, config: dict[str, Any], project: Path) -> None:
 def session_failure(error: BaseException, project: Path) -> ModelFailed:
     """Return the error for an exception that ended a session; it points at the author's line."""
     failure = author_error(ModelFailed, "the model failed", error, project)
-    failure.where = place_of(error) or failure.where
+    failure.where = attached_location(error) or failure.where
     return failure

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.code.source import line_of, locate
+from reactor_runtime.authoring.code.source import line_of, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.errors import Location, ReactorError, is_ours
@@ -80,4 +80,4 @@ class FirstStep:
             frame = frame.f_back
         if frame is not None:
             return line_of(frame)
-        return locate(self._contract.model, self._contract.style.frames_method)
+        return location_of(self._contract.model, self._contract.style.frames_method)

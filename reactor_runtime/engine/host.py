@@ -14,14 +14,14 @@ from pathlib import Path
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.authoring.styles.loop_model import LoopModel
+from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.styles import make_driver
-from reactor_runtime.engine.drivers.threads import FreeTurns, Turns
+from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.inputs.uploads import SessionUploads
@@ -41,8 +41,8 @@ class Host:
     """Serve one session after the other with a model; belongs to the thread and loop of `serve`.
 
     `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
-    exception of the author's code, `turns` at the start and end of work in the author's threads. `ids` receives the log
-    fields of the current session. `seconds` measures the first step if `clock` stands still during steps.
+    exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
+    log fields of the current session. `seconds` measures the first step if `clock` stands still during steps.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Host:
         sink: Sink,
         project: Path,
         failed: Callable[[BaseException], object] = lambda _: None,
-        turns: Turns | None = None,
+        threads: ThreadTracker | None = None,
         ids: dict[str, str] | None = None,
         trace: TraceRecorder | None = None,
         seconds: Callable[[], float] | None = None,
@@ -76,7 +76,7 @@ class Host:
         self.inputs = Inputs(
             model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
         )
-        parts = DriverParts(self._emitter, self.inputs, clock, sink, turns or FreeTurns(), failed)
+        parts = DriverParts(self._emitter, self.inputs, clock, sink, threads or UntrackedThreads(), failed)
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -84,7 +84,7 @@ class Host:
         # How the last session that failed did.
         self._failure: tuple[type[BaseException], errors.Location | None] | None = None
         self._current: tuple[ModelSession, Dispatcher] | None = None
-        if isinstance(model, LoopModel):
+        if isinstance(model, AsyncModel):
             # Set from outside, because an author's __init__ may not call ours.
             model._runtime = self.runtime
 

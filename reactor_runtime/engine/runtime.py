@@ -14,7 +14,7 @@ from reactor_runtime.ipc.messages import MessageSent
 
 
 class ModelRuntime:
-    """Implement the calls of a `LoopModel`; any thread may call `send`, all else belongs to the model's."""
+    """Implement the calls of an `AsyncModel`; any thread may call `send`, all else belongs to the model's."""
 
     def __init__(self, emitter: Emitter, sink: Sink) -> None:
         self.connected = Connected()

@@ -117,7 +117,7 @@ class FakeClock:
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
 
-class FakeTurns:
+class RunningThreads:
     """Count the model's threads that run, for a loop that waits until none does; `post` calls back on that loop.
 
     A session that polls `should_stop()` waits there until a command or an input comes, or 10 ms have passed, 100 ms
@@ -198,8 +198,8 @@ class FakeTurns:
 class _FakeGate:
     """Block the thread that made the gate; the thread counts as running as soon as the loop opens it."""
 
-    def __init__(self, turns: FakeTurns) -> None:
-        self._turns = turns
+    def __init__(self, threads: RunningThreads) -> None:
+        self._threads = threads
         self._thread = threading.current_thread()
         self._lock = threading.Lock()
         self._opened = threading.Event()
@@ -207,13 +207,13 @@ class _FakeGate:
     def wait(self) -> None:
         with self._lock:
             if not self._opened.is_set():
-                self._turns.rest(self._thread)
+                self._threads.rest(self._thread)
         self._opened.wait()
 
     def open(self) -> None:
         with self._lock:
             if not self._opened.is_set():
-                self._turns.resume(self._thread)
+                self._threads.resume(self._thread)
                 self._opened.set()
 
 
@@ -224,11 +224,11 @@ def _wake() -> None:
 class FakeLoop(asyncio.SelectorEventLoop):
     """Run until nothing is left to do at this time, then move the clock to the next deadline."""
 
-    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
-        self._waiting = _Waiting(clock, turns)
+    def __init__(self, clock: FakeClock, threads: RunningThreads) -> None:
+        self._waiting = _Waiting(clock, threads)
         super().__init__(self._waiting)
-        self._threads = ThreadPoolExecutor(thread_name_prefix="studio")
-        self.set_default_executor(self._threads)
+        self._pool = ThreadPoolExecutor(thread_name_prefix="studio")
+        self.set_default_executor(self._pool)
 
     def time(self) -> float:
         return self._waiting.clock.now()
@@ -251,7 +251,7 @@ class FakeLoop(asyncio.SelectorEventLoop):
         self.run_until(lambda: all(task.done() for task in tasks), until=until)
         generators = self.create_task(self.shutdown_asyncgens())
         self.run_until(generators.done, until=until)
-        self._threads.shutdown(cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
         self.close()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
@@ -271,10 +271,10 @@ class _Goal:
 class _Waiting(selectors.DefaultSelector):
     """Poll the file descriptors, and move the clock where a loop would wait for its timers."""
 
-    def __init__(self, clock: FakeClock, turns: FakeTurns) -> None:
+    def __init__(self, clock: FakeClock, threads: RunningThreads) -> None:
         super().__init__()
         self.clock = clock
-        self.turns = turns
+        self.threads = threads
         self.goal: _Goal | None = None
         self.jobs: set[asyncio.Future[Any]] = set()
         self.passes = 0
@@ -282,7 +282,7 @@ class _Waiting(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         # Read before the poll: the callbacks that a thread posts before it rests are then among the events.
-        running = self.turns.running
+        running = self.threads.running
         ready = super().select(0)
         if self._is_standing_still():
             self._pass_time(self.clock.now() + STANDSTILL_S, meeting=False)
@@ -292,7 +292,7 @@ class _Waiting(selectors.DefaultSelector):
             ready = super().select(THREAD_PATIENCE_S)
         if waiting and not ready:
             self.jobs.clear()
-            self.turns.stop_waiting()
+            self.threads.stop_waiting()
             self._pass_time(math.inf if timeout is None else self.clock.now() + timeout)
         return ready
 
@@ -301,7 +301,7 @@ class _Waiting(selectors.DefaultSelector):
         if self.clock.now() != self._stands_at:
             self._stands_at, self.passes = self.clock.now(), 0
         self.passes += 1
-        return self.passes > (BUSY_PASSES if self.turns.running else STANDSTILL_PASSES)
+        return self.passes > (BUSY_PASSES if self.threads.running else STANDSTILL_PASSES)
 
     def _pass_time(self, deadline: float, *, meeting: bool = True) -> None:
         assert self.goal is not None, "run_until() sets it"

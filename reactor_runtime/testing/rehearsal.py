@@ -48,7 +48,7 @@ def rehearse(
     except ReactorError:
         raise
     except BaseException as error:
-        what = "load() failed" if contract.style.prepared_in == "load" else f"making {model.__name__} failed"
+        what = "load() failed" if contract.style.config_method == "load" else f"making {model.__name__} failed"
         raise author_error(LoadError, what, error, project) from error
     exceeded = threading.get_ident(), step_limit_s, project
     with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:

@@ -25,7 +25,7 @@ from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession, StopSession
-from reactor_runtime.testing.clock import FakeClock, FakeLoop, FakeTurns
+from reactor_runtime.testing.clock import FakeClock, FakeLoop, RunningThreads
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 
 M = TypeVar("M", bound=Model)
@@ -50,8 +50,8 @@ class Studio(Generic[M]):
         project = project or Path.cwd()
         _refuse_loop(type(self).__name__)
         # Clock, threads and loop need each other, as do recorder and host.
-        self.clock = FakeClock(spend_in_thread=lambda seconds: turns.spend(seconds))
-        turns = FakeTurns(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
+        self.clock = FakeClock(spend_in_thread=lambda seconds: threads.spend(seconds))
+        threads = RunningThreads(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
         self._contract = Contract.of(model)
         self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
         config = config_of(model, copy.deepcopy(config or {}), project)
@@ -63,14 +63,14 @@ class Studio(Generic[M]):
             sink=self._recorder,
             project=project,
             failed=self._recorder.failures.append,
-            turns=turns,
+            threads=threads,
             seconds=time.perf_counter,
         )
         self._host.hold_steps(True)
         self.model.load(config)
         self._session = ""
         self._numbers = itertools.count(1)
-        self._loop = loop = FakeLoop(self.clock, turns)
+        self._loop = loop = FakeLoop(self.clock, threads)
         self._wait = _Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
         # run() of a ReactorModel begins before a client connects.

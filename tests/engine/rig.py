@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.authoring.styles.loop_model import LoopModel
+from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.styles import make_driver
-from reactor_runtime.engine.drivers.threads import FreeTurns
+from reactor_runtime.engine.drivers.threads import UntrackedThreads
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.runtime import ModelRuntime
@@ -59,7 +59,7 @@ class Rig:
         self.emitter = Emitter(self.contract, self.clock, self.sink)
         self.runtime = ModelRuntime(self.emitter, self.sink)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
-        if isinstance(self.model, LoopModel):
+        if isinstance(self.model, AsyncModel):
             self.model._runtime = self.runtime
         self.inputs = Inputs(
             self.model,
@@ -70,7 +70,7 @@ class Rig:
             on_counts=self.sink.send,
         )
         self.model.load(config or {})
-        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, FreeTurns())
+        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, UntrackedThreads())
         self.driver = make_driver(self.model, self.contract, parts)
         self.session: ModelSession
         self.dispatcher: Dispatcher

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.engine import liveness
-from reactor_runtime.engine.drivers.threads import FreeTurns
+from reactor_runtime.engine.drivers.threads import UntrackedThreads
 from reactor_runtime.engine.liveness import EndWatch, HeartbeatSource, author_stack, is_in_debugger, is_in_our_code
 from reactor_runtime.ipc.messages import Heartbeat
 from tests.timeouts import TIMEOUT_S
@@ -89,7 +89,7 @@ def test_the_stack_has_no_frames_of_the_threading_module() -> None:
 
 
 def test_a_thread_that_waits_in_our_code_has_no_author_stack() -> None:
-    begun, gate = threading.Event(), FreeTurns().gate()
+    begun, gate = threading.Event(), UntrackedThreads().gate()
 
     def wait() -> None:
         begun.set()

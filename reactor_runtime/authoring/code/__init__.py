@@ -1,1 +1,1 @@
-"""The author's code as Python sees it: annotations, places in the source, and classes made dataclasses."""
+"""The author's code as Python sees it: annotations, locations in the source, and classes made dataclasses."""

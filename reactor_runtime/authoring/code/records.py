@@ -26,28 +26,28 @@ class Record:
     else:
 
         def __new__(cls, *_args: object, **_named: object) -> Self:
-            settle(cls)
+            make_dataclass(cls)
             return super().__new__(cls)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Our own classes are not dataclasses, so that authors' classes may be frozen.
         if Record not in cls.__bases__ and not is_clone(cls):
-            setattr(cls, _FIELDS, _Unsettled())
+            setattr(cls, _FIELDS, _PendingDataclass())
 
 
-class _Unsettled:
+class _PendingDataclass:
     """Make the class a dataclass when its fields are first read."""
 
     def __get__(self, instance: object, owner: type) -> dict[str, dataclasses.Field[Any]]:
-        settle(owner)
+        make_dataclass(owner)
         fields: dict[str, dataclasses.Field[Any]] = vars(owner)[_FIELDS]
         return fields
 
 
-def settle(cls: type) -> None:
+def make_dataclass(cls: type) -> None:
     """Make the class a dataclass unless it is one; raise TypeError that names the wrong field."""
-    if not isinstance(vars(cls).get(_FIELDS), _Unsettled):
+    if not isinstance(vars(cls).get(_FIELDS), _PendingDataclass):
         return
     try:
         dataclasses.dataclass(cls)
@@ -60,7 +60,7 @@ def settle(cls: type) -> None:
 
 
 def refuse_order(cls: type, error: TypeError) -> NoReturn:
-    """Raise dataclass's error about the order of fields, with the class and the place of the field."""
+    """Raise dataclass's error about the order of fields, with the class and the location of the field."""
     with declared_at(cls, _out_of_order(cls)):
         raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
 

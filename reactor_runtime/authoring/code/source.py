@@ -1,4 +1,4 @@
-"""Finds the place of a declaration in the author's files: class, member, method or parameter."""
+"""Finds the location of a declaration in the author's files: class, member, method or parameter."""
 
 from __future__ import annotations
 
@@ -11,56 +11,58 @@ from types import FrameType, FunctionType
 
 from reactor_runtime.errors import Location
 
-_PLACE = "__reactor_place__"
+_LOCATION = "__reactor_location__"
 _OURS = __name__.partition(".")[0]
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @contextmanager
 def declared_at(owner: type | FunctionType, member: str = "", *, returning: bool = False) -> Iterator[None]:
-    """Attach the place of a declaration to a TypeError or ValueError raised inside; the innermost place counts.
+    """Attach the location of a declaration to a TypeError or ValueError raised inside.
 
-    `member` is a field or method of a class, or a parameter of a function; without it the place is the owner's.
-    `returning` selects the `return` of that method.
+    A location attached further inside is kept. `member` is a field or method of a class, or a parameter of a function;
+    without it the location is the owner's. `returning` selects the `return` of that method.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         # Located now, because a module whose import has failed can't be found later.
-        if _PLACE not in vars(error):
-            of_return = locate_return(owner, member) if returning and isinstance(owner, type) else None
-            vars(error)[_PLACE] = of_return or locate(owner, member)
+        if _LOCATION not in vars(error):
+            of_return = return_location(owner, member) if returning and isinstance(owner, type) else None
+            vars(error)[_LOCATION] = of_return or location_of(owner, member)
         raise
 
 
-def place_of(error: BaseException) -> Location | None:
-    """Return the place attached to an error; None if there is none or no source."""
-    place: Location | None = vars(error).get(_PLACE)
-    return place
+def attached_location(error: BaseException) -> Location | None:
+    """Return the location attached to an error; None if there is none or no source."""
+    location: Location | None = vars(error).get(_LOCATION)
+    return location
 
 
-def locate(owner: type | FunctionType, member: str = "") -> Location | None:
-    """Find a class or function, or a member of it; members are searched along the MRO."""
+def location_of(owner: object, member: str = "") -> Location | None:
+    """Find a class or function, or a member of it; None for anything else. Members are searched along the MRO."""
     if isinstance(owner, FunctionType):
-        return _location(owner.__code__.co_filename, _parameter(_function(owner), member))
+        return _node_location(owner.__code__.co_filename, _parameter(_function(owner), member))
+    if not isinstance(owner, type):
+        return None
     authors = [cls for cls in owner.__mro__ if cls.__module__.partition(".")[0] != _OURS]
     for cls in authors if member else ():
         file, definition = _class(cls)
         declaration = _member(definition, member)
         if declaration is not None:
-            return _location(file, declaration)
-    return _location(*_class(owner))
+            return _node_location(file, declaration)
+    return _node_location(*_class(owner))
 
 
-def locate_return(owner: type, method: str) -> Location | None:
+def return_location(owner: type, method: str) -> Location | None:
     """Find the first `return` of a value in a method, or else the method."""
     function = inspect.getattr_static(owner, method, None)
     definition = _function(function) if isinstance(function, FunctionType) else None
     found = [node for node in ast.walk(definition) if isinstance(node, ast.Return) and node.value] if definition else []
     if not found:
-        return locate(owner, method)
+        return location_of(owner, method)
     assert isinstance(function, FunctionType), "a definition was found"
-    return _location(function.__code__.co_filename, min(found, key=lambda node: node.lineno))
+    return _node_location(function.__code__.co_filename, min(found, key=lambda node: node.lineno))
 
 
 def line_of(frame: FrameType) -> Location:
@@ -134,7 +136,7 @@ def _parsed(file: str) -> ast.AST:
         return ast.Module([], [])
 
 
-def _location(file: str, node: ast.stmt | ast.arg | None) -> Location | None:
+def _node_location(file: str, node: ast.stmt | ast.arg | None) -> Location | None:
     """Return the location of a node, or of its first line."""
     if node is None:
         return None

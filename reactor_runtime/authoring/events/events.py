@@ -18,9 +18,9 @@ from reactor_runtime.authoring.code.annotations import Scope, union_options
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.messages import ClientInfo, ModelMessage
 from reactor_runtime.authoring.values import bindings
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.fields import FieldSpec, InputDeclaration, compile_field, plain_declaration
-from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 
 MARK = "__reactor_mark__"
@@ -28,7 +28,7 @@ RESERVED = frozenset({"connected", "disconnected"})
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Default of the method that `@connected()` omits.
-_NOTHING: Any = None
+_NO_METHOD: Any = None
 Hook = Literal["connected", "disconnected"]
 
 
@@ -63,17 +63,17 @@ class EventSpec:
     field: str | None
     is_async: bool
     client_parameter: str | None
-    payload: Payload = dataclasses.field(repr=False, compare=False)
+    arguments: EventArguments = dataclasses.field(repr=False, compare=False)
     sources: tuple[Source, ...] = ()
     replies: tuple[type[ModelMessage] | None, ...] | None = None
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""
-        return self.payload.validate(data_json, uploads)
+        return self.arguments.validate(data_json, uploads)
 
     def parameters_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the event's data."""
-        return {**self.payload.to_json(), **bindings.to_json(self.sources)}
+        return {**self.arguments.to_json(), **bindings.to_json(self.sources)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ def declare(
     return mark
 
 
-def connected(function: F = _NOTHING, /, **options: Never) -> F:
+def connected(function: F = _NO_METHOD, /, **options: Never) -> F:
     """Run a method, sync or async, when a session starts: after `self.connected` is set and before the first step."""
     return _mark_hook(function, "connected", options)
 
 
-def disconnected(function: F = _NOTHING, /, **options: Never) -> F:
+def disconnected(function: F = _NO_METHOD, /, **options: Never) -> F:
     """Run a method, sync or async, when a session ends; it still sees the state. `self.connected` is cleared before."""
     return _mark_hook(function, "disconnected", options)
 
@@ -171,7 +171,7 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
             fields.append(compile_field(parameter.name, hint, declared, scope, where))
     with declared_at(plain):
         _check_bindings(mark.sources, fields, plain.__qualname__)
-    payload = Payload(mark.name, fields)
+    arguments = EventArguments(mark.name, fields)
     return EventSpec(
         name=mark.name,
         description=mark.description,
@@ -180,7 +180,7 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
         field=None,
         is_async=runs_async(function),
         client_parameter=client,
-        payload=payload,
+        arguments=arguments,
         sources=mark.sources,
         replies=replies_of(plain, scope, dedupe=mark.dedupe),
     )
@@ -201,10 +201,10 @@ def replies_of(function: FunctionType, scope: Scope, *, dedupe: bool) -> tuple[t
         return None
     options = union_options(hint)
     named = [each for each in options if isinstance(each, type) and issubclass(each, ModelMessage)]
-    silent = type(None) in options
-    if len(named) + silent < len(options):
+    may_lack_message = type(None) in options
+    if len(named) + may_lack_message < len(options):
         return None
-    return (*named, None) if silent or dedupe else tuple(named)
+    return (*named, None) if may_lack_message or dedupe else tuple(named)
 
 
 def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], where: str) -> None:

@@ -26,7 +26,7 @@ from reactor_runtime.authoring.events.events import (
 from reactor_runtime.authoring.values.fields import InputDeclaration, plain_declaration
 
 _OWN = "__reactor_own_handlers__"
-_IN_FORCE = "__reactor_handlers__"
+_EFFECTIVE = "__reactor_handlers__"
 
 Handler = EventSpec | HookSpec
 
@@ -35,12 +35,12 @@ def compile_handlers(cls: type, scope: Scope) -> None:
     """Compile the handlers of a class body and store them on the class; raise TypeError for wrong or duplicate ones."""
     inherited = _joined(cls.__mro__[1:], scope)
     setattr(cls, _OWN, _own_handlers(cls, inherited, scope))
-    setattr(cls, _IN_FORCE, _joined(cls.__mro__, scope))
+    setattr(cls, _EFFECTIVE, _joined(cls.__mro__, scope))
 
 
 def handlers_of(cls: type) -> Mapping[str, Handler]:
     """Return a model's handlers, inherited ones included, by method name."""
-    handlers: dict[str, Handler] = vars(cls)[_IN_FORCE]
+    handlers: dict[str, Handler] = vars(cls)[_EFFECTIVE]
     return handlers
 
 
@@ -61,12 +61,12 @@ def _replace(found: dict[str, Handler], method: str, handler: Handler | None) ->
     found.pop(method, None)
     if handler is None:
         return
-    for other in [other for other, known in found.items() if _role(known) == _role(handler)]:
+    for other in [other for other, known in found.items() if _key(known) == _key(handler)]:
         del found[other]
     found[method] = handler
 
 
-def _role(handler: Handler) -> tuple[str, str]:
+def _key(handler: Handler) -> tuple[str, str]:
     return ("event", handler.name) if isinstance(handler, EventSpec) else ("hook", handler.hook)
 
 
@@ -100,21 +100,21 @@ def _own_handler(cls: type, method: str, value: object, parent: Handler | None, 
 def _override(cls: type, method: str, function: FunctionType, parent: EventSpec, scope: Scope) -> EventSpec:
     """Compile an undecorated override from its own signature if it has types, else from the parent's."""
     parameters = parameters_of(innermost(function))
-    collects = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    declares = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
-    speaks = any(declares) or any(p.annotation is not Parameter.empty for p in parameters)
-    if speaks and not collects:
-        again = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
-        mark = mark_of(again(function))
+    takes_any_keyword = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
+    has_input_fields = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
+    has_types = any(has_input_fields) or any(p.annotation is not Parameter.empty for p in parameters)
+    if has_types and not takes_any_keyword:
+        redecorate = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
+        mark = mark_of(redecorate(function))
         assert isinstance(mark, EventMark), "event marks the function it decorates"
         return event_spec(method, function, mark, scope)
-    handed = [*parent.payload.names, *([parent.client_parameter] if parent.client_parameter else [])]
+    arguments = [*parent.arguments.names, *([parent.client_parameter] if parent.client_parameter else [])]
     try:
-        inspect.signature(innermost(function)).bind(None, **dict.fromkeys(handed))
+        inspect.signature(innermost(function)).bind(None, **dict.fromkeys(arguments))
     except TypeError as error:
         raise TypeError(
             f"{cls.__name__}.{method} replaces the handler of event {parent.name!r} but can't take its arguments "
-            f"({', '.join(handed) or 'none'}): {error}"
+            f"({', '.join(arguments) or 'none'}): {error}"
         ) from error
     replies = parent.replies
     if inspect.signature(function).return_annotation is not Parameter.empty:
@@ -127,9 +127,9 @@ def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:
     for method, handler in own.items():
         if handler is None:
             continue
-        first = seen.setdefault(_role(handler), method)
+        first = seen.setdefault(_key(handler), method)
         if first != method:
-            kind, name = _role(handler)
+            kind, name = _key(handler)
             what = f"event {name!r}" if kind == "event" else f"@{name}"
             with declared_at(cls, method):
                 raise TypeError(f"{cls.__name__}: {what} is handled by both {first} and {method}; keep one of them")

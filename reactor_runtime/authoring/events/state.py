@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, merged, settle
+from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import (
     FieldSpec,
@@ -48,7 +48,7 @@ class StateSpec:
     @classmethod
     def of(cls, state: type[InputState]) -> StateSpec:
         """Describe a state class; raise TypeError if its fields can't be set."""
-        settle(state)
+        make_dataclass(state)
         # InputState itself has none; it may be used as a state without fields.
         parameters = vars(state).get("__dataclass_params__")
         if parameters is not None and parameters.frozen:

@@ -14,7 +14,7 @@ from reactor_runtime.authoring.events.events import HookSpec, declare
 from reactor_runtime.authoring.events.handlers import handlers_of
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.tracks.discovery import declaring
+from reactor_runtime.authoring.tracks.discovery import class_annotating
 from reactor_runtime.authoring.tracks.tracks import Output, Video
 from reactor_runtime.authoring.values.bindings import Source
 
@@ -144,7 +144,7 @@ def _check_handlers(cls: type) -> None:
 
 
 def _refuse_state(cls: type) -> None:
-    if declaring(cls, "state") is not cls:
+    if class_annotating(cls, "state") is not cls:
         return
     hint = Scope.of_definition(cls).resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
     if isinstance(hint, type) and issubclass(hint, InputState):

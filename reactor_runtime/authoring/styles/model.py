@@ -9,7 +9,7 @@ from typing import Any
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.handlers import compile_handlers
-from reactor_runtime.authoring.tracks.discovery import declaring, find, remember_neighbours
+from reactor_runtime.authoring.tracks.discovery import class_annotating, find, store_local_classes
 from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
 from reactor_runtime.authoring.tracks.tracks import Output
 
@@ -27,9 +27,9 @@ class Model:
         super().__init_subclass__(**options)
         _check_rates(cls)
         scope = Scope.of_definition(cls)
-        remember_neighbours(cls, scope)
+        store_local_classes(cls, scope)
         compile_handlers(cls, scope)
-        _narrow_outputs(cls, scope)
+        _store_selected_outputs(cls, scope)
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
     def load(self, config: dict[str, Any]) -> None:
@@ -45,8 +45,8 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
     return find(model, Output)
 
 
-def _narrow_outputs(cls: type, scope: Scope) -> None:
-    if declaring(cls, "output") is not cls:
+def _store_selected_outputs(cls: type, scope: Scope) -> None:
+    if class_annotating(cls, "output") is not cls:
         return
     with declared_at(cls, "output"):
         hint = scope.resolve(own_annotations(cls)["output"], f"{cls.__name__}.output")

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, final
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, type_name
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.state import InputState
-from reactor_runtime.authoring.styles.loop_model import LoopModel
-from reactor_runtime.authoring.tracks.discovery import declaring, is_ours
+from reactor_runtime.authoring.styles.async_model import AsyncModel
+from reactor_runtime.authoring.tracks.discovery import class_annotating, is_ours
 
 _STATE = "__reactor_state__"
 
@@ -35,7 +35,7 @@ def is_idle(value: object) -> bool:
     return value is None or value is Idle or isinstance(value, Idle)
 
 
-class ReactorPipeline(LoopModel):
+class ReactorPipeline(AsyncModel):
     """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
 
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
@@ -51,7 +51,8 @@ class ReactorPipeline(LoopModel):
         scope = Scope.of_definition(cls)
         with declared_at(cls, "state"):
             _keep_state(cls, scope)
-            if declaring(cls, "state") is None and any("inference" in vars(owner) for owner in _authors(cls)):
+            yields = any("inference" in vars(owner) for owner in _author_classes(cls))
+            if yields and class_annotating(cls, "state") is None:
                 raise _without_state(cls)
 
     def inference(self) -> Iterator[Any] | AsyncIterator[Any]:
@@ -61,7 +62,7 @@ class ReactorPipeline(LoopModel):
 
 def state_of(model: type[ReactorPipeline]) -> type[InputState]:
     """Return the model's state class; raise TypeError with the fix if there is none."""
-    owner = declaring(model, "state")
+    owner = class_annotating(model, "state")
     with declared_at(model, "state"):
         if owner is None:
             raise _without_state(model)
@@ -76,7 +77,7 @@ def state_of(model: type[ReactorPipeline]) -> type[InputState]:
 
 def _keep_state(cls: type, scope: Scope) -> None:
     """Store the state class on the model class, unless it is defined later or left to subclasses."""
-    if declaring(cls, "state") is not cls:
+    if class_annotating(cls, "state") is not cls:
         return
     try:
         hint = scope.resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
@@ -94,7 +95,7 @@ def _checked(cls: type, hint: Any) -> type[InputState]:
     raise TypeError(f"{cls.__name__}.state must be annotated with a subclass of InputState, not {type_name(hint)}")
 
 
-def _authors(cls: type) -> list[type]:
+def _author_classes(cls: type) -> list[type]:
     return [owner for owner in cls.__mro__ if not is_ours(owner)]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from reactor_runtime.authoring.styles.loop_model import LoopModel
+from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.tracks.tracks import Output
 
 
-class ReactorModel(LoopModel):
+class ReactorModel(AsyncModel):
     """Write a model as a loop: prepare in `load()`, then wait for `self.connected`, compute and `emit()` in `run()`.
 
     `fps` is the rate at which frames are shown, `buffer_size` the maximum number of bundles that wait to be shown.

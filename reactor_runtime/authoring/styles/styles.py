@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
 
-from reactor_runtime.authoring.code.source import locate
+from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.events.events import runs_async
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.block import BlockOutput, VideoModel
@@ -20,7 +20,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, state_of
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.tracks.tracks import Output
-from reactor_runtime.errors import ClassError, LoadError, Location
+from reactor_runtime.errors import ClassError, LoadError
 
 
 def _accept(_: object) -> None:
@@ -31,10 +31,9 @@ def _accept(_: object) -> None:
 class Style:
     """Describe one way to write a model; the checks raise an error at the author's line.
 
-    `check_class` checks that the runtime can call what it calls, `check_finished` that something makes the frames or
-    may be assigned to, and `check_loaded` that something does after load(). `frames_method` makes the frames;
-    `prepared_in` gets the config. `buffer_grows`: without a `buffer_size` of the author's the queue has room for two
-    batches.
+    `check_class` checks the signatures that the runtime calls; `check_finished` that the class has its frames method or
+    code that may assign one; `check_loaded` that the frames method exists after load(). `config_method` gets the
+    config. `fits_two_batches`: if the author assigns no `buffer_size`, the queue has room for two batches.
     """
 
     base: type[Model]
@@ -42,25 +41,20 @@ class Style:
     check_class: Callable[[Any], None]
     check_finished: Callable[[type[Model]], None] = _accept
     check_loaded: Callable[[Model], None] = _accept
-    prepared_in: Literal["load", "__init__"] = "load"
+    config_method: Literal["load", "__init__"] = "load"
     state_of: Callable[[Any], type[InputState]] | None = None
     default_outputs: tuple[type[Output], ...] = ()
-    buffer_grows: bool = False
+    fits_two_batches: bool = False
 
     def make(self, model: type[Model], config: dict[str, Any]) -> Model:
         """Call the class, with the config where `__init__` prepares the model."""
         make: Callable[..., Model] = model
-        return make(config) if self.prepared_in == "__init__" else make()
+        return make(config) if self.config_method == "__init__" else make()
 
 
 def style_of(model: type) -> Style | None:
     """Return the style of a class, None for a class of no style."""
     return next((style for style in STYLES if issubclass(model, style.base)), None)
-
-
-def location(declared: object) -> Location | None:
-    """Return where a class or function is defined, None for all else."""
-    return locate(declared) if isinstance(declared, type | FunctionType) else None
 
 
 NO_INFERENCE_HINT = "define `def inference(self)` that yields frames, or assign self.inference in load()"
@@ -72,16 +66,16 @@ def _check_pipeline(model: type[ReactorPipeline]) -> None:
 
 
 def _check_inference_or_load(model: type[Model]) -> None:
-    """Check that a pipeline has an `inference`, or code of the author's that may assign one."""
+    """Check that a pipeline has an `inference`, or author's code that may assign one."""
     if _has_inference(model) or model.load is not Model.load or model.__init__ is not object.__init__:
         return
-    raise ClassError(f"{model.__name__} has no inference()", hint=NO_INFERENCE_HINT, where=location(model))
+    raise ClassError(f"{model.__name__} has no inference()", hint=NO_INFERENCE_HINT, where=location_of(model))
 
 
 def _check_inference_after_load(model: Model) -> None:
     if "inference" not in vars(model) and not _has_inference(type(model)):
         message = f"{type(model).__name__} has no inference() after load()"
-        raise LoadError(message, hint=NO_INFERENCE_HINT, where=locate(type(model)))
+        raise LoadError(message, hint=NO_INFERENCE_HINT, where=location_of(type(model)))
 
 
 def _has_inference(model: type[Model]) -> bool:
@@ -93,7 +87,7 @@ def _check_loop(model: type[ReactorModel]) -> None:
     run = inspect.getattr_static(model, "run", None)
     if isinstance(run, FunctionType) and not runs_async(run):
         hint = "write `async def run(self)`, and await something in it"
-        raise ClassError(f"{model.__name__}.run is not async", hint=hint, where=location(run))
+        raise ClassError(f"{model.__name__}.run is not async", hint=hint, where=location_of(run))
     _check_frames_method(model, "run")
 
 
@@ -103,19 +97,19 @@ def _check_blocks(model: type[VideoModel]) -> None:
         inspect.signature(model).bind({})
     except TypeError as error:
         message, hint = f"{name}.__init__ must take the config: {error}", "write `def __init__(self, config)`"
-        raise ClassError(message, hint=hint, where=location(model.__init__)) from error
+        raise ClassError(message, hint=hint, where=location_of(model.__init__)) from error
     if model.load is not Model.load:
         hint = "prepare the model in `__init__(self, config)`"
-        raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=location(model.load))
+        raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=location_of(model.load))
     if model.start_session is VideoModel.start_session:
         hint = "define `def start_session(self)` that emits blocks until get_ctx().should_stop()"
-        raise ClassError(f"{name} has no start_session()", hint=hint, where=location(model))
+        raise ClassError(f"{name} has no start_session()", hint=hint, where=location_of(model))
     try:
         inspect.signature(model.start_session).bind(None)
     except TypeError as error:
         message = f"{name}.start_session is called without arguments: {error}"
         hint = "write `def start_session(self)`; the session is get_ctx()"
-        raise ClassError(message, hint=hint, where=location(model.start_session)) from error
+        raise ClassError(message, hint=hint, where=location_of(model.start_session)) from error
 
 
 def _check_init_and_load(model: type[Model]) -> None:
@@ -125,19 +119,19 @@ def _check_init_and_load(model: type[Model]) -> None:
         inspect.signature(model).bind()
     except TypeError as error:
         hint = "it is made without arguments: take what you need from the config in load()"
-        where = location(model.__init__) or location(model)
+        where = location_of(model.__init__) or location_of(model)
         raise ClassError(f"{name}.__init__: {error}", hint=hint, where=where) from error
     if inspect.iscoroutinefunction(model.load):
         message, hint = f"{name}.load is async; load() is called before there is a loop", "leave out `async`; "
-        raise ClassError(message, hint=hint + "asyncio.run(…) works inside it", where=location(model.load))
+        raise ClassError(message, hint=hint + "asyncio.run(…) works inside it", where=location_of(model.load))
     if inspect.isgeneratorfunction(model.load):
         hint = "frames are made in inference() or run(); load() returns when the model is ready"
-        raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=location(model.load))
+        raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=location_of(model.load))
     try:
         inspect.signature(model.load).bind(None, {})
     except TypeError as error:
         message, hint = f"{name}.load must take the config: {error}", "write `def load(self, config)`"
-        raise ClassError(message, hint=hint, where=location(model.load)) from error
+        raise ClassError(message, hint=hint, where=location_of(model.load)) from error
 
 
 def _check_frames_method(model: type[Model], name: str) -> None:
@@ -149,7 +143,7 @@ def _check_frames_method(model: type[Model], name: str) -> None:
         inspect.signature(method).bind(None)
     except TypeError as error:
         hint = "it is called without arguments: take values from self.state or from what load() kept"
-        raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=location(method)) from error
+        raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=location_of(method)) from error
 
 
 STYLES = (
@@ -160,14 +154,14 @@ STYLES = (
         check_finished=_check_inference_or_load,
         check_loaded=_check_inference_after_load,
         state_of=state_of,
-        buffer_grows=True,
+        fits_two_batches=True,
     ),
     Style(base=ReactorModel, frames_method="run", check_class=_check_loop),
     Style(
         base=VideoModel,
         frames_method="start_session",
         check_class=_check_blocks,
-        prepared_in="__init__",
+        config_method="__init__",
         default_outputs=(BlockOutput,),
     ),
 )

@@ -15,7 +15,7 @@ CAPACITY = 128
 MOST_BYTES = 64 << 20
 
 # After this many items without a poll, decoding ahead stops.
-_PATIENCE = 8
+_ITEMS_AHEAD = 8
 
 T = TypeVar("T")
 
@@ -203,7 +203,7 @@ class DecodeAhead(Generic[T]):
 
     def on_poll(self) -> None:
         """Decode ahead for the next eight items."""
-        self._left = _PATIENCE
+        self._left = _ITEMS_AHEAD
 
     def stop(self) -> None:
         """Decode nothing more until the next poll."""

@@ -13,15 +13,16 @@ from reactor_runtime.authoring.code.annotations import Scope, own_annotations
 from reactor_runtime.authoring.events.messages import ModelMessage
 from reactor_runtime.authoring.tracks.tracks import Output
 
-_BESIDE = "__reactor_beside__"
+_LOCAL_CLASSES = "__reactor_local_classes__"
 _OURS = __name__.partition(".")[0]
 
 T = TypeVar("T")
 
 
-def remember_neighbours(cls: type, scope: Scope) -> None:
-    """Store on the class the classes defined beside it in a function, which can't be found later."""
-    setattr(cls, _BESIDE, _of_kind(scope.locals.values(), Output) + _of_kind(scope.locals.values(), ModelMessage))
+def store_local_classes(cls: type, scope: Scope) -> None:
+    """Store the Output and ModelMessage classes of the function that defines `cls`; they can't be found later."""
+    names = scope.locals.values()
+    setattr(cls, _LOCAL_CLASSES, _of_kind(names, Output) + _of_kind(names, ModelMessage))
 
 
 def is_ours(cls: type) -> bool:
@@ -37,17 +38,17 @@ def find(model: type, kind: type[T]) -> tuple[type[T], ...]:
     found: list[type[T]] = []
     for owner in model.__mro__:
         if not is_ours(owner):
-            found += _of_kind(vars(owner).get(_BESIDE, ()), kind) or _of_kind(_module_values(owner), kind)
+            found += _of_kind(vars(owner).get(_LOCAL_CLASSES, ()), kind) or _of_kind(_module_values(owner), kind)
     return tuple(dict.fromkeys(found))
 
 
-def declaring(model: type, name: str) -> type | None:
+def class_annotating(model: type, name: str) -> type | None:
     """Return the author's nearest class that annotates `name`."""
     return next((owner for owner in model.__mro__ if not is_ours(owner) and name in own_annotations(owner)), None)
 
 
-def assigned(model: type, name: str) -> bool:
-    """Return whether a class of the author's assigns `name`."""
+def is_assigned_by_author(model: type, name: str) -> bool:
+    """Return whether an author's class assigns `name`."""
     return any(name in vars(owner) for owner in model.__mro__ if not is_ours(owner))
 
 

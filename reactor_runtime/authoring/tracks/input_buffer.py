@@ -23,7 +23,7 @@ InWorker = Callable[[Callable[[], None]], object]
 Bad = list[tuple[Item[T], Exception]]
 
 
-class Waits:
+class WaitTimer:
     """Measure the seconds during which a reader waits for input; one object serves all buffers of a model."""
 
     def __init__(self, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Waits:
 
 
 @dataclass(slots=True)
-class Reads:
+class ReadCounts:
     """Count the items that were read, and those that were requested when too few were there."""
 
     taken: int = 0
@@ -65,20 +65,20 @@ class Reader(Generic[T]):
         self.openings = openings
         self.claim: Claim[T] | None = None
         # True while it waits for its turn, False while it waits for decoding.
-        self.in_turn = False
+        self.queued = False
         self.interrupted = False
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] | None = None
 
-    def next_wake(self, *, turn: bool) -> asyncio.Future[None]:
+    def next_wake(self, *, queued: bool) -> asyncio.Future[None]:
         """Return the future that the next `wake` resolves."""
-        self.in_turn = turn
+        self.queued = queued
         self._woken = self._loop.create_future()
         return self._woken
 
     def wake(self) -> bool:
         """Wake the reader from any thread; return False if its loop is closed."""
-        self.in_turn = False
+        self.queued = False
         if self._woken is not None:
             try:
                 self._loop.call_soon_threadsafe(_resolve, self._woken)
@@ -129,7 +129,7 @@ class ReaderQueue(Generic[T]):
         while self._readers:
             first = self._readers[0]
             ended = self._backlog.closed or first.openings != self._backlog.openings
-            if not first.in_turn or (len(self._backlog) < first.n and not ended) or first.wake():
+            if not first.queued or (len(self._backlog) < first.n and not ended) or first.wake():
                 return
             self._readers.popleft()
 
@@ -153,7 +153,7 @@ class InputBuffer(Generic[T]):
         clock: Clock,
         in_worker: InWorker,
         *,
-        waits: Waits,
+        waits: WaitTimer,
         on_bad: Callable[[Item[T], Exception], None],
         on_available: Callable[[], None],
         capacity: int = CAPACITY,
@@ -168,7 +168,7 @@ class InputBuffer(Generic[T]):
         self._backlog: Backlog[T] = Backlog(capacity)
         self._queue = ReaderQueue(self._backlog)
         self._ahead = DecodeAhead(self._backlog)
-        self.reads = Reads()
+        self.reads = ReadCounts()
 
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[T]:
         """Wait until n items are there and return them in order of arrival.
@@ -185,7 +185,7 @@ class InputBuffer(Generic[T]):
                 reader = self._queue.join(n, mode)
             try:
                 while True:
-                    claim = await self._claim_in_turn(reader, deadline)
+                    claim = await self._claim_when_first(reader, deadline)
                     if await self._decode_claim(reader, claim):
                         return _arrays(claim)
             except BufferClosed:
@@ -286,7 +286,7 @@ class InputBuffer(Generic[T]):
         """Return whether the buffer is closed."""
         return self._backlog.closed
 
-    async def _claim_in_turn(self, reader: Reader[T], deadline: float | None) -> Claim[T]:
+    async def _claim_when_first(self, reader: Reader[T], deadline: float | None) -> Claim[T]:
         missed = reader.n
         while True:
             with self._lock:
@@ -296,7 +296,7 @@ class InputBuffer(Generic[T]):
                 if deadline is not None and self._clock.now() >= deadline:
                     raise TimeoutError(f"{len(self._backlog)} of {reader.n} items came in time")
                 self.reads.missed, missed = self.reads.missed + missed, 0
-                woken = reader.next_wake(turn=True)
+                woken = reader.next_wake(queued=True)
             await _until(woken, deadline, self._clock)
 
     async def _decode_claim(self, reader: Reader[T], claim: Claim[T]) -> bool:
@@ -319,7 +319,7 @@ class InputBuffer(Generic[T]):
     async def _decode_in_worker(self, reader: Reader[T], items: Sequence[Item[T]], bad: Bad[T]) -> None:
         with self._lock:
             self._queue.check_interrupted(reader)
-            decoded = reader.next_wake(turn=False)
+            decoded = reader.next_wake(queued=False)
 
         def work() -> None:
             try:

@@ -17,7 +17,7 @@ from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, declare_tracks, join_tracks, tracks_of
 
 _OWN = "__reactor_own_inputs__"
-_IN_FORCE = "__reactor_inputs__"
+_EFFECTIVE = "__reactor_inputs__"
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -39,20 +39,20 @@ class Input(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class _Later:
+class _UnresolvedInput:
     """Hold an annotation that uses a name not defined yet."""
 
     owner: type
     annotation: Any
 
 
-class _NotServed:
+class _BeforeLoad:
     """Raise RuntimeError for an input that is read before the model runs."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, model: object, kind: type) -> _NotServed:
+    def __get__(self, model: object, kind: type) -> _BeforeLoad:
         if model is None:
             return self
         raise RuntimeError(
@@ -60,7 +60,7 @@ class _NotServed:
         )
 
 
-_Found = type[Input] | _Later
+_Found = type[Input] | _UnresolvedInput
 
 
 def compile_inputs(cls: type, scope: Scope) -> Mapping[str, type[Input]]:
@@ -76,20 +76,20 @@ def compile_inputs(cls: type, scope: Scope) -> Mapping[str, type[Input]]:
                 found.pop(name, None)
                 if kind is not None:
                     found[name] = kind
-    setattr(cls, _IN_FORCE, found)
-    known = {name: kind for name, kind in found.items() if not isinstance(kind, _Later)}
+    setattr(cls, _EFFECTIVE, found)
+    known = {name: kind for name, kind in found.items() if not isinstance(kind, _UnresolvedInput)}
     for name in known:
         _check_name(cls, name)
         if not any(name in vars(owner) for owner in cls.__mro__):
-            setattr(cls, name, _NotServed(name))
+            setattr(cls, name, _BeforeLoad(name))
     _refuse_doubles(cls, known)
     return known
 
 
 def inputs_of(model: type) -> Mapping[str, type[Input]]:
     """Return a model's Input classes by attribute, including classes defined below the model."""
-    found: dict[str, _Found] = vars(model)[_IN_FORCE]
-    resolved = {name: _now(name, kind) if isinstance(kind, _Later) else kind for name, kind in found.items()}
+    found: dict[str, _Found] = vars(model)[_EFFECTIVE]
+    resolved = {name: _resolve_input(name, kind) for name, kind in found.items()}
     inputs = {name: kind for name, kind in resolved.items() if kind is not None}
     for name in inputs:
         _check_name(model, name)
@@ -160,16 +160,19 @@ def _own_input(owner: type, name: str, annotation: Any, scope: Scope) -> _Found 
         hint = scope.resolve(annotation, where)
     # The annotation may be anything, such as a name imported for type checkers alone.
     except TypeError as error:
-        return _Later(owner, annotation) if isinstance(error.__cause__, NameError) else None
+        return _UnresolvedInput(owner, annotation) if isinstance(error.__cause__, NameError) else None
     with declared_at(owner, name):
         return _checked(hint, where)
 
 
-def _now(name: str, later: _Later) -> type[Input] | None:
-    where = f"{later.owner.__name__}.{name}"
+def _resolve_input(name: str, unresolved: _Found) -> type[Input] | None:
+    """Resolve an annotation that used an undefined name; return None if it still does, or is no Input."""
+    if not isinstance(unresolved, _UnresolvedInput):
+        return unresolved
+    where = f"{unresolved.owner.__name__}.{name}"
     try:
-        with declared_at(later.owner, name):
-            return _checked(Scope.of_class(later.owner, {}).resolve(later.annotation, where), where)
+        with declared_at(unresolved.owner, name):
+            return _checked(Scope.of_class(unresolved.owner, {}).resolve(unresolved.annotation, where), where)
     except TypeError as error:
         if isinstance(error.__cause__, NameError) and name != "input":
             return None

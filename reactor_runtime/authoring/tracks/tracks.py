@@ -46,23 +46,23 @@ if TYPE_CHECKING:
         def __get__(self, holder: Record | None, kind: type, /) -> Any: ...
         def __set__(self, holder: Record, value: Any, /) -> None: ...
 
-    _Frames = _Track[NDArray[np.uint8]]
-    _Sound = _Track[NDArray[np.int16]]
+    _VideoTrack = _Track[NDArray[np.uint8]]
+    _AudioTrack = _Track[NDArray[np.int16]]
 else:
 
     class _Track:
         pass
 
-    _Frames = _Sound = _Track
+    _VideoTrack = _AudioTrack = _Track
     Protocol = object
 
 
 # For type checkers the base is not a protocol.
-class Video(_Frames, Protocol):  # type: ignore[misc]
+class Video(_VideoTrack, Protocol):  # type: ignore[misc]
     """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
 
 
-class Audio(_Sound, Protocol):  # type: ignore[misc]
+class Audio(_AudioTrack, Protocol):  # type: ignore[misc]
     """Annotate an audio track: int16, `(channels, samples)`, or `(samples,)` for mono.
 
     Derive a class with another `sample_rate` unless it is 48 kHz.

@@ -51,7 +51,7 @@ _LETTERS = {letter: f"Key{letter.upper()}" for letter in "abcdefghijklmnopqrstuv
 _DIGITS = {digit: f"Digit{digit}" for digit in "0123456789"}
 _KEYS = {**_LETTERS, **_DIGITS, **_PUNCTUATION, **_NAMED}
 _CODES = {code.lower(): code for code in _KEYS.values()}
-_OTHER_KEYS = {
+_KEY_ALIASES = {
     " ": "space",
     "return": "enter",
     "shiftleft": "shift",
@@ -86,7 +86,7 @@ _BUTTONS = {
     "left": 14,
     "right": 15,
 }
-_OTHER_BUTTONS = {
+_BUTTON_ALIASES = {
     "cross": "a",
     "circle": "b",
     "square": "x",
@@ -396,7 +396,7 @@ def _positive(value: float, name: str, where: str) -> None:
 def _key_code(name: str, where: str) -> str:
     """Return the browsers' code of a key; raise ValueError with the nearest known name."""
     wanted = _text(name, where).lower()
-    wanted = _OTHER_KEYS.get(wanted, wanted)
+    wanted = _KEY_ALIASES.get(wanted, wanted)
     if wanted in _RESERVED:
         raise ValueError(f"{where}: browsers keep {name!r} for themselves; choose another key")
     code = _KEYS.get(wanted) or _CODES.get(wanted)
@@ -414,7 +414,7 @@ def _button_index(name: str, where: str) -> int:
 def _button_name(name: str, where: str) -> str:
     """Return our name of a gamepad's button, also for the names other makers use."""
     wanted = _text(name, where).lower()
-    wanted = _OTHER_BUTTONS.get(wanted, wanted)
+    wanted = _BUTTON_ALIASES.get(wanted, wanted)
     if wanted not in _BUTTONS:
         raise ValueError(f"{where}: a gamepad has no button {name!r}; {_nearest(wanted, _BUTTONS, 'there are')}")
     return wanted

@@ -22,7 +22,7 @@ from reactor_runtime.authoring.values.typespec import TypeSpec, ValuePath, compi
 _INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
 _LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
 # Values are always checked strictly, whatever the options of a pydantic.Field.
-_ALWAYS_SO = frozenset({"strict", "allow_inf_nan"})
+_IMPLIED = frozenset({"strict", "allow_inf_nan"})
 _OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
 
 
@@ -88,7 +88,7 @@ def plain_declaration(value: object, where: str) -> object:
         slotted = dataclasses.is_dataclass(item) and not isinstance(item, type)
         options.update(dataclasses.asdict(item) if slotted else vars(item))
     options.update({name: True for name in ("alias", "validation_alias") if getattr(value, name) is not None})
-    for name in options.keys() - _LIMITS - _ALWAYS_SO:
+    for name in options.keys() - _LIMITS - _IMPLIED:
         raise TypeError(
             f"{where}: pydantic.Field(…, {name}=…) is not supported; use InputField, which takes "
             f"{', '.join(_INPUT_OPTIONS)}"
@@ -136,7 +136,7 @@ class FieldSpec:
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
     """Compile a resolved annotation and its default; raise TypeError that names `where` if they don't fit."""
-    default, description, limits = _parts(declared, where)
+    default, description, limits = _default_and_limits(declared, where)
     spec = compile_type(hint, limits, ValuePath(where, scope))
     if default is not MISSING:
         _refuse_mutable(default, where)
@@ -154,7 +154,7 @@ def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[st
         raise TypeError(f"{name} takes no {option}; {hint}")
 
 
-def _parts(declared: Any, where: str) -> tuple[Any, str, Limits]:
+def _default_and_limits(declared: Any, where: str) -> tuple[Any, str, Limits]:
     match declared:
         case InputDeclaration():
             _refuse_factory(declared.default_factory, where)

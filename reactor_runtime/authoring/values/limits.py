@@ -31,7 +31,7 @@ class Limits:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: values[name] for name in names or values if values[name] is not None}
 
-    def allow(self, kind: str, names: Collection[str], where: str) -> None:
+    def refuse_others(self, kind: str, names: Collection[str], where: str) -> None:
         """Raise TypeError if a limit is set that does not apply to values of this kind."""
         for name in self.given():
             if name not in names:
@@ -70,9 +70,9 @@ class Limits:
         return {name: int(value) for name, value in given.items()}
 
     @staticmethod
-    def to_json(given: dict[str, Any], counted: str = "Length") -> dict[str, Any]:
+    def to_json(given: dict[str, Any], length_noun: str = "Length") -> dict[str, Any]:
         """Return the limits as JSON Schema keywords; lengths end in `Length`, `Items` or `Properties`."""
-        names = {**_SCHEMA_NAMES, "min_length": f"min{counted}", "max_length": f"max{counted}"}
+        names = {**_SCHEMA_NAMES, "min_length": f"min{length_noun}", "max_length": f"max{length_noun}"}
         return {names[name]: value for name, value in given.items()}
 
 

@@ -17,7 +17,7 @@ _MOST_NAMES = 12
 _OWN = "reactor"
 
 
-def complaint(phrase: str) -> PydanticCustomError:
+def value_error(phrase: str) -> PydanticCustomError:
     """Return the error for a validator of ours to raise; the client receives the phrase unchanged."""
     return PydanticCustomError(_OWN, "{phrase}", {"phrase": phrase})
 
@@ -74,7 +74,7 @@ def not_one_of(value: object, allowed: Iterable[object]) -> PydanticCustomError:
     """Return the error for a value outside a closed set."""
     names = [shown(item) for item in allowed]
     more = f" … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
-    return complaint(f"{shown(value)} is not one of {', '.join(names[:_MOST_NAMES])}{more}")
+    return value_error(f"{shown(value)} is not one of {', '.join(names[:_MOST_NAMES])}{more}")
 
 
 def _item_count(kind: str, context: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from reactor_runtime.authoring.code.annotations import Scope, own_annotations, t
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.limits import NO_LIMITS, Limits
-from reactor_runtime.authoring.values.phrases import complaint, not_one_of, phrase, unresolved
+from reactor_runtime.authoring.values.phrases import not_one_of, phrase, unresolved, value_error
 from reactor_runtime.authoring.values.upload import UploadedFile
 
 SUPPORTED = "int, float, str, bool, Literal, Enum, UploadedFile, Optional, list, dict, tuple and dataclasses of these"
@@ -45,7 +45,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
-    """Hold the place of a type: for messages, for names, and to detect dataclasses that contain themselves."""
+    """Hold the path of a type: for messages, for names, and to detect dataclasses that contain themselves."""
 
     where: str
     scope: Scope
@@ -55,57 +55,57 @@ class ValuePath:
         return ValuePath(f"{self.where} ({cls.__name__}.{field})", scope, (*self.around, cls))
 
 
-def compile_type(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
+def compile_type(hint: Any, limits: Limits, path: ValuePath) -> TypeSpec:
     """Compile a resolved annotation; raise TypeError for a type or a limit that can't be validated."""
     options = union_options(hint)
     if len(options) > 1 and NoneType in options:
-        return _optional([option for option in options if option is not NoneType], hint, limits, place)
-    spec = _compile_one(hint, limits, place)
-    return spec if limits.choices is None else _with_choices(spec, limits.choices, place)
+        return _optional([option for option in options if option is not NoneType], hint, limits, path)
+    spec = _compile_one(hint, limits, path)
+    return spec if limits.choices is None else _with_choices(spec, limits.choices, path)
 
 
-def _compile_one(hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
+def _compile_one(hint: Any, limits: Limits, path: ValuePath) -> TypeSpec:
     scalar = next((make for kind, make in _SCALARS if hint is kind), None)
     if scalar is not None:
-        return _built(scalar, limits, place)
+        return _built(scalar, limits, path)
     origin = get_origin(hint)
     if origin is Literal:
-        limits.allow("Literal", {"choices"}, place.where)
-        return _literal(get_args(hint), place)
+        limits.refuse_others("Literal", {"choices"}, path.where)
+        return _literal(get_args(hint), path)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        limits.allow(hint.__name__, {"choices"}, place.where)
-        return _enum(hint, place)
+        limits.refuse_others(hint.__name__, {"choices"}, path.where)
+        return _enum(hint, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint) and origin is None:
-        limits.allow(hint.__name__, set(), place.where)
-        return _dataclass(hint, place)
+        limits.refuse_others(hint.__name__, set(), path.where)
+        return _dataclass(hint, path)
     for kind, make, of_anything in _CONTAINERS:
         if hint is kind or origin is kind:
-            return make(get_args(hint) or of_anything, limits, place)
-    raise _unsupported(hint, place)
+            return make(get_args(hint) or of_anything, limits, path)
+    raise _unsupported(hint, path)
 
 
-def _compile_part(hint: Any, place: ValuePath) -> TypeSpec:
+def _compile_part(hint: Any, path: ValuePath) -> TypeSpec:
     """Compile the element type of a container; without one, any JSON value."""
-    return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, place)
+    return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, path)
 
 
-def _unsupported(hint: Any, place: ValuePath) -> TypeError:
-    return TypeError(f"{place.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
+def _unsupported(hint: Any, path: ValuePath) -> TypeError:
+    return TypeError(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
 
 
-def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, place: ValuePath) -> TypeSpec:
-    spec = make(limits, place)
+def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, path: ValuePath) -> TypeSpec:
+    spec = make(limits, path)
     try:
         SchemaValidator(spec.core)
     except SchemaError as error:
         problem = str(error).strip().splitlines()[-1].strip().removeprefix("error: ")
-        raise TypeError(f"{place.where}: the pattern {limits.pattern!r} can't be used: {problem}") from error
+        raise TypeError(f"{path.where}: the pattern {limits.pattern!r} can't be used: {problem}") from error
     return spec
 
 
-def _int(limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("int", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
-    bounds = limits.bounds(int, place.where)
+def _int(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("int", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, path.where)
+    bounds = limits.bounds(int, path.where)
     core = core_schema.no_info_before_validator_function(_whole, core_schema.int_schema(strict=True, **bounds))
     return TypeSpec(core, {"type": "integer", **limits.to_json(bounds)})
 
@@ -114,28 +114,28 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-def _float(limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("float", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, place.where)
-    bounds = limits.bounds(float, place.where)
+def _float(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("float", {"ge", "le", "gt", "lt", "multiple_of", "choices"}, path.where)
+    bounds = limits.bounds(float, path.where)
     core = core_schema.float_schema(strict=True, allow_inf_nan=False, **bounds)
     return TypeSpec(core, {"type": "number", **limits.to_json(bounds)})
 
 
-def _str(limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("str", {"min_length", "max_length", "pattern", "choices"}, place.where)
-    given = {**limits.lengths(place.where), **limits.given("pattern")}
+def _str(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("str", {"min_length", "max_length", "pattern", "choices"}, path.where)
+    given = {**limits.lengths(path.where), **limits.given("pattern")}
     # The default engine is linear in hostile text, unlike re.
     core = core_schema.str_schema(strict=True, **given)
     return TypeSpec(core, {"type": "string", **limits.to_json(given)})
 
 
-def _bool(limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("bool", {"choices"}, place.where)
+def _bool(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("bool", {"choices"}, path.where)
     return TypeSpec(core_schema.bool_schema(strict=True), {"type": "boolean"})
 
 
-def _upload(limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("UploadedFile", set(), place.where)
+def _upload(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("UploadedFile", set(), path.where)
     member = core_schema.typed_dict_field(core_schema.str_schema(strict=True, max_length=100), required=True)
     named = core_schema.typed_dict_schema({"upload": member}, extra_behavior="forbid", strict=True)
     core = core_schema.with_info_after_validator_function(_resolve, named)
@@ -146,34 +146,34 @@ def _upload(limits: Limits, place: ValuePath) -> TypeSpec:
 def _resolve(value: dict[str, str], info: core_schema.ValidationInfo) -> UploadedFile:
     """Return the uploaded file that a client names, from the validation context."""
     if info.context is None:
-        raise complaint("a file comes from a client; write UploadedFile | None = None")
+        raise value_error("a file comes from a client; write UploadedFile | None = None")
     file = info.context.get(value["upload"])
     if not isinstance(file, UploadedFile):
         raise unresolved(value["upload"])
     return file
 
 
-def _optional(options: Sequence[Any], hint: Any, limits: Limits, place: ValuePath) -> TypeSpec:
+def _optional(options: Sequence[Any], hint: Any, limits: Limits, path: ValuePath) -> TypeSpec:
     if len(options) != 1:
-        raise _unsupported(hint, place)
-    inner = compile_type(options[0], limits, place)
+        raise _unsupported(hint, path)
+    inner = compile_type(options[0], limits, path)
     return TypeSpec(core_schema.nullable_schema(inner.core), {"anyOf": [inner.json, {"type": "null"}]})
 
 
-def _literal(values: Sequence[Any], place: ValuePath) -> TypeSpec:
+def _literal(values: Sequence[Any], path: ValuePath) -> TypeSpec:
     for value in values:
         if type(value) not in (str, int, bool, NoneType):
-            raise TypeError(f"{place.where}: Literal[{value!r}] can't come from a client; use str, int, bool or None")
+            raise TypeError(f"{path.where}: Literal[{value!r}] can't come from a client; use str, int, bool or None")
     return _one_of({value_key(value): value for value in values}, list(values))
 
 
-def _enum(cls: type[Enum], place: ValuePath) -> TypeSpec:
+def _enum(cls: type[Enum], path: ValuePath) -> TypeSpec:
     members = list(cls)
     if not members:
-        raise TypeError(f"{place.where}: {cls.__name__} has no members")
-    values = [to_json(member.value, f"{place.where} ({cls.__name__}.{member.name})") for member in members]
+        raise TypeError(f"{path.where}: {cls.__name__} has no members")
+    values = [to_json(member.value, f"{path.where} ({cls.__name__}.{member.name})") for member in members]
     if any(isinstance(value, list | dict) for value in values):
-        raise TypeError(f"{place.where}: the values of {cls.__name__} must be str, int, float, bool or None")
+        raise TypeError(f"{path.where}: the values of {cls.__name__} must be str, int, float, bool or None")
     table: dict[tuple[type, Any], Any] = {}
     for value, member in zip(values, members, strict=True):
         table.setdefault(value_key(value), member)
@@ -199,12 +199,12 @@ def _one_of(table: Mapping[tuple[type, Any], Any], values: list[Any]) -> TypeSpe
     return TypeSpec(core_schema.no_info_plain_validator_function(find), {**named, "enum": values})
 
 
-def _with_choices(spec: TypeSpec, choices: Sequence[object], place: ValuePath) -> TypeSpec:
-    allowed = [spec.convert(choice, f"{place.where}: choices") for choice in choices]
-    shown_as = [to_json(choice, place.where) for choice in allowed]
+def _with_choices(spec: TypeSpec, choices: Sequence[object], path: ValuePath) -> TypeSpec:
+    allowed = [spec.convert(choice, f"{path.where}: choices") for choice in choices]
+    shown_as = [to_json(choice, path.where) for choice in allowed]
 
     # The validator outlives the class body and must not keep its names alive.
-    where = place.where
+    where = path.where
 
     def check(value: Any) -> Any:
         if value in allowed:
@@ -215,42 +215,42 @@ def _with_choices(spec: TypeSpec, choices: Sequence[object], place: ValuePath) -
     return TypeSpec(core, {**spec.json, "enum": shown_as})
 
 
-def _list(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("list", {"min_length", "max_length"}, place.where)
-    items = _compile_part(parts[0], place)
-    lengths = limits.lengths(place.where)
+def _list(parts: Sequence[Any], limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("list", {"min_length", "max_length"}, path.where)
+    items = _compile_part(parts[0], path)
+    lengths = limits.lengths(path.where)
     core = core_schema.list_schema(items.core, strict=True, **lengths)
     return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
 
 
-def _dict(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
-    limits.allow("dict", {"min_length", "max_length"}, place.where)
+def _dict(parts: Sequence[Any], limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("dict", {"min_length", "max_length"}, path.where)
     if parts[0] is not str:
-        raise TypeError(f"{place.where}: the keys of a dict are JSON names; write dict[str, {type_name(parts[1])}]")
-    values = _compile_part(parts[1], place)
-    lengths = limits.lengths(place.where)
+        raise TypeError(f"{path.where}: the keys of a dict are JSON names; write dict[str, {type_name(parts[1])}]")
+    values = _compile_part(parts[1], path)
+    lengths = limits.lengths(path.where)
     core = core_schema.dict_schema(core_schema.str_schema(strict=True), values.core, strict=True, **lengths)
     schema = {"type": "object", "additionalProperties": values.json, **limits.to_json(lengths, "Properties")}
     return TypeSpec(core, schema)
 
 
-def _tuple(parts: Sequence[Any], limits: Limits, place: ValuePath) -> TypeSpec:
+def _tuple(parts: Sequence[Any], limits: Limits, path: ValuePath) -> TypeSpec:
     if len(parts) == 2 and parts[1] is Ellipsis:
-        limits.allow("tuple", {"min_length", "max_length"}, place.where)
-        items = _compile_part(parts[0], place)
-        lengths = limits.lengths(place.where)
+        limits.refuse_others("tuple", {"min_length", "max_length"}, path.where)
+        items = _compile_part(parts[0], path)
+        lengths = limits.lengths(path.where)
         core = core_schema.tuple_schema([items.core], variadic_item_index=0, strict=True, **lengths)
         return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
-    limits.allow("tuple of fixed length", set(), place.where)
-    specs = [_compile_part(part, place) for part in parts]
+    limits.refuse_others("tuple of fixed length", set(), path.where)
+    specs = [_compile_part(part, path) for part in parts]
     core = core_schema.tuple_schema([spec.core for spec in specs], strict=True)
     size = {"minItems": len(specs), "maxItems": len(specs)}
     return TypeSpec(core, {"type": "array", "prefixItems": [spec.json for spec in specs], **size})
 
 
-def _dataclass(cls: type, place: ValuePath) -> TypeSpec:
-    if cls in place.around:
-        raise TypeError(f"{place.where}: {cls.__name__} contains itself, which a client's value can't")
+def _dataclass(cls: type, path: ValuePath) -> TypeSpec:
+    if cls in path.around:
+        raise TypeError(f"{path.where}: {cls.__name__} contains itself, which a client's value can't")
     members: dict[str, core_schema.TypedDictField] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -258,10 +258,10 @@ def _dataclass(cls: type, place: ValuePath) -> TypeSpec:
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
-        scope = Scope.of_class(_annotating(cls, field.name), place.scope.locals)
+        scope = Scope.of_class(_annotating(cls, field.name), path.scope.locals)
         with declared_at(cls, field.name):
-            hint = scope.resolve(field.type, f"{place.where} ({cls.__name__}.{field.name})")
-            spec = compile_type(hint, NO_LIMITS, place.inside(cls, field.name, scope))
+            hint = scope.resolve(field.type, f"{path.where} ({cls.__name__}.{field.name})")
+            spec = compile_type(hint, NO_LIMITS, path.inside(cls, field.name, scope))
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         members[field.name] = core_schema.typed_dict_field(spec.core, required=not optional)
         properties[field.name] = spec.json
@@ -282,10 +282,10 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
         try:
             return cls(**values)
         except ValueError as error:
-            raise complaint(" ".join(str(error).split())[:200]) from error
+            raise value_error(" ".join(str(error).split())[:200]) from error
         # The author's __post_init__ may raise anything.
         except Exception as error:
-            raise complaint(f"does not make a {cls.__name__}") from error
+            raise value_error(f"does not make a {cls.__name__}") from error
 
     return make
 

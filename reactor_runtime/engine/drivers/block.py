@@ -23,7 +23,7 @@ from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts
-from reactor_runtime.engine.drivers.threads import AuthorThread, Turns
+from reactor_runtime.engine.drivers.threads import AuthorThread, ThreadTracker
 from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.liveness import REPORT_S
 from reactor_runtime.engine.output.outstanding import ENCODING
@@ -55,7 +55,7 @@ class BlockDriver:
         self._inputs = parts.inputs
         self._clock = parts.clock
         self._sink = parts.sink
-        self._turns = parts.turns
+        self._threads = parts.threads
         self._sizes: Sizes = {}
         self._serving: _Serving | None = None
 
@@ -104,17 +104,17 @@ class BlockDriver:
 
     def _begin(self, session: ModelSession) -> _Serving:
         loop = asyncio.get_running_loop()
-        queue = BlockQueue(self._turns, lambda: _post(loop, session.room.ring))
+        queue = BlockQueue(self._threads, lambda: _post(loop, session.room.ring))
         context = BlockContext(
             self._contract,
             session,
             queue,
             inputs=self._inputs,
             clock=self._clock,
-            turns=self._turns,
+            threads=self._threads,
             sizes=self._sizes,
         )
-        return _Serving(context, queue, self._clock, self._turns)
+        return _Serving(context, queue, self._clock, self._threads)
 
     async def _run(self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving) -> None:
         over = serving.session_thread.run(serving.bound(self._model.start_session))
@@ -139,7 +139,7 @@ class BlockDriver:
             await dispatcher.run_waiting()
             if session.input_pending:
                 session.input_pending = False
-                self._turns.notify_input()
+                self._threads.notify_input()
             await session.alarm.wait()
 
     async def _call_command(
@@ -154,7 +154,7 @@ class BlockDriver:
         try:
             result: object = await self._serving.command_thread.run(lambda: context.run(call))
         finally:
-            self._turns.notify_input()
+            self._threads.notify_input()
         return result
 
     async def _play(self, session: ModelSession, serving: _Serving, over: asyncio.Future[Any]) -> None:
@@ -204,11 +204,11 @@ class BlockDriver:
 class _Serving:
     """Hold the context, queue and threads of one session, and log threads that do not stop."""
 
-    def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, turns: Turns) -> None:
+    def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, threads: ThreadTracker) -> None:
         self.context = context
         self.queue = queue
-        self.session_thread = AuthorThread("reactor-session", turns)
-        self.command_thread = AuthorThread("reactor-commands", turns)
+        self.session_thread = AuthorThread("reactor-session", threads)
+        self.command_thread = AuthorThread("reactor-commands", threads)
         self._clock = clock
         self._seen: Progress = 0, 0
         self._stopped_at: float | None = None

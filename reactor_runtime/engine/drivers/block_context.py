@@ -17,7 +17,7 @@ from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.stopwatch import Stopwatch
-from reactor_runtime.engine.drivers.threads import Turns
+from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.unpack import ByTrack, Unpack
 from reactor_runtime.engine.session import ModelSession
@@ -45,7 +45,7 @@ class BlockContext:
         *,
         inputs: Inputs,
         clock: Clock,
-        turns: Turns,
+        threads: ThreadTracker,
         sizes: Sizes,
     ) -> None:
         self.model = contract.model.__name__
@@ -56,7 +56,7 @@ class BlockContext:
         self._queue = queue
         self._inputs = inputs
         self._clock = clock
-        self._turns = turns
+        self._threads = threads
         self._sizes = sizes
         self._unpack = Unpack(contract)
         self._tracks = _tracks(self, contract)
@@ -83,7 +83,7 @@ class BlockContext:
         if self._handed_over:
             self._handed_over = False
         elif not self._stopped:
-            self._turns.poll(paused=not self._stopwatch.running)
+            self._threads.poll(paused=not self._stopwatch.running)
         return self._stopped
 
     def send(self, message: dict[str, Any] | ModelMessage) -> None:

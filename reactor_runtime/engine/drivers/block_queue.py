@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reactor_runtime.engine.drivers.threads import Gate, Turns
+from reactor_runtime.engine.drivers.threads import Gate, ThreadTracker
 from reactor_runtime.engine.output.unpack import ByTrack
 from reactor_runtime.ipc.messages import MessageSent
 
@@ -36,8 +36,8 @@ class BlockQueue:
     waits only if 1,000 items are queued. `on_put` is called on the putting thread.
     """
 
-    def __init__(self, turns: Turns, on_put: Callable[[], None]) -> None:
-        self._turns = turns
+    def __init__(self, threads: ThreadTracker, on_put: Callable[[], None]) -> None:
+        self._threads = threads
         self._on_put = on_put
         self._lock = threading.Lock()
         self._items: deque[tuple[Block | MessageSent, Gate | None]] = deque()
@@ -49,7 +49,7 @@ class BlockQueue:
             if self._stopped:
                 return
             waits = isinstance(item, Block) or len(self._items) >= MOST_MESSAGES
-            gate = self._turns.gate() if waits else None
+            gate = self._threads.gate() if waits else None
             self._items.append((item, gate))
         self._on_put()
         if gate is not None:

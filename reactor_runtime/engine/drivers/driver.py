@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.drivers.threads import Turns
+from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
@@ -24,7 +24,7 @@ class DriverParts:
     inputs: Inputs
     clock: Clock
     sink: Sink
-    turns: Turns
+    threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
 
 

@@ -1,7 +1,7 @@
 """Threads for the author's code, beside the loop that serves the model.
 
-A fake clock stands still while such a thread runs, so `Turns` is called when a thread begins, waits, continues and
-ends.
+A fake clock stands still while such a thread runs, so `ThreadTracker` is called when a thread begins, waits, continues
+and ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Gate(Protocol):
     def open(self) -> None: ...
 
 
-class Turns(Protocol):
+class ThreadTracker(Protocol):
     """Track which of the author's threads run; a thread calls all methods itself but those marked as the loop's."""
 
     def gate(self) -> Gate: ...
@@ -45,7 +45,7 @@ class Turns(Protocol):
         """Wake sessions in `poll`, for a command or an input; called on the loop."""
 
 
-class FreeTurns:
+class UntrackedThreads:
     """Do nothing: a real clock needs no count of threads."""
 
     def gate(self) -> Gate:
@@ -77,10 +77,10 @@ class AuthorThread:
     It is a daemon so that code that never ends does not prevent the end of the process.
     """
 
-    def __init__(self, name: str, turns: Turns) -> None:
+    def __init__(self, name: str, threads: ThreadTracker) -> None:
         self._name = name
         self.begun = 0
-        self._turns = turns
+        self._threads = threads
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._newest: asyncio.Future[Any] | None = None
@@ -98,7 +98,7 @@ class AuthorThread:
             self._thread = threading.Thread(target=self._body, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
         self.begun += 1
-        self._turns.begin_work(self._thread)
+        self._threads.begin_work(self._thread)
         self._jobs.put((work, done))
         return done
 
@@ -125,7 +125,7 @@ class AuthorThread:
             _do(loop, *job)
             # It would keep the author's result or exception alive.
             del job
-            self._turns.end_work(thread)
+            self._threads.end_work(thread)
 
 
 def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: asyncio.Future[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reactor_runtime.authoring.tracks.input_buffer import Reads
+from reactor_runtime.authoring.tracks.input_buffer import ReadCounts
 from reactor_runtime.clock import Clock
 from reactor_runtime.ipc.messages import InputsTaken
 
@@ -14,7 +14,7 @@ EVERY_S = 0.25
 class Count:
     """Count from the start of each session, and return the counts with a new frame, at most four times a second."""
 
-    def __init__(self, track: str, reads: Reads, clock: Clock) -> None:
+    def __init__(self, track: str, reads: ReadCounts, clock: Clock) -> None:
         self._track = track
         self._reads = reads
         self._clock = clock

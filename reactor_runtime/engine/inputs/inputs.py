@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item
-from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, Waits
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.inputs import make_input
 from reactor_runtime.authoring.tracks.tracks import tracks_of
 from reactor_runtime.clock import Clock
@@ -46,7 +46,7 @@ class Inputs:
         on_bad: Callable[[str, Exception], None],
         on_counts: Callable[[InputsTaken], None],
     ) -> None:
-        self._waits = Waits(clock)
+        self._waits = WaitTimer(clock)
         self._pool: ThreadPoolExecutor | None = None
         self._buffers: dict[str, Buffer] = {}
         self._kinds: dict[str, str] = {}

@@ -125,7 +125,7 @@ class Emitter:
         compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(bundles), compute_time + between_s)
-        if self._contract.buffer_grows and not alone:
+        if self._contract.fits_two_batches and not alone:
             self.outstanding.make_room(len(bundles))
         flushes = self._flushes
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied

@@ -10,7 +10,7 @@ from types import FunctionType
 
 import pytest
 
-from reactor_runtime.authoring.code.source import declared_at, locate, place_of
+from reactor_runtime.authoring.code.source import attached_location, declared_at, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.errors import ClassError, Location
@@ -228,40 +228,40 @@ def test_the_declaration_of_a_parent_is_found() -> None:
     class Child(Wrong):
         pass
 
-    place = locate(Child, "before")
-    assert place is not None
-    assert marked(place) == 'before: str = ""'
+    location = location_of(Child, "before")
+    assert location is not None
+    assert marked(location) == 'before: str = ""'
 
 
 def test_the_name_of_a_parameter_and_its_annotation_are_marked() -> None:
     def handler(self: object, é: int, brightness: float = 1.0) -> None: ...
 
     assert isinstance(handler, FunctionType)
-    place = locate(handler, "brightness")
-    assert place is not None
-    assert marked(place) == "brightness: float"
+    location = location_of(handler, "brightness")
+    assert location is not None
+    assert marked(location) == "brightness: float"
 
 
 def test_a_class_without_source_has_no_place() -> None:
     made: dict[str, type] = {}
     exec("class Made: x = 3\ndef call(x): ...", made)
-    assert locate(made["Made"], "x") is None
-    assert locate(made["call"], "x") is None
-    assert locate(int, "real") is None
+    assert location_of(made["Made"], "x") is None
+    assert location_of(made["call"], "x") is None
+    assert location_of(int, "real") is None
 
 
 def test_the_innermost_place_is_the_one_meant() -> None:
     error = ValueError("wrong")
     with pytest.raises(ValueError, match="wrong"), declared_at(Wrong), declared_at(Wrong, "words"):
         raise error
-    place = place_of(error)
-    assert place is not None
-    assert marked(place) == "words: str"
+    location = attached_location(error)
+    assert location is not None
+    assert marked(location) == "words: str"
 
 
 def test_an_error_that_is_about_no_declaration_has_no_place() -> None:
-    assert place_of(ValueError("wrong")) is None
+    assert attached_location(ValueError("wrong")) is None
 
 
-def marked(place: Location) -> str:
-    return place.text[place.column - 1 : place.end_column - 1]
+def marked(location: Location) -> str:
+    return location.text[location.column - 1 : location.end_column - 1]

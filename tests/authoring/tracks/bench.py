@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from reactor_runtime import ReadMode
 from reactor_runtime.authoring.tracks.backlog import Item
-from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, Waits
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
@@ -26,7 +26,7 @@ class Bench:
     announced: int = 0
 
     def __post_init__(self) -> None:
-        self.waits = Waits(self.clock)
+        self.waits = WaitTimer(self.clock)
         self.buffer: InputBuffer[int] = InputBuffer(
             self.clock,
             self.work.append,

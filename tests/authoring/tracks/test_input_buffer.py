@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime import BufferClosed, ReadMode
 from reactor_runtime.authoring.tracks.backlog import Item
-from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, Waits
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from tests.authoring.tracks.bench import Bench, outcome
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S
@@ -184,7 +184,7 @@ async def test_items_are_decoded_outside_the_loops_thread() -> None:
     buffer: InputBuffer[bytes] = InputBuffer(
         clock,
         lambda work: loop.run_in_executor(None, work),
-        waits=Waits(clock),
+        waits=WaitTimer(clock),
         on_bad=lambda *_: None,
         on_available=lambda: None,
     )

@@ -12,7 +12,7 @@ import pytest
 from reactor_runtime import Audio, Input, InputState, Output, ReactorPipeline, Video
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
-from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, Waits
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.inputs import inputs_of, make_input
 from reactor_runtime.authoring.tracks.tracks import TrackSpec, tracks_of
 from reactor_runtime.errors import ClassError
@@ -45,7 +45,7 @@ class Model(ReactorPipeline):
 def no_buffer() -> InputBuffer[Any]:
     clock = FakeClock()
     return InputBuffer(
-        clock, lambda work: work(), waits=Waits(clock), on_bad=lambda *_: None, on_available=lambda: None
+        clock, lambda work: work(), waits=WaitTimer(clock), on_bad=lambda *_: None, on_available=lambda: None
     )
 
 

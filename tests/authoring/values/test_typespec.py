@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from reactor_runtime import InputField
 from reactor_runtime.authoring.code.annotations import Scope
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import compile_field
-from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.errors import InvalidEvent
 
 
@@ -66,9 +66,9 @@ class Node:
     children: "list[Node]"
 
 
-def payload(hint: Any, declared: Any = None) -> Payload:
+def payload(hint: Any, declared: Any = None) -> EventArguments:
     declared = InputField() if declared is None else declared
-    return Payload("set", [compile_field("x", hint, declared, Scope(globals()), "S.x")])
+    return EventArguments("set", [compile_field("x", hint, declared, Scope(globals()), "S.x")])
 
 
 def convert(hint: Any, text: str, declared: Any = None) -> Any:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.authoring.code.annotations import Scope
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import FieldSpec, InputField, compile_field
 from reactor_runtime.authoring.values.jsonable import to_json
-from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.errors import InvalidEvent
 
@@ -108,7 +108,7 @@ def field(hint: object, declared: object) -> FieldSpec:
 )
 def test_a_value_names_a_file_that_is_there(hint: object, text: str) -> None:
     file = UploadedFile(b"x")
-    payload = Payload("take", [field(hint, InputField())])
+    payload = EventArguments("take", [field(hint, InputField())])
     value = payload.validate(f'{{"x": {text}}}', {"u-1": file})["x"]
     assert file in (value, getattr(value, "left", None), *(value if isinstance(value, list) else ()))
     with pytest.raises(InvalidEvent, match='there is no file "u-1" in this session') as caught:
@@ -118,7 +118,7 @@ def test_a_value_names_a_file_that_is_there(hint: object, text: str) -> None:
 
 @pytest.mark.parametrize("text", ['"u-1"', "{}", "null", '{"upload": 3}', '{"upload": "u-1", "name": "x"}'])
 def test_a_value_that_names_no_file_is_invalid(text: str) -> None:
-    payload = Payload("take", [field(UploadedFile, InputField())])
+    payload = EventArguments("take", [field(UploadedFile, InputField())])
     with pytest.raises(InvalidEvent) as caught:
         payload.validate(f'{{"x": {text}}}', {"u-1": UploadedFile(b"x")})
     assert caught.value.code == "invalid_event"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from reactor_runtime.engine.drivers.block_queue import MOST_MESSAGES, Block, BlockQueue
-from reactor_runtime.engine.drivers.threads import FreeTurns, Gate
+from reactor_runtime.engine.drivers.threads import Gate, UntrackedThreads
 from reactor_runtime.engine.output.unpack import ByTrack
 from reactor_runtime.ipc.messages import MessageSent
 from tests.timeouts import TIMEOUT_S
@@ -17,7 +17,7 @@ def block() -> Block:
     return Block(ByTrack({}), 1, None, 0)
 
 
-class Counted(FreeTurns):
+class Counted(UntrackedThreads):
     """Signal when a thread is about to wait."""
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Counted(FreeTurns):
 
 class Bench:
     def __init__(self) -> None:
-        self.turns = Counted()
+        self.threads = Counted()
         self.arrived = 0
-        self.queue = BlockQueue(self.turns, self._arrive)
+        self.queue = BlockQueue(self.threads, self._arrive)
 
     def _arrive(self) -> None:
         self.arrived += 1
@@ -41,7 +41,7 @@ class Bench:
         """Put in a thread that waits, or is about to, when this returns."""
         thread = threading.Thread(target=lambda: self.queue.put(item))
         thread.start()
-        assert self.turns.waits.acquire(timeout=TIMEOUT_S)
+        assert self.threads.waits.acquire(timeout=TIMEOUT_S)
         return thread
 
 

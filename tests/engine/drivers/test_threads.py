@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from reactor_runtime.engine.drivers.threads import AuthorThread, FreeTurns
+from reactor_runtime.engine.drivers.threads import AuthorThread, UntrackedThreads
 from tests.timeouts import TIMEOUT_S
 
 
 def author() -> AuthorThread:
-    return AuthorThread("author", FreeTurns())
+    return AuthorThread("author", UntrackedThreads())
 
 
 async def test_work_is_done_in_one_daemon_thread_one_after_the_other() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks.input_buffer import Reads
+from reactor_runtime.authoring.tracks.input_buffer import ReadCounts
 from reactor_runtime.engine.inputs.count import Count
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.interface import Audio, Input, Video
@@ -73,7 +73,7 @@ def eye() -> Iterator[Eye]:
 
 def test_counts_are_due_four_times_a_second_while_frames_come() -> None:
     clock = FakeClock()
-    count = Count("camera", Reads(), clock)
+    count = Count("camera", ReadCounts(), clock)
     said = []
     for _ in range(9):
         said.append(count.came("s-1") is not None)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from reactor_runtime import InputField
 from reactor_runtime.authoring.code.annotations import Scope
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import compile_field
-from reactor_runtime.authoring.values.payload import Payload
 from reactor_runtime.errors import InvalidEvent
 
-PROMPT = Payload(
+PROMPT = EventArguments(
     "set_prompt",
     [
         compile_field("prompt", str, InputField(max_length=5, description="What to draw"), Scope({}), "S.prompt"),
@@ -25,9 +25,9 @@ PROMPT = Payload(
 )
 
 
-def errors_of(data_json: str, payload: Payload = PROMPT) -> list[tuple[str, str]]:
+def errors_of(data_json: str, arguments: EventArguments = PROMPT) -> list[tuple[str, str]]:
     with pytest.raises(InvalidEvent) as caught:
-        payload.validate(data_json)
+        arguments.validate(data_json)
     return [(error.path, error.message) for error in caught.value.fields]
 
 
@@ -58,14 +58,14 @@ def test_error_text_joins_the_fields() -> None:
 
 def test_all_required_asks_for_values_that_have_a_default() -> None:
     field = compile_field("brightness", float, InputField(default=1.0), Scope({}), "S.brightness")
-    payload = Payload("set_brightness", [field], all_required=True)
-    assert errors_of("{}", payload) == [("set_brightness.brightness", "missing")]
-    assert payload.to_json()["required"] == ["brightness"]
-    assert payload.to_json()["properties"] == {"brightness": {"type": "number", "default": 1.0}}
+    arguments = EventArguments("set_brightness", [field], all_required=True)
+    assert errors_of("{}", arguments) == [("set_brightness.brightness", "missing")]
+    assert arguments.to_json()["required"] == ["brightness"]
+    assert arguments.to_json()["properties"] == {"brightness": {"type": "number", "default": 1.0}}
 
 
 def test_schema_of_an_event_without_arguments() -> None:
-    assert Payload("reset", []).to_json() == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert EventArguments("reset", []).to_json() == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def test_schema_lists_required_arguments_defaults_and_descriptions() -> None:

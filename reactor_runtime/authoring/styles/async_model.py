@@ -43,7 +43,7 @@ class Runtime(Protocol):
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
 
 
-class LoopModel(Model):
+class AsyncModel(Model):
     """Provide `connected`, messages and the output buffer to a model on an event loop."""
 
     # The engine sets it before load(), because an author's __init__ need not call ours.

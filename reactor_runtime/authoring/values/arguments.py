@@ -18,7 +18,7 @@ _MOST_ERRORS = 100
 _LONGEST_NAME = 60
 
 
-class Payload:
+class EventArguments:
     """Validate and describe the arguments of one event. Immutable, so any thread may use it."""
 
     def __init__(self, event: str, fields: Iterable[FieldSpec], *, all_required: bool = False) -> None:

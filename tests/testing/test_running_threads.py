@@ -12,7 +12,7 @@ import pytest
 
 from reactor_runtime.interface import InputField, VideoModel, command, get_ctx
 from reactor_runtime.testing import Studio
-from reactor_runtime.testing.clock import FakeClock, FakeTurns
+from reactor_runtime.testing.clock import FakeClock, RunningThreads
 from tests.testing.models import frame
 from tests.timeouts import TIMEOUT_S
 
@@ -117,51 +117,51 @@ def test_nothing_is_left_of_a_studio_that_was_closed_while_a_session_ran() -> No
 
 
 def test_threads_of_others_never_make_the_clock_wait() -> None:
-    clock = FakeClock(spend_in_thread=lambda seconds: turns.spend(seconds))
-    turns = FakeTurns(clock, lambda callback: callback())
-    turns.resume(threading.current_thread())
-    assert not turns.running
+    clock = FakeClock(spend_in_thread=lambda seconds: threads.spend(seconds))
+    threads = RunningThreads(clock, lambda callback: callback())
+    threads.resume(threading.current_thread())
+    assert not threads.running
     clock.spend(1.0)
     assert clock.now() == 1001.0
-    turns.poll(paused=True)
+    threads.poll(paused=True)
 
 
 def test_an_input_makes_the_loop_wait_again_for_a_slow_thread() -> None:
-    turns = FakeTurns(FakeClock(), lambda callback: callback())
+    threads = RunningThreads(FakeClock(), lambda callback: callback())
     thread = threading.Thread()
     seen: list[bool] = []
-    turns.begin_work(thread)
+    threads.begin_work(thread)
     for step in (
-        turns.stop_waiting,
-        turns.notify_input,
-        turns.stop_waiting,
-        lambda: turns.end_work(thread),
-        turns.notify_input,
+        threads.stop_waiting,
+        threads.notify_input,
+        threads.stop_waiting,
+        lambda: threads.end_work(thread),
+        threads.notify_input,
     ):
         step()
-        seen.append(turns.running)
+        seen.append(threads.running)
     assert seen == [False, True, False, False, False]
 
 
 def test_a_thread_counts_as_running_as_soon_as_its_gate_is_opened() -> None:
-    turns = FakeTurns(FakeClock(), lambda callback: callback())
+    threads = RunningThreads(FakeClock(), lambda callback: callback())
     made, done = threading.Event(), threading.Event()
     gates: list[Any] = []
 
     def wait() -> None:
-        gates.append(turns.gate())
+        gates.append(threads.gate())
         made.set()
         gates[0].wait()
         done.wait(TIMEOUT_S)
-        turns.end_work(thread)
+        threads.end_work(thread)
 
     thread = threading.Thread(target=wait)
-    turns.begin_work(thread)
+    threads.begin_work(thread)
     thread.start()
     assert made.wait(TIMEOUT_S)
     gates[0].open()
     gates[0].open()
-    assert turns.running
+    assert threads.running
     done.set()
     thread.join(TIMEOUT_S)
-    assert not turns.running
+    assert not threads.running
