@@ -27,7 +27,7 @@ MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Default of the method that `@connected()` omits.
+# Default for `@connected()` with parentheses.
 _NO_METHOD: Any = None
 Hook = Literal["connected", "disconnected"]
 

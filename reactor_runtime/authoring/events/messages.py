@@ -41,12 +41,12 @@ class ModelMessage(Record):
 
 
 class CommandError(Exception):
-    """Raise it in an event handler to send the client an error of your own; nothing is logged.
+    """Send the client an error of your own: raise it in a handler; nothing is logged.
 
     `code` is a str; `message` may be anything that `str` turns into one, such as an exception.
     """
 
-    # Serves subclasses whose __init__ does not call ours.
+    # Defaults for subclasses that do not call this `__init__`.
     code = "command_error"
     message = ""
 
@@ -99,7 +99,7 @@ def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
 def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:
     """Describe a message class: `description` from its docstring, `data` as JSON Schema."""
     documented = vars(cls).get("__doc__") or ""
-    # Without a docstring dataclasses generate the signature.
+    # For a class without a docstring, `dataclass` sets the signature.
     generated = documented.startswith(f"{cls.__name__}(")
     schemas = merged(cls, _SCHEMAS)
     names = [field.name for field in dataclasses.fields(cls) if field.name in schemas]

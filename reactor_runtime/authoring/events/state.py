@@ -19,7 +19,7 @@ from reactor_runtime.authoring.values.fields import (
 from reactor_runtime.authoring.values.jsonable import to_json
 
 _SPECS = "__reactor_fields__"
-# Their JSON value is the same object.
+# Types whose JSON value is the object itself.
 _PLAIN = (float, int, bool, str, type(None))
 
 
@@ -49,7 +49,7 @@ class StateSpec:
     def of(cls, state: type[InputState]) -> StateSpec:
         """Describe a state class; raise TypeError if its fields can't be set."""
         make_dataclass(state)
-        # InputState itself has none; it may be used as a state without fields.
+        # InputState itself is not a dataclass; it may be used as a state without fields.
         parameters = vars(state).get("__dataclass_params__")
         if parameters is not None and parameters.frozen:
             with declared_at(state):

@@ -64,7 +64,7 @@ class AsyncModel(Model):
         return self._served().output_buffer
 
     async def send(self, message: ModelMessage) -> None:
-        """Send a message to the session's clients, after the frames before it; without a client nothing happens."""
+        """Send a message to the session's clients after the frames emitted before it; does nothing without a client."""
         self._served().send(message)
 
     def send_nowait(self, message: ModelMessage) -> None:

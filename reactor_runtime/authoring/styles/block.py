@@ -68,7 +68,7 @@ class ModelMark:
 
 
 def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any) -> Callable[[C], C]:
-    """Name a block model, and the file (from the directory of reactor.yaml) or mapping that its config starts from.
+    """Set the name of a block model and its default config: a mapping, or a file relative to reactor.yaml.
 
     The config that reactor.yaml names is merged over it. Optional; `meta` is stored and not used.
     """

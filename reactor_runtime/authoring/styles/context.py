@@ -1,7 +1,7 @@
 """`get_ctx()`: the running session, for the code of a block model.
 
-The sessions of this process are stored here, because a thread that an author starts inherits no context variable; the
-model's own threads find their session by one.
+`start_session()` and commands find their session by a context variable. Threads of the author inherit none, so running
+sessions are stored here too.
 """
 
 from __future__ import annotations

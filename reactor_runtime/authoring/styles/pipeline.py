@@ -21,7 +21,7 @@ class _Falsy(type):
 
 @final
 class Idle(metaclass=_Falsy):
-    """Yield it, the class or an instance, when there is nothing to show; the next input wakes the model.
+    """Mark a step without a frame: yield the class or an instance. The next event or input starts the next step.
 
     Both are false in conditions.
     """
@@ -76,7 +76,7 @@ def state_of(model: type[ReactorPipeline]) -> type[InputState]:
 
 
 def _keep_state(cls: type, scope: Scope) -> None:
-    """Store the state class on the model class, unless it is defined later or left to subclasses."""
+    """Store the state class on the model class; skip an annotation with an undefined name or a TypeVar."""
     if class_annotating(cls, "state") is not cls:
         return
     try:

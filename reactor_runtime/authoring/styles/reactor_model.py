@@ -18,8 +18,9 @@ class ReactorModel(AsyncModel):
     fps: float = 30
 
     async def run(self) -> None:
-        """Run once, from `load()` to the end of the process; the default waits for ever, for event-driven models.
+        """Run from `load()` to the end of the process.
 
+        The default waits for ever, for models that act only in handlers.
         Raising or returning ends the session; the next session starts it again.
         """
         await asyncio.Event().wait()

@@ -90,6 +90,7 @@ class Backlog(Generic[T]):
         self.capacity = capacity
         self.received = 0
         self.closed = False
+        # Counts how often a closed backlog was reset.
         self.openings = 0
         # `clear` starts a new epoch; claims of earlier epochs are void.
         self._epoch = 0

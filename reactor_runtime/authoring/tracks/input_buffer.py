@@ -64,7 +64,7 @@ class Reader(Generic[T]):
         self.mode = mode
         self.openings = openings
         self.claim: Claim[T] | None = None
-        # True while it waits for its turn, False while it waits for decoding.
+        # True while it waits for items, False while it waits for decoding.
         self.queued = False
         self.interrupted = False
         self._loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class ReaderQueue(Generic[T]):
         self.wake_first()
 
     def claim(self, reader: Reader[T]) -> Claim[T] | None:
-        """Take the items of a reader if it is first and enough are there; BufferClosed if they can't come."""
+        """Return a reader's items if it is first and they are there; raise BufferClosed if they can't come any more."""
         self.check_interrupted(reader)
         # After a reset the items belong to readers that joined since.
         if reader.openings != self._backlog.openings:
@@ -242,7 +242,7 @@ class InputBuffer(Generic[T]):
             self._queue.wake_first()
 
     def reset(self) -> None:
-        """Open the buffer and empty it; in `@connected` the items that the client has sent since it came stay."""
+        """Open the buffer and empty it; during `@connected` it keeps what the new client has sent."""
         with self._lock:
             self._ahead.forget_current()
             self._backlog.reset()

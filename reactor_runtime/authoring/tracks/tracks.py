@@ -21,9 +21,9 @@ Direction = Literal["out", "in"]
 
 
 if TYPE_CHECKING:
-    # For type checkers a track is a buffer in an input and accepts any library's array in an output. They ignore
-    # descriptors in a class with an explicit @dataclass; there any value fits because Video is a protocol without
-    # members.
+    # For type checkers a track is a buffer in an input and accepts any library's array in an output. They ignore the
+    # descriptor in a class with an explicit @dataclass; Video is a protocol without members, so any value is accepted
+    # there.
     from typing import Generic, Protocol, Self, TypeVar, overload
 
     import numpy as np
@@ -111,7 +111,7 @@ class Output(Record):
         super().__init_subclass__(**options)
         if is_clone(cls):
             return
-        # Set in the class itself, where @dataclass leaves them alone; arrays can't be compared.
+        # `@dataclass` keeps methods of the class itself; its own `__eq__` would compare arrays, which raises.
         for name in ("__eq__", "__hash__"):
             if name not in vars(cls):
                 setattr(cls, name, vars(object)[name])

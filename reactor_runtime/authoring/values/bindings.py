@@ -67,7 +67,7 @@ _RESERVED = {"esc", "escape", "tab", "ctrl", "control", "alt", "meta", "cmd", "c
     f"f{number}" for number in range(1, 13)
 }
 
-# Browsers number the buttons so in the standard gamepad layout.
+# The numbers of the standard gamepad layout.
 _BUTTONS = {
     "a": 0,
     "b": 1,
@@ -176,9 +176,9 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Stick:
-    """Bind a gamepad's stick, "left", "right" or "dpad"; `axis` is "x" or "y" for a number, None for both; up is more.
+    """Bind a gamepad's stick, "left", "right" or "dpad"; `axis` is "x" or "y" for a number, None for both.
 
-    For an event a stick at its end adds `speed` per second to `dx` and `dy`; the default is 2.0.
+    Up is positive. For an event a stick at its end adds `speed` per second to `dx` and `dy`; the default is 2.0.
     """
 
     name: str

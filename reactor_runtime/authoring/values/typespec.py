@@ -45,7 +45,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
-    """Hold the path of a type: for messages, for names, and to detect dataclasses that contain themselves."""
+    """Hold the path of a value for messages, its scope, and the dataclasses around it to detect recursion."""
 
     where: str
     scope: Scope
@@ -203,7 +203,7 @@ def _with_choices(spec: TypeSpec, choices: Sequence[object], path: ValuePath) ->
     allowed = [spec.convert(choice, f"{path.where}: choices") for choice in choices]
     shown_as = [to_json(choice, path.where) for choice in allowed]
 
-    # The validator outlives the class body and must not keep its names alive.
+    # `check` outlives the class body: it must not keep `path`, whose scope holds local names.
     where = path.where
 
     def check(value: Any) -> Any:
