@@ -139,8 +139,7 @@ def _refuse_lost_binding(generated: EventSpec | None, written: EventSpec) -> Non
     """Raise an error if a declared `set_<field>` omits a binding of the field."""
     if generated and generated.arguments.sources and not (written.arguments.sources or written.sources):
         raise TypeError(
-            f"{written.method} takes the place of {written.name}, so what the field {generated.field} is bound to "
-            "belongs to its parameter: give bind there"
+            f"{written.method} replaces {written.name} and the binding of its field: add bind= to its parameter"
         )
 
 

@@ -138,6 +138,6 @@ def _model_names(module: ModuleType) -> list[str]:
 
 def _suggestion(wanted: str, names: list[str], place: str) -> str:
     if not names:
-        return f"there is none in {place} that would do"
+        return f"there is no model in {place}"
     near = difflib.get_close_matches(wanted, names, n=1)
     return f"did you mean {near[0]}?" if near else f"{place} has: {', '.join(names)}"

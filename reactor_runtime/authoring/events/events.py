@@ -215,7 +215,9 @@ def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], wher
         if field.name in numbers:
             field.type.convert(0.25, f"{where}: {field.name} is bound")
         if field.required and any(other.sources for other in fields):
-            raise TypeError(f"{where}: {field.name} needs a default, as keys and the like send another argument alone")
+            raise TypeError(
+                f"{where}: {field.name} needs a default: a binding of another parameter sends the event without it"
+            )
 
 
 def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> HookSpec:
@@ -228,7 +230,7 @@ def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> 
             if _is_client(scope.resolve(parameter.annotation, where)):
                 client = _only_client(client, parameter.name, plain)
             elif parameter.default is Parameter.empty:
-                raise TypeError(f"{where}: @{hook} hands over nothing but a `client: ClientInfo`")
+                raise TypeError(f"{where}: @{hook} passes only a `client: ClientInfo`")
     return HookSpec(hook, method, runs_async(function), client)
 
 
@@ -253,7 +255,7 @@ def _plain_function(function: Callable[..., Any], decorator: str) -> FunctionTyp
     plain = innermost(function)
     with declared_at(plain):
         if MARK in vars(plain):
-            raise TypeError(f"{plain.__qualname__}: a method can be one handler only; {decorator} makes it two")
+            raise TypeError(f"{plain.__qualname__}: a method can be one handler only; remove one decorator")
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise TypeError(f"{plain.__qualname__}: a handler can't yield; send messages with self.send")
     return plain
@@ -276,7 +278,7 @@ def _check_parameters(function: FunctionType, hook: str) -> None:
 def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
     name = parameter.name
     if hook and parameter.annotation is Parameter.empty and name != "client":
-        raise TypeError(f"{handler}: {name}: {hook} hands over nothing but a `client: ClientInfo`")
+        raise TypeError(f"{handler}: {name}: {hook} passes only a `client: ClientInfo`")
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
         raise TypeError(f"{handler}: {stars}{name} can't be sent by a client; name each parameter")
@@ -331,5 +333,5 @@ def _is_client(hint: Any) -> bool:
 
 def _only_client(known: str | None, name: str, function: FunctionType) -> str:
     if known is not None:
-        raise TypeError(f"{function.__qualname__}: {known} and {name} would both be the client; keep one")
+        raise TypeError(f"{function.__qualname__}: {known} and {name} are both annotated ClientInfo; keep one")
     return name

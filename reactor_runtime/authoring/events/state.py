@@ -144,5 +144,5 @@ def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation
         )
     if isinstance(declared, InputDeclaration):
         if declared.bind is not None:
-            raise TypeError(f"{where} is private, so nothing a client has can set it; drop bind, or the underscore")
+            raise TypeError(f"{where} is private, so clients can't set it; drop bind, or the underscore")
         setattr(cls, name, default)

@@ -73,7 +73,7 @@ class AsyncModel(Model):
 
     def _served(self) -> Runtime:
         if self._runtime is None:
-            raise RuntimeError(f"{type(self).__name__} isn't being run; this works from load() on, not in __init__")
+            raise RuntimeError(f"{type(self).__name__} is not running: use this in load() or later")
         return self._runtime
 
 

@@ -124,7 +124,7 @@ def _check_session(cls: type) -> None:
     if not callable(function):
         raise TypeError(f"{where} must be a method, a plain def")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{where} is async, but has a thread of its own: make it a plain def")
+        raise TypeError(f"{where} is async, but runs in its own thread: make it a plain def")
     if inspect.isgeneratorfunction(function):
         raise TypeError(f"{where} can't yield: emit frames with get_ctx().emit_block(frames)")
 
@@ -148,4 +148,6 @@ def _refuse_state(cls: type) -> None:
         return
     hint = Scope.of_definition(cls).resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
     if isinstance(hint, type) and issubclass(hint, InputState):
-        raise TypeError(f"{cls.__name__}.state: a VideoModel has no state; clients change values with @command methods")
+        raise TypeError(
+            f"{cls.__name__}.state: a VideoModel has no state; declare a @command for each value that clients change"
+        )

@@ -87,8 +87,8 @@ def get_ctx() -> Context:
     if len(running) > 1:
         names = ", ".join(context.model for context in running)
         raise RuntimeError(
-            f"get_ctx() is ambiguous, as sessions of {names} run in this process: call it in start_session() or a "
-            "command, and pass its result to your thread"
+            f"several sessions run in this process ({names}): call get_ctx() in start_session() or a command, and pass "
+            "the result to your thread"
         )
     return running[0]
 

@@ -118,11 +118,11 @@ def _check_init_and_load(model: type[Model]) -> None:
     try:
         inspect.signature(model).bind()
     except TypeError as error:
-        hint = "it is made without arguments: take what you need from the config in load()"
+        hint = "the class is called without arguments: read values from the config in load()"
         where = location_of(model.__init__) or location_of(model)
         raise ClassError(f"{name}.__init__: {error}", hint=hint, where=where) from error
     if inspect.iscoroutinefunction(model.load):
-        message, hint = f"{name}.load is async; load() is called before there is a loop", "leave out `async`; "
+        message, hint = f"{name}.load is async; load() is called before the event loop starts", "leave out `async`; "
         raise ClassError(message, hint=hint + "asyncio.run(…) works inside it", where=location_of(model.load))
     if inspect.isgeneratorfunction(model.load):
         hint = "frames are made in inference() or run(); load() returns when the model is ready"

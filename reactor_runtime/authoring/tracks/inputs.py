@@ -55,9 +55,7 @@ class _BeforeLoad:
     def __get__(self, model: object, kind: type) -> _BeforeLoad:
         if model is None:
             return self
-        raise RuntimeError(
-            f"{kind.__name__} isn't being run; self.{self._name} is there from load() on, not in __init__"
-        )
+        raise RuntimeError(f"{kind.__name__} is not running: use self.{self._name} in load() or later")
 
 
 _Found = type[Input] | _UnresolvedInput
@@ -139,7 +137,7 @@ def _refuse_unfilled(cls: type[Input], scope: Scope) -> None:
             with declared_at(cls, name):
                 raise TypeError(
                     f"{cls.__name__}.{name}: annotate it Video or Audio, or give it a default: "
-                    "the runtime makes the input and fills in nothing but tracks"
+                    "the runtime creates the input and can fill only tracks"
                 )
 
 
@@ -182,7 +180,7 @@ def _resolve_input(name: str, unresolved: _Found) -> type[Input] | None:
 def _checked(hint: Any, where: str) -> type[Input] | None:
     part = next((part for part in get_args(hint) if _is_input(part)), None)
     if part is not None:
-        raise TypeError(f"{where}: an input is always there; annotate it {part.__name__}, nothing else")
+        raise TypeError(f"{where}: an input is never None; annotate it {part.__name__}")
     if not _is_input(hint):
         return None
     if hint is Input:

@@ -182,7 +182,7 @@ def _refuse_value(value: object, where: str, *, annotated: bool) -> None:
 
 def _is_track(hint: Any, where: str, direction: Direction) -> bool:
     if any(_is_kind(part) for part in get_args(hint)):
-        always = "carries something in every output" if direction == "out" else "is always there"
+        always = "must have a value in every output" if direction == "out" else "is never None"
         raise TypeError(f"{where}: a track {always}; annotate it Video or Audio, nothing else")
     if isinstance(hint, _VIDEO | _AUDIO):
         raise TypeError(f"{where}: annotate it {type(hint).__name__}, the class, without parentheses")

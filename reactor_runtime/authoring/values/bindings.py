@@ -297,27 +297,25 @@ def check_value(sources: Sequence[Source], hint: Any, default: object, limits: L
         if not source.shapes:
             raise TypeError(f'{where}: {source!r} goes above a method: @event(name="…", bind={source!r})')
         if isinstance(source, Stick) and source.speed is not None:
-            raise TypeError(f"{where}: {source!r}: speed is for an event's dx and dy; a value goes to its own ends")
+            raise TypeError(f"{where}: {source!r}: speed applies to events only")
         if _shape(hint) not in source.shapes:
             raise TypeError(f"{where}: {source!r} sets {_wanted(source)}, not {type_name(hint)}")
         if default is None and not isinstance(source, Pointer):
-            raise TypeError(f"{where}: {source!r} goes from the default to an end, and None is no number")
+            raise TypeError(f"{where}: {source!r} needs a number as default")
     if any(isinstance(source, Wheel) for source in sources) and len({type(source) for source in sources}) > 1:
-        raise TypeError(
-            f"{where}: Wheel changes a value for good, the others until they are released; keep one of the two"
-        )
+        raise TypeError(f"{where}: Wheel keeps the new value, other sources return to the default; bind one kind")
     if limits.choices is not None:
-        raise TypeError(f"{where}: {sources[0]!r} goes from end to end, which choices don't have; use ge and le")
+        raise TypeError(f"{where}: {sources[0]!r} needs ge and le, not choices")
     if _shape(hint) == "number" and not isinstance(sources[0], Wheel):
         _check_ends(sources[0], limits, where)
         if default == limits.le and all(isinstance(source, Key | Button) for source in sources):
-            raise TypeError(f"{where}: {sources[0]!r} takes it to its greatest, {limits.le}, which is its default")
+            raise TypeError(f"{where}: {sources[0]!r} sets the maximum, {limits.le}, which is already the default")
 
 
 def _check_ends(source: Source, limits: Limits, where: str) -> None:
     """Check that the field allows both ends of an axis; without limits they are the default ± 1."""
     if limits.given("gt", "lt"):
-        raise TypeError(f"{where}: {source!r} goes to the ends, which gt and lt leave out; use ge and le")
+        raise TypeError(f"{where}: {source!r} needs ge and le: gt and lt exclude the ends")
     if len(limits.given("ge", "le")) == 1:
         raise TypeError(f"{where}: {source!r} goes to both ends; give ge and le")
 
@@ -335,10 +333,10 @@ def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: s
         filled = _filled(source, parameters)
         for name in filled:
             if name not in parameters:
-                raise TypeError(f"{where}: {source!r} fills {filled[0]} and {filled[1]}; add {name}: float")
+                raise TypeError(f"{where}: {source!r} sets {filled[0]} and {filled[1]}; add {name}: float")
         for name, required in parameters.items():
             if required and name not in filled:
-                raise TypeError(f"{where}: {source!r} does not fill {name}; give it a default")
+                raise TypeError(f"{where}: {source!r} does not set {name}; give it a default")
 
 
 def filled(sources: Sequence[Source], parameters: Sequence[str]) -> set[str]:

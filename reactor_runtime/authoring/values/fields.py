@@ -182,8 +182,8 @@ def _sources(declared: Any, hint: Any, limits: Limits, where: str) -> tuple[Sour
 def _refuse_factory(factory: Any, where: str) -> None:
     if factory is not MISSING:
         raise TypeError(
-            f"{where}: default_factory can't be used for a value that clients set, because they receive the default; "
-            "give a plain one, such as () or None"
+            f"{where}: default_factory can't be used for a value that clients set, because the schema publishes the "
+            "default; give a constant, such as () or None"
         )
 
 

@@ -250,7 +250,7 @@ def _tuple(parts: Sequence[Any], limits: Limits, path: ValuePath) -> TypeSpec:
 
 def _dataclass(cls: type, path: ValuePath) -> TypeSpec:
     if cls in path.around:
-        raise TypeError(f"{path.where}: {cls.__name__} contains itself, which a client's value can't")
+        raise TypeError(f"{path.where}: {cls.__name__} contains itself; JSON values can't be recursive")
     members: dict[str, core_schema.TypedDictField] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -285,7 +285,7 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
             raise value_error(" ".join(str(error).split())[:200]) from error
         # The author's __post_init__ may raise anything.
         except Exception as error:
-            raise value_error(f"does not make a {cls.__name__}") from error
+            raise value_error(f"is not a valid {cls.__name__}") from error
 
     return make
 

@@ -126,7 +126,7 @@ MESSAGES = [
     ),
 ]
 TRACKS = [
-    Wrong("Second.depth: a track carries", before="class Second(Output):\n    depth: Optional[Video]  # <-\n"),
+    Wrong("Second.depth: a track must have", before="class Second(Output):\n    depth: Optional[Video]  # <-\n"),
     Wrong("Second.depth: annotate it Video, the class", before="class Second(Output):\n    depth: Video()  # <-\n"),
     Wrong("write `depth: Video`", before="class Second(Output):\n    depth = Video  # <-\n"),
     Wrong("Second.note: InputField", before="class Second(Output):\n    note: str = InputField('')  # <-\n"),
@@ -168,7 +168,7 @@ HANDLERS = [
     ),
     Wrong("MyModel.go: a handler can't yield", model=method(GO, "def go(self):  # <-", "    yield")),
     Wrong("MyModel.go: a method can be one handler", model=method(GO, GO, "def go(self): ...  # <-")),
-    Wrong("MyModel.go: x: @connected hands over", model=method("@connected", "def go(self, x): ...  # <-")),
+    Wrong("MyModel.go: x: @connected passes only", model=method("@connected", "def go(self, x): ...  # <-")),
     Wrong(
         "MyModel: @connected is handled by both",
         model=method("@connected", "def go(self): ...", "@connected", "def to(self): ...  # <-"),

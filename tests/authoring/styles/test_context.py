@@ -67,7 +67,7 @@ def test_with_two_sessions_each_finds_its_own_and_other_code_gets_the_reason() -
         for session in (first, second):
             with belonging_to(session):
                 assert get_ctx() is session
-        assert "sessions of A, B run in this process" in str(in_thread(get_ctx))
+        assert "several sessions run in this process (A, B)" in str(in_thread(get_ctx))
     assert "no session runs" in str(outcome(get_ctx))
 
 

@@ -61,12 +61,12 @@ async def test_model_reaches_its_runtime() -> None:
 
 @pytest.mark.parametrize("name", ["connected", "output_buffer"])
 def test_a_model_that_is_not_run_raises_an_error_with_the_reason(name: str) -> None:
-    with pytest.raises(RuntimeError, match="Model isn't being run"):
+    with pytest.raises(RuntimeError, match="Model is not running"):
         getattr(Model(), name)
 
 
 def test_model_that_is_not_run_cannot_send() -> None:
-    with pytest.raises(RuntimeError, match="Model isn't being run"):
+    with pytest.raises(RuntimeError, match="Model is not running"):
         Model().send_nowait(Hello())
 
 

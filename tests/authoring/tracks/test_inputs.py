@@ -172,7 +172,7 @@ def test_generic_attribute_is_no_input() -> None:
     "annotation", ["Room | None", "list[Room]", "ClassVar[Room]", "Room | Desk"], ids=lambda text: text
 )
 def test_input_that_might_not_be_there_is_refused(annotation: str) -> None:
-    with pytest.raises(TypeError, match=r"Bad\.input: an input is always there; annotate it Room"):
+    with pytest.raises(TypeError, match=r"Bad\.input: an input is never None; annotate it Room"):
         type("Bad", (Model,), {"__annotations__": {"input": annotation}, "__module__": __name__})
 
 
@@ -231,7 +231,7 @@ def test_names_of_the_model_cannot_be_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("annotation", ["Video | None", "list[Video]"])
 def test_optional_track_is_refused(annotation: str) -> None:
-    with pytest.raises(TypeError, match=r"Bad\.camera: a track is always there; annotate it Video or Audio"):
+    with pytest.raises(TypeError, match=r"Bad\.camera: a track is never None; annotate it Video or Audio"):
         type("Bad", (Input,), {"__annotations__": {"camera": annotation}, "__module__": __name__})
 
 
@@ -249,7 +249,7 @@ def test_a_model_that_is_not_run_raises_an_error_with_the_reason() -> None:
         def __init__(self) -> None:
             self.input.camera.clear()
 
-    with pytest.raises(RuntimeError, match=r"Early isn't being run; self\.input is there from load\(\) on"):
+    with pytest.raises(RuntimeError, match=r"Early is not running: use self\.input in load\(\)"):
         Early()
     assert hasattr(Early, "input")
 

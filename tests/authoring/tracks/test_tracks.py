@@ -67,7 +67,7 @@ def test_child_keeps_the_tracks_of_its_parent() -> None:
 
 
 def test_optional_track_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"MyOutput\.main_video: a track carries something in every output"):
+    with pytest.raises(TypeError, match=r"MyOutput\.main_video: a track must have a value in every output"):
 
         class MyOutput(Output):
             main_video: Optional[Video]  # noqa: UP045

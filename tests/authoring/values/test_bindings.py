@@ -169,18 +169,25 @@ WRONG_FIELDS: list[Any] = [
     pytest.param(bool, InputField(False, bind=PAIR), "sets float, not bool", id="axis of bool"),
     pytest.param(float, InputField(0.0, bind=Stick("left")), r"sets tuple\[float, float\], not float", id="x and y"),
     pytest.param(float, InputField(0.0, bind=Pointer()), r"sets tuple\[float, float\] or", id="a place"),
-    pytest.param(float | None, InputField(None, bind=PAIR), r"sets float, not float \| None|None is no", id="None"),
+    pytest.param(float | None, InputField(None, bind=PAIR), r"sets float, not float \| None|needs a number", id="None"),
     pytest.param(float, InputField(0.0, bind=TEXT), r"bind takes no 'w'; write Key\('w'\)", id="text"),
     pytest.param(float, InputField(0.0, bind=[KEY, NUMBER]), "bind takes no 3", id="number"),
     pytest.param(float, InputField(0.0, bind=Look()), 'goes above a method: @event\\(name="…", bind=Look', id="Look"),
-    pytest.param(float, InputField(0.0, gt=-1, lt=1, bind=PAIR), "which gt and lt leave out", id="gt"),
+    pytest.param(float, InputField(0.0, gt=-1, lt=1, bind=PAIR), "gt and lt exclude the ends", id="gt"),
     pytest.param(float, InputField(0.0, le=1, bind=PAIR), "give ge and le", id="one end"),
-    pytest.param(float, InputField(1.0, ge=0, le=1, bind=KEY), "greatest, 1, which is its default", id="at the end"),
-    pytest.param(int, InputField(1, choices=[1, 2], bind=KEY), "which choices don't have", id="choices"),
-    pytest.param(int, InputField(1, choices=[1, 4], bind=Wheel()), "which choices don't have", id="wheel of choices"),
-    pytest.param(float, InputField(0.0, bind=[PAIR, Wheel()]), "keep one of the two", id="wheel and keys"),
     pytest.param(
-        tuple[float, float], InputField((0.0, 0.0), bind=Stick("left", speed=2)), "speed is for an event", id="speed"
+        float,
+        InputField(1.0, ge=0, le=1, bind=KEY),
+        "sets the maximum, 1, which is already the default",
+        id="at the end",
+    ),
+    pytest.param(int, InputField(1, choices=[1, 2], bind=KEY), "needs ge and le, not choices", id="choices"),
+    pytest.param(
+        int, InputField(1, choices=[1, 4], bind=Wheel()), "needs ge and le, not choices", id="wheel of choices"
+    ),
+    pytest.param(float, InputField(0.0, bind=[PAIR, Wheel()]), "bind one kind", id="wheel and keys"),
+    pytest.param(
+        tuple[float, float], InputField((0.0, 0.0), bind=Stick("left", speed=2)), "speed applies to events", id="speed"
     ),
     pytest.param(tuple[int, int], InputField((0, 0), bind=Stick("left")), r"not tuple\[int, int\]", id="pair of int"),
 ]
@@ -227,10 +234,10 @@ def declare_event(method: Any, bind: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "bind", "words"),
     [
-        (needs_more, Key("w"), r"Key\('w'\) does not fill x; give it a default"),
-        (needs_more, Pointer(), r"Pointer\(\) fills x and y; add y: float"),
-        (no_place, Pointer(), "fills x and y; add x: float"),
-        (no_place, Look(), "fills dx and dy; add dx: float"),
+        (needs_more, Key("w"), r"Key\('w'\) does not set x; give it a default"),
+        (needs_more, Pointer(), r"Pointer\(\) sets x and y; add y: float"),
+        (no_place, Pointer(), "sets x and y; add x: float"),
+        (no_place, Look(), "sets dx and dy; add dx: float"),
         (no_place, PAIR, "sets a value; give it to a parameter: level: float = InputField"),
         (no_place, Wheel(), "sets a value"),
         (no_place, "w", r"bind takes no 'w'; write Key\('w'\)"),
@@ -264,7 +271,7 @@ def test_a_written_setter_keeps_the_bindings_of_its_field() -> None:
         @event(name="set_walk")
         def set_walk(self, walk: float) -> None: ...
 
-    with pytest.raises(ClassError, match="the field walk is bound to belongs to its parameter: give bind there"):
+    with pytest.raises(ClassError, match="replaces set_walk and the binding of its field: add bind= to its parameter"):
         Contract.of(Written)
 
 

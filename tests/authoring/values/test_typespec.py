@@ -172,7 +172,7 @@ BAD: list[tuple[Any, str, str]] = [
     (Path, '{"name": "p", "length": 3}', "set.x.length: unknown key"),
     (list[Point], '[{"x": 1}, {"x": "a"}]', 'set.x.1.x: "a" is not a number'),
     (Checked, '{"x": 13}', "set.x: 13 brings bad luck"),
-    (Checked, '{"x": 14}', "set.x: does not make a Checked"),
+    (Checked, '{"x": 14}', "set.x: is not a valid Checked"),
 ]
 
 

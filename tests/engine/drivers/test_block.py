@@ -314,7 +314,7 @@ def test_two_models_in_one_process_are_not_mixed_up() -> None:
         one.connect()
         assert from_a_thread() == "found"
         other.connect()
-        assert "sessions of Scripted, Other" in from_a_thread()
+        assert "several sessions run in this process (Scripted, Other)" in from_a_thread()
         for _ in range(5):
             one.run(0.2)
             other.run(0.2)
