@@ -22,14 +22,14 @@ from reactor_runtime.clock import Timer
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Enough for callbacks that wait for no thread and no socket.
+# Passes that `settle` makes: enough, as callbacks here never wait for a thread or a socket.
 SETTLING_PASSES = 20
 POLL_S = 0.010
 PAUSED_POLL_S = 0.100
-# After so many passes of the loop at the same time, so much time passes: code that never waits takes time too.
+# After so many passes at one time the clock moves: code that never waits takes time too.
 STANDSTILL_PASSES = 200
 STANDSTILL_S = 0.001
-# The same while a thread of the model runs, which makes the loop pass often.
+# The same limit while a thread of the model runs.
 BUSY_PASSES = 20_000
 # Real time; the loop does not wait longer for a thread.
 THREAD_PATIENCE_S = 5.0
@@ -118,7 +118,7 @@ class FakeClock:
 
 
 class RunningThreads:
-    """Count the model's threads that run, for a loop that waits until none does; `post` calls back on that loop.
+    """Track which threads of the model run; the loop waits until none does. `post` calls back on that loop.
 
     A session that polls `should_stop()` waits there until a command or an input comes, or 10 ms have passed, 100 ms
     with monitoring disabled. Otherwise it would poll for ever, because time stands still while it runs.
@@ -285,7 +285,7 @@ class _Waiting(selectors.DefaultSelector):
         running = self.threads.running
         ready = super().select(0)
         if self._is_standing_still():
-            self._pass_time(self.clock.now() + STANDSTILL_S, meeting=False)
+            self._pass_time(self.clock.now() + STANDSTILL_S, stop_at_timers=False)
             return ready
         waiting = timeout is None or timeout > 0
         if waiting and not ready and (self.jobs or running):
@@ -297,16 +297,16 @@ class _Waiting(selectors.DefaultSelector):
         return ready
 
     def _is_standing_still(self) -> bool:
-        """Return whether the loop has passed many times at the same time, as it does for code that never waits."""
+        """Return whether the loop makes pass after pass without time passing, as it does for code that never waits."""
         if self.clock.now() != self._stands_at:
             self._stands_at, self.passes = self.clock.now(), 0
         self.passes += 1
         return self.passes > (BUSY_PASSES if self.threads.running else STANDSTILL_PASSES)
 
-    def _pass_time(self, deadline: float, *, meeting: bool = True) -> None:
-        assert self.goal is not None, "run_until() sets it"
+    def _pass_time(self, deadline: float, *, stop_at_timers: bool = True) -> None:
+        assert self.goal is not None, "the loop is run by run_until()"
         upcoming = self.clock.upcoming
-        if meeting and upcoming is not None:
+        if stop_at_timers and upcoming is not None:
             deadline = min(deadline, upcoming)
         if self.goal.done():
             self.goal.stop()

@@ -70,7 +70,7 @@ class PipelineExecutor(Studio[P]):
         recorder.frames.clear()
         with steps.one():
             self._wait.until(lambda: steps.newest is not None or recorder.ended, "inference() to yield")
-        assert steps.newest is not None, "a session ends by disconnect() or with a failure"
+        assert steps.newest is not None, "`until` raises if the session fails, so a step was made"
         output, compute_s = steps.newest
         messages, recorder.unread = recorder.unread, []
         return StepResult(output, compute_s, messages)
@@ -82,11 +82,11 @@ def copy_output(output: object) -> object:
         return output.copy()
     if not isinstance(output, Output):
         return copied(output)
-    twin = copy.copy(output)
+    duplicate = copy.copy(output)
     for name, payload in payloads(output).items():
         # The dataclass may be frozen.
-        object.__setattr__(twin, name, copy_output(payload))
-    return twin
+        object.__setattr__(duplicate, name, copy_output(payload))
+    return duplicate
 
 
 class _Steps:
@@ -102,7 +102,7 @@ class _Steps:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Allow exactly one step in the block, whose output is `newest`."""
+        """Allow exactly one step in the block; its result is `newest`."""
         self.newest = None
         self._one = True
         self._host.hold_steps(False)

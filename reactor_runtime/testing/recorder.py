@@ -89,7 +89,7 @@ class OutputRecorder:
                 self.suspicions.append(from_json(message.error))
 
     def release(self, number: int) -> None:
-        """Do nothing: the frames of a bundle are copies."""
+        """Do nothing: the recorder keeps copies."""
 
     def _frame(self, bundle: OutgoingBundle, piece: Piece) -> Frame:
         payload = piece.payload

@@ -36,7 +36,7 @@ def rehearse(
     on_step_limit: Callable[[ReactorError], object],
     step_limit_s: float = STEP_LIMIT_S,
 ) -> list[ReactorError]:
-    """Load a model and make its first step; return what is probably not meant.
+    """Load a model and make its first step; return warnings about its output.
 
     Raises LoadError or ModelFailed, at the author's line, if the model or its output fails. `on_step_limit` is called,
     on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a

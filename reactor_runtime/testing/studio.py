@@ -31,7 +31,7 @@ from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 M = TypeVar("M", bound=Model)
 
 CLIENT = "c-1"
-# Of the fake clock; no test waits so long.
+# Seconds of the fake clock; no test waits longer.
 PATIENCE_S = 60.0
 NO_FRAME = "the model made no frame in {:g} s of its time"
 NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should yield, or emit, by then"
@@ -139,10 +139,10 @@ class Studio(Generic[M]):
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
     def send_event(self, event: str, /, **data: Any) -> Message | None:
-        """Send an event as a client does; return the reply, if any, after the handler has run.
+        """Send an event as a client does, wait for its handler, which runs after the current step; return the reply.
 
         Bytes and an UploadedFile are uploaded first. Raises ValueError, with the reason, for an event that the model
-        does not have or a value that it does not accept, and the CommandError or other exception of the handler.
+        does not have or a value that it does not accept, and raises what the handler raised.
         """
         self._need_session()
         ticket = next(self._numbers)
@@ -285,7 +285,7 @@ def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
         loop.run_until(serving.done, until=until)
         loop.end(until=until)
     else:
-        # Garbage collected while another loop runs, so that this one can't run any more.
+        # The studio was collected without close() while another loop runs, so its tasks can't run any more.
         for task in asyncio.all_tasks(loop):
             # asyncio does the same with tasks that it abandons.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
