@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.engine.ipc_reader import MOST_EVENT_BYTES
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.framing import LENGTHS
@@ -92,6 +93,18 @@ def test_whatever_validation_raises_is_an_error_reply(channel: Channel, engine: 
     assert isinstance(wait_for(channel, ipc.EventApplied), ipc.EventApplied)
     channel.send(ipc.Shutdown())
     assert engine.wait(TIMEOUT_S) == 0
+
+
+def test_the_limit_of_bytes_counts_only_events_that_wait(channel: Channel) -> None:
+    large = '{"to": {"x": 1}}' + " " * (MOST_EVENT_BYTES // 2)
+    for ticket in range(4):
+        channel.send(ipc.ClientEvent("s-1", "c-1", ticket, "move", large))
+        answers = (each for each in channel if isinstance(each, ipc.EventApplied | ipc.EventRefused))
+        assert next(answers) == ipc.EventApplied("s-1", "c-1", ticket, ticket + 1)
+    channel.send(ipc.ClientEvent("s-1", "c-1", 4, "move", 2 * large))
+    refused = wait_for(channel, ipc.EventRefused)
+    assert isinstance(refused, ipc.EventRefused)
+    assert refused.code == "rate_limited"
 
 
 def test_an_exception_while_reading_is_printed_and_ends_the_process_with_status_1(

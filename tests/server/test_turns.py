@@ -16,9 +16,18 @@ class Level(InputState):
     level: int = InputField(default=100, ge=0, le=255)
 
 
+class Filler(ModelMessage):
+    text: str
+
+
 class MyModel(ReactorPipeline):
     state: Level
     fps = 60
+
+    @event(name="flood")
+    async def flood(self, client: ClientInfo):
+        for _ in range(2000):
+            await client.send(Filler(text=10_000 * "x"))
 
     def inference(self):
         while True:
@@ -94,6 +103,19 @@ async def test_a_controller_resumes_its_session_after_a_break(project: Path) -> 
                 assert (await back.ask("set_level", {"level": 100}))["data"]["n"] == n + 1
                 await viewer.data("reactor.session", phase="resumed")
             await viewer.data("reactor.session", phase="ended", reason="left")  # it said goodbye: nothing is waited for
+
+
+async def test_a_controller_that_was_dropped_because_it_read_nothing_may_resume(project: Path) -> None:
+    with serving(project, "--resume-grace", "30") as server:
+        async with client(server.url, role="viewer") as viewer, client(server.url) as controller:
+            welcome = await controller.data("reactor.welcome")
+            await viewer.data("reactor.session", phase="started")
+            controller.socket.transport.pause_reading()
+            await controller.send("flood")
+            assert (await viewer.data("reactor.session"))["phase"] == "away"
+            await vanish(controller)
+            async with client(server.url, resume=welcome["resume"]) as back:
+                assert (await back.data("reactor.welcome"))["session"] == welcome["session"]
 
 
 async def test_the_model_pauses_while_its_controller_is_away_until_the_grace_is_over(project: Path) -> None:

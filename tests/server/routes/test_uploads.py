@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import http.client
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
 
+import httpx
 import pytest
+from starlette.applications import Starlette
 
-from reactor_runtime.server.routes.uploads import MOST_AT_ONCE
+from reactor_runtime.ipc.messages import UploadedBytes
+from reactor_runtime.server.routes.uploads import MOST_AT_ONCE, UploadRoute
+from tests.fakes import settle
+from tests.server.admission_fixture import AdmissionFixture
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
@@ -256,3 +262,29 @@ async def test_the_next_server_removes_the_files_of_one_that_was_killed(
     with serving(write_project(tmp_path / "second", MODEL)) as following:
         following.wait_for(f"removed the uploads of a server that was killed folder={abandoned}")
         assert list(spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["before the file", "within the file", "before the engine has taken the file"])
+async def test_a_file_for_a_session_that_ends_is_refused(services: AdmissionFixture, moment: str) -> None:
+    controller, route = services.come(), UploadRoute(services.admission)
+    services.begin()
+    assert services.slot.session is not None
+    path = f"/uploads?key={services.slot.session.upload_key}"
+
+    async def content() -> AsyncIterator[bytes]:
+        yield SMALL
+        if moment == "within the file":
+            services.admission.detach(controller)
+        yield SMALL
+
+    if moment == "before the file":
+        services.admission.detach(controller)
+    transport = httpx.ASGITransport(Starlette(routes=[route.route()]))
+    async with asyncio.timeout(TIMEOUT_S), httpx.AsyncClient(transport=transport, base_url="http://server") as sender:
+        answer = asyncio.create_task(sender.post(path, content=content()))
+        if moment == "before the engine has taken the file":
+            while not services.engine.of(UploadedBytes):
+                await settle()
+            services.end()
+        assert ((await answer).status_code, (await answer).text) == (410, "the session is over\n")
+    await route.aclose()

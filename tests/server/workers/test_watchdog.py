@@ -2,12 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
+from typing import Any
 
 import pytest
 
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.messages import Heartbeat
-from reactor_runtime.server.workers.watchdog import WARN_S, Watchdog
+from reactor_runtime.ipc.ring import create_memory
+from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.server.workers.engine_run import EngineRun
+from reactor_runtime.server.workers.watchdog import LONGEST_ROUND_S, WARN_S, Watchdog
 from tests.fakes import FakeClock, settle
+from tests.server.admission_fixture import MANIFEST
+from tests.timeouts import TIMEOUT_S
 
 FINE = Heartbeat(held=False, where="")
 HELD = Heartbeat(held=True, where='  File "model.py", line 3, in inference\n')
@@ -110,3 +120,54 @@ async def test_a_hang_at_the_end_of_a_session_times_out_as_well() -> None:
     watched.watchdog.ending = True
     await watched.pass_s(10.0)
     assert watched.hung.result() == HELD.where
+
+
+class SocketOfEngine:
+    """An engine without its process: the test writes to the other end of its socket."""
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair()
+        self.socket.setblocking(False)
+        self.engine = Channel(theirs)
+        self.memory_fd = create_memory()
+
+    def end(self, deadline: float) -> int:  # noqa: ARG002  (the signature of a process)
+        return 0
+
+    def close(self) -> None:
+        os.close(self.memory_fd)
+
+
+async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    clock, process = FakeClock(), SocketOfEngine()
+    received: asyncio.Queue[ipc.Message] = asyncio.Queue()
+
+    def start(**_: object) -> Any:
+        return process
+
+    def receive(message: ipc.Message, _: object) -> None:
+        received.put_nowait(message)
+
+    options = ServeOptions(manifest=MANIFEST, config={})
+    run = EngineRun(receive, clock, start, options, ids={})
+    running = asyncio.create_task(run.run(ipc.Load("", "", "", "", "", "")))
+
+    async def answer(*messages: ipc.Message) -> None:
+        for message in messages:
+            process.engine.send(message)
+        while await asyncio.wait_for(received.get(), TIMEOUT_S) != messages[-1]:
+            pass
+        await settle()
+
+    await answer(ipc.Ready(1.0))
+    run.send(ipc.StartSession("s-1", "c-1", 0.0))
+    run.send(ipc.StopSession("s-1"))
+    await answer(ipc.Ended("s-1", None))
+    for number in range(8):
+        # the run passes on no heartbeat: the message after it shows that it has been received
+        await answer(HELD, ipc.Loading(f"round {number}"))
+        await clock.advance(LONGEST_ROUND_S)
+    process.engine.close()
+    await asyncio.wait_for(running, TIMEOUT_S)
+    await run.end()
+    assert "the model has been in one step for 30 s" in caplog.text
