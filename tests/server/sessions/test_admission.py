@@ -8,6 +8,7 @@ from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status
 from reactor_runtime.server.sessions.session import MOST_EARLY
 from reactor_runtime.server.workers.engine import EnginePhase
@@ -68,6 +69,16 @@ async def test_the_slot_is_free_again_after_a_controller_leaves_while_its_sessio
     assert services.begin()
 
 
+async def test_a_session_that_stops_has_no_turn_any_more() -> None:
+    services = AdmissionFixture(limits=TurnLimits(idle_timeout_s=60))
+    controller = services.come()
+    services.begin()
+    assert services.clock.pending == 1
+    services.admission.detach(controller)
+    assert services.clock.pending == 0
+    os.close(services.memory)
+
+
 async def test_a_full_wait_queue_and_full_viewers_refuse_with_1013(services: AdmissionFixture) -> None:
     for _ in range(3):
         assert services.come().closing is None
@@ -121,6 +132,12 @@ async def test_a_viewer_gets_a_session_when_it_has_started_and_no_frames_of_the_
     for viewer in (between, starting):
         (_, started), (_, state) = await told(viewer)
         assert (started["phase"], started["session"], state) == ("started", session, {"level": 3})
+
+
+async def test_a_session_that_is_starting_is_not_in_the_welcome_of_a_viewer(services: AdmissionFixture) -> None:
+    services.come()
+    viewer = services.come(Role.VIEWER)
+    assert [data["session"] for _, data in await told(viewer)] == [None]
 
 
 async def test_the_loading_message_follows_the_end_of_the_session_that_was_lost(services: AdmissionFixture) -> None:
@@ -209,6 +226,17 @@ async def test_an_event_is_sent_to_the_engine_and_its_answer_to_the_client(servi
     assert error == ("reactor.error", {"code": "too_late", "message": "no", "fields": fields, "event": "x"})
 
 
+async def test_the_reply_of_a_handler_is_in_the_answer_or_a_message_of_its_own(services: AdmissionFixture) -> None:
+    controller = services.come()
+    session = services.begin()
+    await told(controller)
+    pong = ("pong", {"text": "hello"})
+    services.say(ipc.EventApplied(session, controller.id, 5, 1, pong))
+    services.say(ipc.EventApplied(session, controller.id, None, 2, pong))
+    reply = {"n": 1, "message": {"type": "pong", "data": {"text": "hello"}}}
+    assert await told(controller) == [("reactor.reply", reply), pong]
+
+
 async def test_events_are_refused_while_the_engine_has_a_backlog(services: AdmissionFixture) -> None:
     controller = services.come()
     services.begin()
@@ -227,6 +255,19 @@ async def test_a_model_message_is_sent_to_all_or_to_the_controller(services: Adm
     services.say(ipc.MessageSent(session, "progress", {"step": 3}, "somebody of before"))
     assert [data["step"] for _, data in await told(controller)] == [1, 2]
     assert [data["step"] for _, data in await told(viewer)] == [1]
+
+
+async def test_a_flush_of_the_engine_drops_what_waits_and_delivers_the_messages_behind_it(
+    services: AdmissionFixture,
+) -> None:
+    controller = services.come()
+    session = services.begin()
+    await told(controller)
+    services.say(ipc.Bundle(session, 7, services.clock.now() + 1, 0.1, 0.0, 0, 0, 0.0, ()))
+    services.say(ipc.MessageSent(session, "progress", {"step": 1}))
+    assert await told(controller) == []
+    services.say(ipc.Flush(session, before=8))
+    assert await told(controller) == [("progress", {"step": 1})]
 
 
 async def test_a_state_change_is_in_the_welcome_of_later_viewers(services: AdmissionFixture) -> None:
@@ -258,6 +299,17 @@ async def test_a_failed_session_sends_the_reason_and_closes_with_1011(exposed: b
     assert ended == ("reactor.session", {"phase": "ended", "reason": "model_error", "message": words})
     assert controller.closing is not None
     assert controller.closing.code == 1011
+
+
+def test_a_failed_session_is_counted_as_an_error_and_one_that_was_left_is_not(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    services.end("no")
+    services.admission.detach(services.come())
+    services.end()
+    metrics = services.admission.settings.metrics
+    assert (metrics.errors.counts["model_error"], metrics.sessions.counts["model_error"]) == (1, 1)
+    assert metrics.sessions.counts["left"] == 1
 
 
 @pytest.mark.parametrize("exposed", [True, False])

@@ -116,6 +116,17 @@ async def test_a_viewer_gets_the_session_it_names_or_the_one_that_has_run_longes
         assert welcomed(await told(viewer)) == [session]
 
 
+async def test_a_viewer_gets_a_session_that_runs_rather_than_an_older_one_that_stops(
+    services: AdmissionFixture,
+) -> None:
+    first, _ = services.come(), services.come()
+    services.begin(1)
+    services.clock.spend(1)
+    newer = services.begin(2)
+    services.admission.detach(first)
+    assert welcomed(await told(services.come(Role.VIEWER))) == [newer]
+
+
 async def test_a_viewer_whose_session_ends_gets_another(services: AdmissionFixture) -> None:
     first, _ = services.come(), services.come()
     mine, other = services.begin(1), services.begin(2, level=2)
@@ -175,6 +186,39 @@ async def test_a_viewer_keeps_its_session_when_another_starts(services: Admissio
     services.come()
     services.begin(2)
     assert await told(viewer) == []
+
+
+async def test_a_viewer_keeps_its_session_when_another_ends(services: AdmissionFixture) -> None:
+    first, _ = services.come(), services.come()
+    services.begin(1)
+    viewer = services.come(Role.VIEWER, session=services.begin(2))
+    await told(viewer)
+    services.admission.detach(first)
+    services.end()
+    assert await told(viewer) == []
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_viewer_without_a_session_sees_the_slot_that_was_used_last(services: AdmissionFixture, last: int) -> None:
+    controllers = [services.come(), services.come()]
+    for number in (3 - last, last):
+        services.begin(number)
+        services.admission.detach(controllers[number - 1])
+        services.end(number=number)
+    assert services.come(Role.VIEWER) in services.slots[last - 1].subscribers
+
+
+async def test_a_viewer_without_a_session_gets_the_welcome_of_a_slot_that_is_ready(services: AdmissionFixture) -> None:
+    services.engine.phase = EnginePhase.LOADING
+    assert await types(services.come(Role.VIEWER)) == ["reactor.welcome"]
+
+
+def test_the_tracks_of_the_pool_are_the_output_tracks_of_the_contract(services: AdmissionFixture) -> None:
+    services.engine.contract = services.engines[1].contract = None
+    assert services.admission.slots.tracks is None
+    tracks = [{"name": "screen", "direction": "out"}, {"name": "camera", "direction": "in"}]
+    services.engines[1].contract = {"tracks": tracks, "schema": {}}
+    assert services.admission.slots.tracks == ["screen"]
 
 
 async def test_the_view_of_a_client_applies_to_each_session_it_gets(services: AdmissionFixture) -> None:
@@ -240,6 +284,17 @@ async def test_as_many_turns_end_as_clients_wait_and_the_longest_first() -> None
     assert services.slots[1].session.controller is waiting
 
 
+async def test_a_turn_is_no_longer_limited_when_another_controller_leaves() -> None:
+    services = AdmissionFixture(engines=2, limits=TurnLimits(max_session_s=60))
+    first, second = services.come(), services.come()
+    services.begin(1), services.begin(2)
+    services.come()
+    assert (await told(first))[-1] == ("reactor.session", {"phase": "ending", "seconds": 60})
+    services.admission.detach(second)
+    assert await told(first) == [("reactor.session", {"phase": "ending", "seconds": None})]
+    os.close(services.memory)
+
+
 async def test_a_slot_whose_sessions_fail_is_assigned_last(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
@@ -272,6 +327,13 @@ async def test_without_a_wait_queue_as_many_clients_are_admitted_as_there_are_sl
     for engine in services.engines:
         engine.phase = EnginePhase.LOADING
     assert [services.come().closing is None for _ in range(3)] == [True, True, False]
+
+
+async def test_without_a_wait_queue_a_slot_with_a_session_and_one_that_failed_have_no_room() -> None:
+    services = AdmissionFixture(engines=3, most_waiting=0)
+    services.engines[2].phase = EnginePhase.FAILED
+    assert [services.come().closing is None for _ in range(3)] == [True, True, False]
+    os.close(services.memory)
 
 
 async def test_draining_sends_a_message_to_the_clients_of_every_session(services: AdmissionFixture) -> None:

@@ -111,6 +111,21 @@ def test_the_first_of_two_ends_counts_and_no_notice_follows() -> None:
     assert timed.clock.pending == 0
 
 
+def test_an_idle_controller_has_its_full_time_to_answer_when_others_begin_to_wait() -> None:
+    timed = Timed(TurnLimits(max_session_s=1000, idle_timeout_s=120))
+    timed.clock.move_to(130)
+    timed.turn.set_others_waiting(True)
+    timed.clock.move_to(1000)
+    assert timed.ends == [(150, TurnEnd.IDLE)]
+
+
+def test_a_turn_has_one_timer_however_often_its_deadline_changes() -> None:
+    timed = Timed(TurnLimits(max_session_s=300, idle_timeout_s=120))
+    for waiting in (True, False, True):
+        timed.turn.set_others_waiting(waiting)
+        assert timed.clock.pending == 1
+
+
 @pytest.mark.parametrize("limits", [MINUTES, IDLE, TurnLimits(resume_grace_s=5)])
 def test_a_stopped_turn_has_no_timer_and_sends_no_notice(limits: TurnLimits) -> None:
     timed = Timed(limits, others_wait=True)
