@@ -10,6 +10,7 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
@@ -35,6 +36,15 @@ def outbox(clock: FakeClock) -> Outbox:
     return Outbox(clock)
 
 
+async def test_frames_that_are_sent_are_counted_by_track_and_rung(clock: FakeClock) -> None:
+    metrics = Metrics()
+    outbox = Outbox(clock, metrics)
+    for seq in range(2):
+        outbox.offer_frame(frame(seq))
+        await drain(outbox)
+    assert dict(metrics.frames.sent) == {("video", 0): 2}
+
+
 async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outbox: Outbox) -> None:
     for seq in range(5):
         outbox.offer_frame(frame(seq))
@@ -42,6 +52,14 @@ async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outb
     counters = outbox.counters
     assert (counters.offered, counters.sent, counters.skipped) == (5, 1, 4)
     assert counters.sent_by_track == {"video": 1}
+
+
+def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
+    metrics = Metrics()
+    outbox = Outbox(clock, metrics, View(tracks=("left",)))
+    outbox.skip_frame("left", "crowd")
+    outbox.skip_frame("right", "crowd")
+    assert (outbox.counters.offered, outbox.counters.skipped, metrics.skipped.counts["crowd"]) == (1, 1, 1)
 
 
 async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:

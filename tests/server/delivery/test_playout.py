@@ -14,6 +14,7 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import RungsInUse
+from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 from tests.engine.rig import frame
 from tests.fakes import FakeClock, HandEncoder, settle, written
@@ -31,7 +32,8 @@ class PlayoutFixture:
         self.headers: list[MediaHeader] = []
         self.frames: list[EncodedFrame] = []
         self.sound_headers: list[MediaHeader] = []
-        self.playout = Playout(self.clock, self.encoder, self, self.credits.append)
+        self.metrics = Metrics()
+        self.playout = Playout(self.clock, self.encoder, self, self.credits.append, self.metrics)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
         self.running = asyncio.create_task(self.playout.run())
@@ -229,6 +231,34 @@ async def test_a_frame_that_cannot_be_encoded_is_dropped_and_credited(
     await fixture.clock.advance(1.0)
     assert (fixture.order, fixture.credited) == ([1], [0, 1])
     assert "could not be encoded" in caplog.text
+
+
+async def test_frames_that_are_not_shown_are_counted_by_reason(fixture: PlayoutFixture) -> None:
+    fixture.put_frame(0, 0.0, broken=True)
+    fixture.encoder.run_all()
+    fixture.put_frame(1, 0.1)
+    fixture.put_frame(2, 0.2)
+    fixture.playout.flush(before=2)
+    fixture.playout.clear()
+    counts = fixture.metrics.dropped.counts
+    assert [counts[reason] for reason in ("failed", "flushed", "engine_lost")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("encoded_at", "held_up_s", "hold_ms", "late_ms"),
+    [(0.1, 0.0, 150, 0), (0.4, 0.0, 0, 150), (0.1, 0.2, 150, 50)],
+    ids=["early", "late", "early, and the loop is held up"],
+)
+async def test_the_stages_of_a_frame_count_how_long_it_was_held_or_late(
+    fixture: PlayoutFixture, encoded_at: float, held_up_s: float, hold_ms: float, late_ms: float
+) -> None:
+    fixture.put_frame(0, 0.25)
+    await fixture.clock.advance(encoded_at)
+    fixture.encoder.run_all()
+    fixture.clock.spend(held_up_s)
+    await fixture.clock.advance(1.0)
+    stages = fixture.playout.times.medians_ms()
+    assert (stages["hold_ms"], stages["late_ms"]) == (hold_ms, late_ms)
 
 
 async def test_sound_is_played_with_its_frame(fixture: PlayoutFixture) -> None:

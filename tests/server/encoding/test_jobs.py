@@ -97,6 +97,15 @@ def test_sound_beside_a_large_frame_is_a_job_of_its_own() -> None:
     assert (last.sounds, last.tasks) == ((sound,), [])
 
 
+def test_a_piece_of_sound_has_the_duration_of_its_samples() -> None:
+    memory = create_memory()
+    (offset,) = written(RingWriter(memory), 0, [np.zeros((2, 4800), np.int16)])
+    sound = Bundle("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, (), (BundleSound("audio", 0, offset, 2, 4800, 48_000, 0.0),))
+    (job,) = plan_jobs(sound, lambda _: {})
+    (piece,) = run_job(sound, RingReader(memory), 0.0, (), job).sounds
+    assert (piece.track, piece.duration_s) == ("audio", 0.1)
+
+
 def test_frames_on_the_top_rung_alone_are_one_job() -> None:
     (job,) = jobs_of(bundle(LEFT, RIGHT), [0])
     assert [(task.source, task.rungs) for task in job.tasks] == [(LEFT, (0,)), (RIGHT, (0,))]

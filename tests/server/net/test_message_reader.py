@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.limits import Budget
-from reactor_runtime.server.net.message_reader import Allowance, MessageReader, Violation
+from reactor_runtime.server.net.message_reader import MOST_PIECES, Allowance, MessageReader, Violation
 
 MOST = 200_000
 KEPT = 100_000
@@ -146,8 +146,15 @@ def test_unfinished_messages_of_all_clients_share_one_budget() -> None:
     assert code == 1013
     assert "too many large messages" in reason
     line.reader.clear()
+    assert not line.reader.is_partial
     assert line.budget.left == 100
     third.read(masked(Opcode.BINARY, bytes(50)))
+
+
+def test_a_message_in_more_than_65536_pieces_is_refused() -> None:
+    line = Line()
+    line.read(masked(Opcode.BINARY, b"", fin=False) + masked(Opcode.CONT, b"", fin=False) * (MOST_PIECES - 1))
+    assert line.refused(masked(Opcode.CONT, b"", fin=False)) == (1009, f"a message may come in {MOST_PIECES} pieces")
 
 
 def test_a_large_message_is_read_in_pieces_of_64_kib() -> None:

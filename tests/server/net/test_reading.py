@@ -74,6 +74,15 @@ def test_a_client_that_sends_little_is_read_before_many_that_send_much() -> None
     assert light.slices == 0
 
 
+def test_one_call_is_scheduled_for_all_sockets_that_wait() -> None:
+    loop = Iterations()
+    for _ in range(20):
+        loop.reading.read(loop.socket(100))
+        assert len(loop.calls) == 1
+    loop.iterate()
+    assert len(loop.calls) == 1
+
+
 def test_a_forgotten_socket_is_not_read() -> None:
     loop = Iterations()
     socket = loop.socket(100)
