@@ -320,6 +320,35 @@ async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_anothe
         assert [answer.ticket for answer in rig.sink.of(EventApplied)] == [1, 2, 3]
 
 
+class WaitingLoop(ReactorModel):
+    """Show nothing, and take long for each event."""
+
+    output: Picture
+
+    def load(self, config: dict[str, object]) -> None:  # noqa: ARG002  (the signature authors write)
+        self.log: list[str] = []
+        self.rig: Rig
+
+    @event(name="work")
+    def work(self) -> None:
+        self.log.append("work")
+        self.rig.clock.spend(0.1)
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_loop_that_waits_handles_all_events_though_each_takes_long() -> None:
+    rig = Rig(WaitingLoop)
+    rig.model.rig = rig
+    rig.driver.start()
+    async with rig.running():
+        for _ in range(4):
+            rig.event("work")
+        await settle()
+        assert rig.model.log == 4 * ["work"]
+
+
 class Flooded(Plain):
     """Send itself another event from each handler, and note what comes when."""
 

@@ -11,8 +11,13 @@ from tests.timeouts import TIMEOUT_S
 
 
 @pytest.fixture
-def session() -> ModelSession:
-    return ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), FakeClock(), started_at_unix=1e9)
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def session(clock: FakeClock) -> ModelSession:
+    return ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
 
 
 async def work(result: int) -> int:
@@ -31,6 +36,35 @@ async def test_stop_ends_waits_and_may_be_called_twice(session: ModelSession) ->
     session.stop()
     with pytest.raises(SessionStopped):
         await asyncio.wait_for(waiting, TIMEOUT_S)
+
+
+async def test_stop_cancels_the_author_s_coroutine_at_the_end_of_the_grace(
+    session: ModelSession, clock: FakeClock
+) -> None:
+    waiting = asyncio.create_task(session.guard(asyncio.Event().wait()))
+    await settle()
+    session.stop(grace_s=1.0)
+    await clock.advance(0.9)
+    assert not waiting.done()
+    await clock.advance(0.2)
+    with pytest.raises(SessionStopped):
+        await asyncio.wait_for(waiting, TIMEOUT_S)
+
+
+async def test_the_end_of_the_grace_does_not_cancel_a_task_that_has_given_its_result(
+    session: ModelSession, clock: FakeClock
+) -> None:
+    closed = asyncio.Event()
+    result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(closed.wait())
+    waiting = asyncio.create_task(session.guard_task(result, task))
+    await settle()
+    session.stop(grace_s=1.0)
+    result.set_result(7)
+    assert await asyncio.wait_for(waiting, TIMEOUT_S) == 7
+    await clock.advance(2.0)
+    closed.set()
+    assert await asyncio.wait_for(task, TIMEOUT_S)
 
 
 async def test_no_work_is_started_in_a_stopped_session(session: ModelSession) -> None:
