@@ -1,6 +1,6 @@
-"""Errors for people: the cause, the author's line with a caret and a hint; also those of Typer and of bugs.
+"""The text of an error in the terminal: the message, the author's line with a caret, and a hint.
 
-`app.py` prints them.
+Also turns errors of Typer and unexpected exceptions into errors of Reactor. `app.py` prints the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactor_runtime.errors import Location, ReactorError, UsageError
 if TYPE_CHECKING:
     from rich.text import Text
 
-_MAX_STEPS = 12
+_MAX_CALLS = 12
 # Messages of Typer and their replacements; `near` lists similar names.
 _TYPER_MESSAGES = (
     (r"Invalid value for '?(?P<what>[^':]+)'?: (?:Value error, )?(?P<why>.+)", "{what}: {why}"),
@@ -42,7 +42,7 @@ def render(error: ReactorError, *, verbose: bool, label: Literal["error", "warni
     if error.where:
         lines += _excerpt(error.where)
     if len(error.trail) > 1:
-        lines += map(Text, ["  call stack:", *_steps(error.trail)])
+        lines += map(Text, ["  call stack:", *_format_calls(error.trail)])
     if error.hint:
         lines.append(Text.assemble(("hint:", "cyan"), f" {printable(error.hint)}"))
     if error.details and verbose:
@@ -86,7 +86,7 @@ def _most_similar(name: str, known: Sequence[str]) -> str:
 def _excerpt(where: Location) -> list[Text]:
     from rich.text import Text
 
-    lines = [Text.assemble(("  --> ", "cyan"), _place(where))]
+    lines = [Text.assemble(("  --> ", "cyan"), _format_location(where))]
     if not where.text.strip():
         return lines
     number = str(where.line)
@@ -109,20 +109,20 @@ def _underline(where: Location) -> tuple[str, tuple[str, str]]:
     return space, ("^" * max(1, cell_len(printable(marked))), "bold red")
 
 
-def _steps(trail: Sequence[Location]) -> list[str]:
-    """Return the first and the last steps: the call stack of an endless recursion is long."""
-    if len(trail) <= _MAX_STEPS:
-        return [_step(place) for place in trail]
-    half = _MAX_STEPS // 2
+def _format_calls(trail: Sequence[Location]) -> list[str]:
+    """Return the first and the last calls: the call stack of an endless recursion is long."""
+    if len(trail) <= _MAX_CALLS:
+        return [_format_call(place) for place in trail]
+    half = _MAX_CALLS // 2
     between = f"    … {len(trail) - 2 * half} more …"
-    return [*map(_step, trail[:half]), between, *map(_step, trail[-half:])]
+    return [*map(_format_call, trail[:half]), between, *map(_format_call, trail[-half:])]
 
 
-def _step(place: Location) -> str:
-    return f"    {_place(place)}  {printable(place.text.strip())}"
+def _format_call(place: Location) -> str:
+    return f"    {_format_location(place)}  {printable(place.text.strip())}"
 
 
-def _place(where: Location) -> str:
+def _format_location(where: Location) -> str:
     """Return the location, with a path relative to the current directory if that is shorter."""
     path = Path(where.file)
     shown = min(where.file, os.path.relpath(path), key=len) if path.is_absolute() else where.file

@@ -1,4 +1,4 @@
-"""The output of `reactor connect`: lines for people, on a screen or not, or one JSON object per line for programs."""
+"""The output of `reactor connect`: text, with or without a `TerminalScreen`, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConnectReport:
 
 
 def legible(text: str) -> str:
-    """Return text of a server on one line, with control characters escaped as in error messages."""
+    """Return text from a server on one line, with control characters escaped as in error messages."""
     return console.printable(text).replace("\t", "\\t").replace("\n", "\\n")
 
 

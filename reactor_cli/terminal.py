@@ -18,7 +18,7 @@ from typing import Any
 
 PROMPT = "> "
 MAX_LINES_AHEAD = 100
-# The part of the height for the frame.
+# The share of the terminal's height that the frame fills.
 _FRAME_HEIGHT = 0.6
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -49,13 +49,13 @@ class TerminalScreen:
         """Show lines at the top of the terminal; writes only the lines that have changed."""
         size = shutil.get_terminal_size()
         with self._lock:
-            fresh = (size.columns, size.lines) != self._size or len(top) != len(self._top)
-            parts = [self._scroll_region(len(top), size.lines)] if fresh else []
-            before = [] if fresh else self._top
+            redraw = (size.columns, size.lines) != self._size or len(top) != len(self._top)
+            parts = [self._scroll_region(len(top), size.lines)] if redraw else []
+            before = [] if redraw else self._top
             changed = [
                 f"\x1b[{number};1H{line}\x1b[K"
                 for number, line in enumerate(top, 1)
-                if fresh or before[number - 1] != line
+                if redraw or before[number - 1] != line
             ]
             self._top, self._size = list(top), (size.columns, size.lines)
             if changed:
@@ -87,7 +87,7 @@ class TerminalScreen:
 
     def _scroll_region(self, rows: int, height: int) -> str:
         """Return the codes that exclude the top rows from scrolling and move the cursor to the last line."""
-        # The lines that are there scroll up instead of being overwritten.
+        # Existing lines scroll up instead of being overwritten.
         room = "\n" * (rows if not self._top else 0)
         typed = f"{PROMPT}{_typed()}" if self._prompting else ""
         return f"\x1b[r{room}\x1b[2J\x1b[{rows + 1};{height}r\x1b[{height};1H{typed}"
@@ -100,7 +100,7 @@ class TerminalScreen:
 
 
 class _Terminal:
-    """Save the terminal's attributes: a prompt that is abandoned does not restore them."""
+    """Save the terminal's attributes to restore them: a prompt that is still open at the end does not."""
 
     def __init__(self) -> None:
         self._attributes: Any = None
@@ -131,7 +131,7 @@ class LineReader:
         threading.Thread(target=self._run, args=(descriptor,), name="input", daemon=True).start()
 
     async def next_line(self) -> str | None:
-        """Return the next line, or None once at the end."""
+        """Return the next line, or None at the end, after which a further call waits for ever."""
         line = await self._lines.get()
         self._free.release()
         return line
