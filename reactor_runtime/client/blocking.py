@@ -1,4 +1,4 @@
-"""`BlockingSession`, for programs without an event loop: the methods of `Session`, run on a loop of its own thread."""
+"""`BlockingSession`, for programs without an event loop: the methods of `Session`, run on an event loop in a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSING_S = 1.0
 
 
 class LoopThread:
-    """Run an event loop on a thread, and block callers on other threads until their work there is done."""
+    """Run an event loop on a thread; callers on other threads block until their work on the loop is done."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -66,7 +66,7 @@ class LoopThread:
             if ended.reason != "closed":
                 raise
         finally:
-            # After `close` the iterator has ended with its loop.
+            # After `close` the loop has ended, and the iterator with it.
             with contextlib.suppress(SessionEnded):
                 self.run(items.aclose())
 
@@ -91,7 +91,7 @@ class LoopThread:
 
 
 async def _finish_tasks() -> None:
-    """Wait for the other tasks of this loop, and cancel those that the end of the session does not end."""
+    """Wait for the other tasks of this loop, and cancel those that take longer than `CLOSING_S`."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         _, late = await asyncio.wait(others, timeout=CLOSING_S)
@@ -143,7 +143,7 @@ class BlockingSession(SessionInfo):
         return self._thread.iterate(self._session.statuses)
 
     def frames(self, track: str | None = None, *, decode: bool = True) -> Iterator[Frame]:
-        """Yield each new newest frame."""
+        """Yield the newest frame, then each time a newer one has arrived the newest."""
         return self._thread.iterate(lambda: self._session.frames(track, decode=decode))
 
     def latest(self, track: str | None = None) -> Frame | None:

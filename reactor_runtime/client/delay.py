@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
-# Few samples, because paths change and clocks drift.
+# Few samples, because network paths change and clocks drift.
 MAX_SAMPLES = 8
 MAX_PENDING = 64
 
 
 class ServerClock:
-    """Estimate round trip and offset of the server's wall clock; the fastest of the last pings gives the offset."""
+    """Estimate the round trip, and the offset of the server's wall clock from the fastest of the last pings."""
 
     def __init__(self) -> None:
         self.rtt_ms: float | None = None
@@ -41,7 +41,7 @@ class InputDelay:
         self._newest_applied = (0, 0.0)
 
     def on_reply(self, number: int, sent_at: float) -> None:
-        """Start to wait for a frame made with event `number`, which may have arrived already."""
+        """Measure to the first frame made with event `number`; this frame may have arrived before the reply."""
         applied, at = self._newest_applied
         if applied >= number and at >= sent_at:
             self.last_ms = 1e3 * (at - sent_at)
@@ -56,6 +56,6 @@ class InputDelay:
             self.last_ms = 1e3 * (now - self._pending.popleft()[1])
 
     def reset(self) -> None:
-        """Forget all events: in another session the numbers start again."""
+        """Drop all measurements that wait: in another session the numbers of events start again."""
         self._pending.clear()
         self._newest_applied = (0, 0.0)

@@ -1,4 +1,4 @@
-"""The client's side of `reactor.v1` without sockets, tasks and clocks: what each message and each break changes.
+"""The client's side of `reactor.v1` without sockets, tasks and clocks: the effects of messages and lost connections.
 
 Owns status, welcome, state and unanswered events. Media and the items to send belong to `streams.py`.
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 MAX_MESSAGES = 1000
 REGULAR_ENDS = ("closed", "finished")
-# After these reasons the client ends with its session; the program asks for another one.
+# After these reasons the client ends with its session; for another session the program connects again.
 FINAL_REASONS = ("finished", "turn_over", "idle")
 
 _NOT_KEPT = "the connection was lost, and the server did not keep the session"
@@ -32,9 +32,9 @@ Answer = Reply | ClientError
 
 
 class SessionScope:
-    """Hold what ends with a controller's session: the messages that were not read, and the `error` that ended it.
+    """Hold the messages of a controller's session that were not read yet, and the `error` that ended it.
 
-    A viewer's scope lasts over the sessions that it watches. Above 1,000 messages the oldest is dropped.
+    A viewer's scope spans all sessions that it watches. Above 1,000 messages the oldest is dropped.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class ClientProtocol:
     """Update status, state and messages from the server's messages, and match its answers with events.
 
     `final_error` ends the client; an error in `scope` ends a session, and stays until the client is connected again.
-    `publish_errors` holds the last error that is about no event: it is about published media.
+    `publish_errors` holds the last error without an event: such an error is about published media.
     """
 
     def __init__(self, role: Role) -> None:
@@ -159,7 +159,7 @@ class ClientProtocol:
 
     @property
     def welcomed(self) -> bool:
-        """Return whether a controller has a session of its own, or a viewer's welcome has arrived."""
+        """Return whether a controller's session has started, or a viewer's welcome has arrived."""
         if self.role == "viewer":
             return self.welcome is not NO_WELCOME
         return self.welcome.role == "controller" and self.scope.error is None

@@ -83,7 +83,7 @@ class SessionInfo:
 
     @property
     def input_delay_ms(self) -> float | None:
-        """Return the time from sending the last event to the arrival of the first frame made with it."""
+        """Return the time from sending an event to the first frame made with it, for the last event that has one."""
         return self._streams.protocol.input_delay.last_ms
 
 
@@ -91,7 +91,8 @@ class Session(SessionInfo):
     """A client's session with a model; `connect` makes it. Belongs to the loop on which it was made.
 
     A controller's iterators end when this client closes the session or the model has finished, and raise
-    `SessionEnded` or `ConnectionLost` after any other end. A viewer's continue with the next session and after breaks.
+    `SessionEnded` or `ConnectionLost` after any other end. A viewer's iterators continue after a
+    reconnection and with the next session.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -131,8 +132,8 @@ class Session(SessionInfo):
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
         """Send an event without a reply; return false, and send nothing, while this client controls no session.
 
-        That is the case in the wait queue, while the model loads, during a break, and for a viewer. An error of the
-        server is logged. Raises the error that ended the client.
+        That is the case in the wait queue, while the model loads, without a connection, and for a viewer. An error that
+        the server returns is logged. Raises the error that ended the client.
         """
         protocol = self._streams.protocol
         if protocol.final_error is not None:
@@ -144,7 +145,10 @@ class Session(SessionInfo):
         return True
 
     async def messages(self) -> AsyncGenerator[Message, None]:
-        """Yield the model's messages in order, each once, also those before the call; above 1,000 the oldest drop."""
+        """Yield the model's messages in order, each once, also those before the call.
+
+        At most 1,000 wait to be read; when one more arrives, the oldest is dropped.
+        """
         scope = self._streams.protocol.scope
         while True:
             while scope.messages:
@@ -166,9 +170,9 @@ class Session(SessionInfo):
                 await self._streams.changed.wait()
 
     async def frames(self, track: str | None = None, *, decode: bool = True) -> AsyncGenerator[Frame, None]:
-        """Yield each new newest frame of a track, or of the first video track; a slow reader skips frames.
+        """Yield the newest frame of a track, by default the first video track, each once; a slow reader skips frames.
 
-        Each frame is acknowledged when it is taken. It is decoded on a thread before; without `decode`, on the first
+        Each frame is decoded on a thread, then acknowledged and yielded. Without `decode` it is decoded on the first
         access of `array`. Raises `ValueError` for an unknown track.
         """
         protocol = self._streams.protocol
@@ -205,7 +209,7 @@ class Session(SessionInfo):
     async def frame(self, track: str | None = None, *, after: Reply | None = None) -> Frame:
         """Return the newest frame, waiting for the first; with `after`, for the first one made with that event.
 
-        Acknowledges as `latest` does. Raises the error that ends the session before.
+        Acknowledges as `latest` does. Raises the error if the session ends before such a frame arrives.
         """
         protocol = self._streams.protocol
         scope = protocol.scope
@@ -221,7 +225,7 @@ class Session(SessionInfo):
             await self._streams.changed.wait()
 
     async def sound(self, track: str | None = None) -> AsyncGenerator[Sound, None]:
-        """Yield the pieces of an audio track in order; above 5 s of pieces the oldest drop."""
+        """Yield the pieces of an audio track in order; older pieces than the last 5 s are dropped."""
         protocol = self._streams.protocol
         scope = protocol.scope
         await self._streams.wait_until(lambda: protocol.knows_model, scope)
@@ -238,10 +242,10 @@ class Session(SessionInfo):
     def publish(self, track: str, content: object) -> asyncio.Future[bool]:
         """Send a frame or a piece of sound to the model: an array, a tensor, or the bytes of a JPEG or WAV file.
 
-        Returns at once, with a future of whether it was sent; a program that awaits it produces no more than the
-        connection can carry. A newer frame replaces one that waits; of sound 100 pieces wait, then the oldest drops.
-        Raises `TypeError` or `ValueError` for content that does not fit the track, and `EventError` for the server's
-        error about an earlier one.
+        Returns at once; the future's result is whether it was sent, and a program that awaits it produces no more than
+        the connection can carry. A newer frame replaces one that waits; of more than 100 pieces of sound that wait,
+        the oldest is dropped. Raises `TypeError` or `ValueError` for content that does not fit the track, and
+        `EventError` for the server's error about an earlier one.
         """
         protocol = self._streams.protocol
         protocol.scope.check()
@@ -284,7 +288,7 @@ class Session(SessionInfo):
         try:
             return await asyncio.to_thread(upload.send)
         except asyncio.CancelledError:
-            # A thread that goes on would delay the end of the program.
+            # A thread that continues would delay the end of the program.
             upload.cancel()
             raise
 

@@ -31,7 +31,7 @@ class File:
 
     @classmethod
     def from_content(cls, content: bytes | str | os.PathLike[str], name: str | None, content_type: str | None) -> Self:
-        """Read the name from a path, and the type from the name, unless they are given."""
+        """Derive the name from a path and the content type from the name, unless they are given."""
         if not isinstance(content, bytes):
             content = Path(content)
             name = content.name if name is None else name
@@ -49,7 +49,7 @@ class File:
 
 
 class Upload:
-    """One upload: `send` blocks its thread, `cancel` makes it return and may be called on another thread."""
+    """Upload one file: `send` blocks its thread; `cancel`, on any thread, makes `send` return."""
 
     def __init__(self, address: Address, key: str, file: File, *, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
