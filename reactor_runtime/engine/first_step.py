@@ -1,4 +1,4 @@
-"""The check of a model's first step: output that can be shown but is probably not meant, with the line to change.
+"""The check of a model's first step, which reports output that is probably a mistake, with the author's line.
 
 `reactor run`, `reactor check --step` and the offline drivers use it. Output that can't be shown raises at the author's
 `yield`; see `media.frames` and `engine.author`.
@@ -18,7 +18,7 @@ from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.errors import Location, ReactorError, is_ours
 
 SLOW_S = 1.0
-# Values of 0..1 that were not scaled become at most this.
+# The maximum of a frame whose values of 0..1 were cast to uint8 without scaling.
 _DARKEST = 1
 
 Bundles = Sequence[Mapping[TrackSpec, NDArray[Any]]]
@@ -32,7 +32,7 @@ _SLOW_HINT = "move work that only the first step does, such as compiling, to loa
 
 
 def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
-    """Return pairs of message and hint for output that is probably not meant; `step_s` is None if not measured."""
+    """Return pairs of message and hint for output that is probably a mistake; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
         if track.kind == "video" and all(bundle[track].max() <= _DARKEST for bundle in bundles):
@@ -47,7 +47,7 @@ def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
 class FirstStep:
     """Check the first output after a model's load, and nothing after it.
 
-    `seconds` reads a clock that stands still while the model waits; without it the drivers measure.
+    `seconds` reads a clock that does not advance while the model waits; without it the driver passes the duration.
     """
 
     def __init__(self, contract: Contract, report: Report, seconds: Callable[[], float] | None = None) -> None:
@@ -63,7 +63,7 @@ class FirstStep:
             self._began = self._seconds()
 
     def judge(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
-        """Report what is suspicious in the first output; `frame` is the author's frame that made it, if known."""
+        """Report probable mistakes in the first output; `frame` is the author's stack frame that made it, if known."""
         if self.judged:
             return
         self.judged = True
@@ -75,7 +75,7 @@ class FirstStep:
             self._report(ReactorError(message, hint=hint, where=where))
 
     def _place(self, frame: FrameType | None) -> Location | None:
-        """Return the author's line in a frame or its callers, else the method that makes the frames."""
+        """Return the author's line in a stack frame or its callers, else the method that makes the video frames."""
         while frame is not None and is_ours(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None:

@@ -1,4 +1,4 @@
-"""Calls of the author's handlers and hooks, sync or async, with the client where they have a parameter for it."""
+"""Calls of the author's handlers and hooks, sync or async; those with a parameter for the client receive it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MOST_EVENT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    """Hold a host, and the function that posts a callback to its loop."""
+    """Hold a host, the function that posts a callback to its loop, and its heartbeat."""
 
     host: Host
     post: Callable[[Callable[[], None]], None]
@@ -36,14 +36,15 @@ class _Attached:
 class IpcReader:
     """Read until the server closes the channel, or sends Shutdown while the model loads; then end the process.
 
-    At most 1,000 events or 4 MiB of events wait for a loop that is held; further events are refused.
+    At most 1,000 events or 4 MiB of events wait for a blocked loop; further events are refused.
     """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._loading_heartbeat = LoadingHeartbeatSource()
         self._attached: _Attached | None = None
-        # The thread counts what it posted and the loop what it took, so neither needs a lock; the difference waits.
+        # Only the thread writes the first pair and only the loop the second, so neither needs a lock. The difference is
+        # the events that wait.
         self._posted, self._posted_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
 
@@ -63,7 +64,7 @@ class IpcReader:
         except BaseException:  # noqa: BLE001
             traceback.print_exc()
             code = 1
-        # The loop can't end the process where the author's code holds the main thread.
+        # The loop can't end the process while the author's code blocks the main thread.
         os._exit(code)
 
     def _read(self, incoming: Iterator[ipc.Message]) -> None:

@@ -1,4 +1,4 @@
-"""The last line that a model logged or printed while it loads, for clients that wait for it."""
+"""The last line that a model logged or printed while it loads, for clients that wait until it has loaded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 @contextlib.contextmanager
 def watch_output(on_line: Callable[[str], None], streams: Sequence[StandardStream]) -> Iterator[None]:
-    """Call `on_line` with each new line that the block writes to the streams or the log; it is still written there."""
-    last, line, over = "", "", False
+    """Call `on_line` with each new line that the block writes to the streams or the log, which receive it as usual."""
+    last, line, ended = "", "", False
 
     def add_text(text: str) -> None:
         nonlocal last, line
         # Another thread may call this after load() has returned.
-        if over:
+        if ended:
             return
         *whole, line = re.split(r"[\r\n]", line[:LONGEST] + CONTROL.sub("", text))
         newest = next((found.strip() for found in (line, *reversed(whole)) if found.strip()), "")[:LONGEST]
@@ -36,7 +36,7 @@ def watch_output(on_line: Callable[[str], None], streams: Sequence[StandardStrea
     try:
         yield
     finally:
-        over = True
+        ended = True
         logging.getLogger().removeHandler(handler)
         for stream in streams:
             stream.observer = None

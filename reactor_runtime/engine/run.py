@@ -1,4 +1,4 @@
-"""The engine's process from start to end: load the model, then serve until the server ends it.
+"""The engine's process from start to end: load the model, then serve until the server ends the process.
 
 One thread reads the messages of the server (`engine.ipc_reader`); all else, the author's code included, runs on the
 main thread.

@@ -1,4 +1,4 @@
-"""One controller's session with the model, as the engine sees it."""
+"""The engine's part of one controller's session with the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SessionStopped(Exception):
 
 
 class ModelSession:
-    """Hold the state of one session: its client, its applied events, and whether it stops.
+    """Hold the state of one session: its client, its applied events, and whether it is stopping.
 
     Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code.
     """
@@ -43,7 +43,7 @@ class ModelSession:
         self.id = session_id
         self.client = client
         self.alarm = Alarm(clock)
-        # They ring when there is room for frames, and for sound alone.
+        # The first rings when there is room for frames, the second when there is room for sound alone.
         self.room, self.sound_room = Alarm(clock), Alarm(clock)
         self.started_at = clock.now()
         self.stopping = False
@@ -94,7 +94,7 @@ class ModelSession:
 
     @property
     def handled_here(self) -> int:
-        """Return the event whose handler, or a task started by it, is running; 0 outside of handlers.
+        """Return the number of the event whose handler, or a task started by it, is running; 0 outside of handlers.
 
         Output of a handler counts as made with its event; output of other code at that time does not.
         """
@@ -109,7 +109,7 @@ class ModelSession:
         return tuple(first)
 
     def hold(self, held: bool) -> None:
-        """Stop making frames while `held`, because the controller is away; events are still handled."""
+        """Pause steps while `held`, because the controller is away; events are still handled."""
         self.held = held
         self.wake()
 
@@ -162,7 +162,7 @@ async def without_exit(work: Coroutine[Any, Any, T]) -> T:
 
 
 def must_pass(error: BaseException) -> bool:
-    """Return whether an exception is our own cancellation, which must propagate."""
+    """Return whether an exception is the cancellation of the running task, which must propagate."""
     return isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
 
 

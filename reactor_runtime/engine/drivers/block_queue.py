@@ -18,7 +18,8 @@ MOST_MESSAGES = 1000
 class Block:
     """Hold the payload of one `emit_block()`.
 
-    `made_in_s` is how long it took to make, if measured; `applied` is the number of events handled when that began.
+    `made_in_s` is how long the model took to make it, None if not measured; `applied` is the number of events that were
+    handled when the model began to make it.
     The loop sets `handed_over_at` when it has room for the block.
     """
 
@@ -30,10 +31,10 @@ class Block:
 
 
 class BlockQueue:
-    """Pass blocks and messages from any thread to the loop, to which all methods but `put` belong.
+    """Pass blocks and messages from any thread to the loop. Any thread may call `put`, only the loop the other methods.
 
     `put` of a block waits until the block was copied, so that the author may use the array again; `put` of a message
-    waits only if 1,000 items are queued. `on_put` is called on the putting thread.
+    waits only if 1,000 items are queued. `on_put` is called on the thread that calls `put`.
     """
 
     def __init__(self, threads: ThreadTracker, on_put: Callable[[], None]) -> None:

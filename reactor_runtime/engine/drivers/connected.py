@@ -10,14 +10,14 @@ Seen = WeakKeyDictionary[asyncio.Task[Any], int]
 
 
 class Connected(asyncio.Event):
-    """Become set in two steps: for `is_set()` when a client connects, for `wait()` when `@connected` has finished.
+    """Set the event in two steps: for `is_set()` when a client connects, for `wait()` when `@connected` has finished.
 
-    `@connected` runs between the two: `is_set()` is true in it, and a `run()` that waits continues only after it. The
-    next client may come before a task has seen the event cleared. For such a task `is_set()` is false until it waits or
-    yields to the loop, and its next output is dropped, because it was made for the client before.
+    `@connected` runs between the two: `is_set()` is true in it, and a `run()` that awaits `wait()` continues only after
+    it. The next client may connect before a task has seen that the event was cleared. For such a task `is_set()` is
+    false until the task awaits something, and its next output is dropped, because it was made for the previous client.
 
-    Measured with an `asyncio.Event` in its place: of 99 clients that came while a step for the client before was
-    running, each got a frame of that step, and frames that continued from the loop's variables for that client.
+    A plain `asyncio.Event` was measured with 99 clients that connected during a step for the previous client: each got
+    a frame of that step, and later frames that were made from the variables `run()` kept for the previous client.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Connected(asyncio.Event):
         return True
 
     def seen_another(self) -> bool:
-        """Return whether the running task has, since its last call, seen a client that is no longer the current one."""
+        """Return True, once, if another client has connected since the running task last saw the event set."""
         task = _current_task()
         return task is not None and self._working_for.pop(task, self._client) != self._client
 
@@ -75,6 +75,6 @@ class Connected(asyncio.Event):
 def _current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
-    # A thread of the author's has no loop.
+    # A thread that the author started has no loop.
     except RuntimeError:
         return None

@@ -26,7 +26,7 @@ RESTART_S = 0.050
 
 
 class GeneratorDriver:
-    """Drive one session after the other on the same model; belongs to the model's thread."""
+    """Run one session after the other on the same model; belongs to the model's thread."""
 
     reports_end: ClassVar[bool] = False
 
@@ -91,7 +91,7 @@ class GeneratorDriver:
             connected.set()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
-            # Otherwise the author closed the buffer that the model reads.
+            # In a running session the author closed the buffer that the model reads: an error of the model.
             if not session.stopping:
                 raise
             logger.debug("session stopped while the model was waiting id=%s", session.id)
@@ -178,14 +178,14 @@ class GeneratorDriver:
                     meanwhile=dispatcher.run_waiting,
                 )
             except (TypeError, ValueError) as error:
-                # The author may catch this error in each step; the session can be stopped here.
+                # A generator may catch this error and yield the same output for ever; the session can be stopped here.
                 await asyncio.sleep(0)
                 if session.stopping:
                     return None
                 item = await steps.throw(error)
 
     def _worked_since_made(self, now: float) -> float:
-        """Return how long other work than waiting, as output and handlers, took since the step before."""
+        """Return the seconds of work, as handlers and output, since the last frames were made; waits do not count."""
         if self._made is None:
             return 0.0
         made_at, waited_s = self._made

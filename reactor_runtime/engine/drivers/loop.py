@@ -1,4 +1,4 @@
-"""The driver of the loop style: `run()` for the life of the model, and sessions with their events beside it."""
+"""The driver of the loop style: one `run()` for all sessions, and the handlers of events concurrently with it."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class LoopDriver:
             raise RuntimeError("run() returned: it has to run for the life of the model, as with `while True:`")
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
-        """Stop the session, which raises the error; without a session log it. The next client starts `run()` again."""
-        # Its end was raised or logged already.
+        """Stop the session, whose end raises the error, or log the error. The next session starts `run()` again."""
+        # The end of this `run()` was raised or logged already.
         if run is not self._run:
             return
         if self._session is not None:

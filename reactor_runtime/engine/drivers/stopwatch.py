@@ -1,15 +1,15 @@
-"""The time that a block took to make: since the block before, without pauses of monitoring."""
+"""The time that a block took to make: since the previous block, without the time while monitoring is disabled."""
 
 from __future__ import annotations
 
 
 class Stopwatch:
-    """Measure from one block to the next; the first block starts it, so that preparation does not count."""
+    """Measure the time from one block to the next. The first block starts it: preparation does not count."""
 
     def __init__(self) -> None:
         self._running = True
         self._since: float | None = None
-        self._before_s = 0.0
+        self._before_pause_s = 0.0
 
     @property
     def running(self) -> bool:
@@ -18,7 +18,7 @@ class Stopwatch:
     def pause(self, now: float) -> None:
         """Stop measuring; may be called twice."""
         if self._running and self._since is not None:
-            self._before_s += now - self._since
+            self._before_pause_s += now - self._since
         self._running = False
 
     def resume(self, now: float) -> None:
@@ -30,8 +30,8 @@ class Stopwatch:
         """Return the seconds that the finished block took; None for the first one and while paused."""
         if not self._running or self._since is None:
             return None
-        return self._before_s + now - self._since
+        return self._before_pause_s + now - self._since
 
     def begin(self, now: float) -> None:
         """Start to measure the next block."""
-        self._since, self._before_s = now, 0.0
+        self._since, self._before_pause_s = now, 0.0

@@ -1,4 +1,4 @@
-"""Counts of an input track, for the sending client: frames that came and frames that the model took."""
+"""Counts of an input track, for the sending client: frames that arrived and frames that the model read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from reactor_runtime.authoring.tracks.input_buffer import ReadCounts
 from reactor_runtime.clock import Clock
 from reactor_runtime.ipc.messages import InputsTaken
 
-EVERY_S = 0.25
+MIN_INTERVAL_S = 0.25
 
 
 class Count:
-    """Count from the start of each session, and return the counts with a new frame, at most four times a second."""
+    """Count from the start of each session; a new frame returns the counts, at most four times a second."""
 
     def __init__(self, track: str, reads: ReadCounts, clock: Clock) -> None:
         self._track = track
@@ -27,11 +27,11 @@ class Count:
         self._due = self._clock.now()
 
     def came(self, session: str) -> InputsTaken | None:
-        """Count one more frame, and return the counts if they are due."""
+        """Count a frame that arrived; return the counts if 0.25 s have passed since the last ones, else None."""
         self._came += 1
         now = self._clock.now()
         if now < self._due:
             return None
-        self._due = now + EVERY_S
+        self._due = now + MIN_INTERVAL_S
         taken, missed = self._reads.taken - self._before.taken, self._reads.missed - self._before.missed
         return InputsTaken(session, self._track, now, self._came, taken, missed)

@@ -17,7 +17,7 @@ MOST_BYTES = 1 << 30
 
 
 class SessionUploads(Mapping[str, UploadedFile]):
-    """Map ids to the newest files of a session, at most 64 and 1 GiB; a file the model holds stays readable after that.
+    """Map ids to the newest files of a session, at most 64 and 1 GiB; a dropped file stays readable for the model.
 
     The thread that reads the server's messages adds files and checks events against them; the model's thread begins and
     ends sessions. Files of another session are dropped.
@@ -35,7 +35,7 @@ class SessionUploads(Mapping[str, UploadedFile]):
             self._session = session
 
     def receive_file(self, upload: UploadedBytes) -> None:
-        """Add a file of the server; a file on disk is opened and its name removed."""
+        """Add a file that the server received; one on disk is opened, and its name removed."""
         content = Path(upload.path) if upload.path else upload.file
         try:
             file = UploadedFile.received(upload.id, content, name=upload.name, content_type=upload.content_type)

@@ -1,4 +1,4 @@
-"""The emitter: output is checked, split into bundles, given due times and sent to the sink.
+"""The emitter, which checks output, splits it into bundles, sets their due times and sends them to the sink.
 
 `buffer_size` bundles may be outstanding; a credit comes back for each that was shown or dropped.
 """
@@ -41,19 +41,19 @@ class Emitter:
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
-        # For room, since the engine started.
+        # Seconds of waiting for room since the engine started.
         self.waited_s = 0.0
-        self._alone_for_nobody, self._for_nobody = Alarm(clock), Alarm(clock)
+        self._sound_alarm_without_session, self._alarm_without_session = Alarm(clock), Alarm(clock)
 
     def open(self, session: ModelSession) -> None:
-        """Start a session: sequence numbers from 0, the declared rate, nothing outstanding."""
+        """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
         self._session = session
         self.outstanding.clear()
         self._seqs = {track.name: 0 for track in self._contract.tracks}
         self._sizes.clear()
         self.pace.begin()
-        self._alone_for_nobody.ring()
-        self._for_nobody.ring()
+        self._sound_alarm_without_session.ring()
+        self._alarm_without_session.ring()
 
     def close(self) -> None:
         """End the session: drop what is queued; what is emitted from here on is discarded."""
@@ -62,7 +62,7 @@ class Emitter:
         self.pace.end()
 
     def credit(self, credit: Credit) -> None:
-        """Free the room of a bundle; its session may be over."""
+        """Free the room of a bundle, also after the end of its session."""
         self._sink.release(credit.bundle)
         bundle = self.outstanding.take(credit.bundle)
         if self._session is None or bundle is None:
@@ -78,7 +78,7 @@ class Emitter:
             self._session.wake()
 
     def step_at(self) -> float | None:
-        """Return when the next step should start so that its frames are just in time; None: not before a credit."""
+        """Return when the next step should start so that its frames are ready when due; None while there is no room."""
         if self._held or self._full(alone=False) or self._full(alone=True):
             return None
         return self.pace.step_at(self._clock.now())
@@ -110,17 +110,17 @@ class Emitter:
     ) -> None:
         """Hand over unpacked bundles; `compute_time` adapts the rate only with `adapt`.
 
-        `between_s` is the work between the step before and this one: the rate includes it.
+        `between_s` is the duration of other work since the previous step, which counts for the rate too.
         With `whole` all bundles are handed over at once, however many are queued; the caller limits them.
-        `applied` is the number of events handled before the output was computed: by default all so far, with the one
-        whose handler emits it.
+        `applied` is the number of events handled before the output was computed; by default all so far, including
+        the one whose handler calls this.
         Without a session nothing is handed over, and the wait is as long as in a session.
-        `meanwhile` is awaited after each wait for room: events are handled then, not after the batch.
+        `meanwhile` is awaited after each wait for room, to handle events before the end of the batch.
         """
         session = self._session
         alone = is_sound_alone(bundles)
         if session is None:
-            await self._pace_for_nobody(bundles, alone=alone, drop=drop)
+            await self._pace_without_session(bundles, alone=alone, drop=drop)
             return
         compute_time = None if compute_time is None else float(compute_time)
         if compute_time is not None and adapt and not alone:
@@ -144,9 +144,9 @@ class Emitter:
                     return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
 
-    async def _pace_for_nobody(self, bundles: Bundles, *, alone: bool, drop: bool) -> None:
-        """Discard output without a client, at the rate at which it would be shown; return when a session begins."""
-        alarm = self._alone_for_nobody if alone else self._for_nobody
+    async def _pace_without_session(self, bundles: Bundles, *, alone: bool, drop: bool) -> None:
+        """Discard output at the rate at which it would be shown; return when a session begins."""
+        alarm = self._sound_alarm_without_session if alone else self._alarm_without_session
         for bundle in () if drop else bundles:
             due = self.pace.next(self._clock.now(), bundle)
             while self._session is None and self._clock.now() < due:
@@ -163,7 +163,7 @@ class Emitter:
                 self._next_seq(track)
 
     def flush(self) -> None:
-        """Drop all that is queued, also of a batch that waits in `emit`, then show one black frame."""
+        """Drop all that is queued and the rest of a batch that waits in `emit`, then show one black frame."""
         session = self._session
         if session is None:
             return
@@ -232,7 +232,7 @@ class Emitter:
 
 
 class OutputBuffer:
-    """Serve `self.output_buffer`: change the rate and empty the queue; belongs to the model's thread."""
+    """Change the rate and empty the queue for the author, as `self.output_buffer`; belongs to the model's thread."""
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
@@ -256,5 +256,5 @@ def _applied(session: ModelSession) -> int:
 
 
 def is_sound_alone(bundles: Sequence[Mapping[TrackSpec, object]]) -> bool:
-    """Return whether bundles have no frames: such sound waits for no frame and does not count for the rate."""
+    """Return whether bundles are sound without frames, which does not wait for frames or count for the rate."""
     return not any(track.kind == "video" for bundle in bundles[:1] for track in bundle)

@@ -1,4 +1,4 @@
-"""Sinks of the engine's output: by ipc to a server, or to the recorder of an offline driver."""
+"""The sink of the engine's output, and the one that sends it to a server by ipc; offline drivers have another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reactor_runtime.ipc.ring import RingWriter
 
 @dataclass(frozen=True, slots=True)
 class Black:
-    """Stand for a black frame of a size, which needs no pixels."""
+    """Represent a black frame by its size, without pixels."""
 
     height: int
     width: int
@@ -31,7 +31,7 @@ Payload = NDArray[np.generic] | Black
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Hold what one track shows or plays in a bundle, from `at` on."""
+    """Hold the frame or sound of one track in a bundle; `at` is when it is due."""
 
     track: TrackSpec
     seq: int
@@ -41,9 +41,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingBundle:
-    """Hold a bundle to be sent; its arrays belong to the author again once `send_bundle` has returned.
+    """Hold a bundle to be sent, which is shown for `interval_s`.
 
-    It lasts `interval_s`.
+    The author may change its arrays once `send_bundle` has returned.
     """
 
     session: str
@@ -88,15 +88,15 @@ class IpcSink:
     def _written(self, bundle: OutgoingBundle) -> Bundle:
         sizes = [piece.payload.nbytes for piece in bundle.pieces if not isinstance(piece.payload, Black)]
         offsets = iter(self._ring.reserve(bundle.number, sizes) if sizes else ())
-        pictures, sounds = [], []
+        frames, sounds = [], []
         for piece in bundle.pieces:
             payload = piece.payload
             if isinstance(payload, Black):
-                pictures.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
+                frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
-                pictures.append(BundleFrame(piece.track.name, piece.seq, next(offsets), height, width))
-                self._ring.copy(pictures[-1].offset, payload)
+                frames.append(BundleFrame(piece.track.name, piece.seq, next(offsets), height, width))
+                self._ring.copy(frames[-1].offset, payload)
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
@@ -113,7 +113,7 @@ class IpcSink:
             bundle.wall_us,
             bundle.applied,
             bundle.step_s,
-            tuple(pictures),
+            tuple(frames),
             tuple(sounds),
             bundle.first,
             bundle.inputs,
