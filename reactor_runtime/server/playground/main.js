@@ -36,7 +36,7 @@ on("session", (welcome) => {
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
     toolbar.then((part) => part.begin());
-    // It has ended meanwhile.
+    // The session has ended meanwhile.
     if (!session.role) return;
     const ready = () => {
       if (session.id === id) status.roleNote = "";
@@ -48,9 +48,9 @@ on("session", (welcome) => {
 on("status", (now) => {
   const { role, opened, reason } = now;
   const phase = reason ? "ended" : now.phase;
-  // The message of the end says more than a close code.
+  // The message of the end is more specific than a close code.
   const isEnd = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase);
-  // The frame is of a session that is over.
+  // The visible frame is of a session that is over.
   const alone = phase === "connected" && !session.id;
   const shown = { ...describeStatus(alone ? { phase: "alone" } : now), ...(isEnd && status.now) };
   const failed = shown.phase === "failed";

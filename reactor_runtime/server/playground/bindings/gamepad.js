@@ -1,7 +1,7 @@
 /** Reads the gamepad once per repaint while one is connected. */
 
 // Sticks do not rest at exactly 0.
-const DEAD = 0.15;
+const DEAD_ZONE = 0.15;
 const AXES = { left: [0, 1], right: [2, 3] };
 // dx and dy per second.
 const SPEED = 2;
@@ -11,7 +11,7 @@ export class Gamepad {
   // {source, target, pressed}
   #bound = [];
   #away = false;
-  #asked = 0;
+  #request = 0;
   #last = 0;
   #onChange;
 
@@ -26,9 +26,9 @@ export class Gamepad {
 
   listen(signal) {
     if (!this.#bound.length || !navigator.getGamepads) return;
-    window.addEventListener("gamepadconnected", () => this.#ask(), { signal });
-    signal.addEventListener("abort", () => cancelAnimationFrame(this.#asked));
-    this.#ask();
+    window.addEventListener("gamepadconnected", () => this.#requestRead(), { signal });
+    signal.addEventListener("abort", () => cancelAnimationFrame(this.#request));
+    this.#requestRead();
   }
 
   /** Ignore the gamepad while the window is not in front. */
@@ -36,9 +36,9 @@ export class Gamepad {
     this.#away = away;
   }
 
-  #ask() {
-    cancelAnimationFrame(this.#asked);
-    this.#asked = requestAnimationFrame((now) => this.#read(now));
+  #requestRead() {
+    cancelAnimationFrame(this.#request);
+    this.#request = requestAnimationFrame((now) => this.#read(now));
   }
 
   #read(now) {
@@ -50,11 +50,11 @@ export class Gamepad {
       this.#onChange();
     }
     for (const bound of this.#bound) follow(bound, this.#away ? undefined : pad, seconds);
-    if (pad) this.#ask();
+    if (pad) this.#requestRead();
   }
 }
 
-/** Return the first gamepad; a frame of another site may have no permission. */
+/** Return the first gamepad; a page in an iframe may have no permission. */
 function first() {
   try {
     const pads = [...navigator.getGamepads()].filter((pad) => pad?.connected);
@@ -93,7 +93,7 @@ function stick(pad, name) {
   }
   const [x, y] = AXES[name].map((axis) => pad?.axes[axis] ?? 0);
   const length = Math.hypot(x, y);
-  const scale = length > DEAD ? Math.min(1, (length - DEAD) / (1 - DEAD)) / length : 0;
+  const scale = length > DEAD_ZONE ? Math.min(1, (length - DEAD_ZONE) / (1 - DEAD_ZONE)) / length : 0;
   // Rounded, so that tremor is not sent.
   return [x, -y].map((value) => Number((value * scale).toFixed(2)));
 }

@@ -6,8 +6,8 @@
 import { TEXT_FIELDS } from "../browser.js";
 
 // Elements that react to arrows, Space and Enter when they have the focus.
-const OWN = "button, summary, input, a[href], [tabindex]";
-const MOVING = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
+const KEY_ELEMENTS = "button, summary, input, a[href], [tabindex]";
+const ELEMENT_KEYS = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
 
 const codeOf = ({ code }) => code.replace(/^(Shift)(Left|Right)$/, "$1");
 
@@ -17,8 +17,8 @@ export class Keyboard {
   #held = new Set();
 
   /**
-   * Call `changed(down, late)` for each press and release; `late` for a key that was already down, which only its
-   * repetition shows.
+   * Call `changed(down, late)` for each press and release. `late` is true if the key was down already before, so that
+   * only a repeated keydown event reports it.
    */
   on(code, changed) {
     this.#bound.set(code, [...(this.#bound.get(code) ?? []), changed]);
@@ -39,8 +39,8 @@ export class Keyboard {
   #down(event) {
     const code = codeOf(event);
     const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
-    if (!this.#bound.has(code) || shortcut || keptBy(event.target, code)) return;
-    // Do not scroll.
+    if (!this.#bound.has(code) || shortcut || isForElement(event.target, code)) return;
+    // The page would scroll.
     event.preventDefault();
     if (this.#held.has(code)) return;
     this.#held.add(code);
@@ -59,7 +59,7 @@ export class Keyboard {
   }
 }
 
-function keptBy(target, code) {
+function isForElement(target, code) {
   if (!(target instanceof Element)) return false;
-  return target.closest(TEXT_FIELDS) !== null || (MOVING.test(code) && target.closest(OWN) !== null);
+  return target.closest(TEXT_FIELDS) !== null || (ELEMENT_KEYS.test(code) && target.closest(KEY_ELEMENTS) !== null);
 }

@@ -11,8 +11,8 @@ export class AsyncQueue {
   #error = null;
 
   /**
-   * `take(item)` converts an item that is read, undefined skips it; `onStop()` is called when the reader stops. The
-   * queue ends with the AbortSignal `end`; if its reason is no regular end, reading rejects with it.
+   * `take(item)` converts an item that is read; undefined skips the item. `onStop()` is called when the reader stops. The
+   * queue ends with the AbortSignal `end`; unless its reason is a regular end, reading rejects with it.
    */
   constructor({ most, take = (item) => item, onStop, end }) {
     this.#most = most;

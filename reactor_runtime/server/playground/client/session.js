@@ -36,9 +36,9 @@ export class Session extends EventTarget {
   #page = null;
   #view = {};
   #closing = new AbortController();
-  // The scope of a controller's session; a viewer's lasts over sessions.
+  // The scope of a controller's session; a viewer's spans all its sessions.
   #scope = new AbortController();
-  // Whether no other session follows by itself.
+  // Whether another session starts only after reconnect().
   #over = false;
   // {session, since}: a session that may be resumed
   #resumable = null;
@@ -131,7 +131,7 @@ export class Session extends EventTarget {
   }
 
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
-    // Most of them have no reply.
+    // Most messages of the protocol have no reply.
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`);
     if (this.role !== this.#options.role) await this.#ready();
     const reply = await this.#connection.send(type, data);
@@ -206,10 +206,10 @@ export class Session extends EventTarget {
     this.speaker.close();
   }
 
-  /** Reject what belongs to the session; end its iterators. */
+  /** Reject the pending calls of the session, and end its iterators. */
   #endScope(error) {
     if (/closed|finished|turn_over|idle/.test(error.reason)) this.#over = true;
-    // The last error counts.
+    // This error replaces that of a scope that has ended before.
     if (this.#over) this.#renewScope();
     this.#scope.abort(error);
     this.#connection.forgetSession(error);
@@ -232,7 +232,7 @@ export class Session extends EventTarget {
     this.#protocol.close(closed);
   }
 
-  /** A kept session is welcomed again; another one, or a queue position, means that it was not kept. */
+  /** End the scope if the first answer after a reconnection is another session or a queue position. */
   #checkResumed(type, { session }) {
     if (!this.#resumable || !/^reactor\.(welcome|queue)$/.test(type)) return;
     if (session !== this.#resumable.session) {

@@ -1,6 +1,6 @@
 /** Limits how often a value is sent: one at a time, at most one per repaint. */
 
-// A hidden page is not repainted, and released keys have to be sent.
+// A hidden page is not repainted, but must still send the release of a key.
 const HIDDEN_MS = 100;
 
 /**
@@ -10,14 +10,14 @@ const HIDDEN_MS = 100;
 export function throttledSender(send, merge = (_waiting, newer) => newer) {
   let next = null;
   let inFlight = false;
-  let cooling = false;
+  let awaitsRepaint = false;
   const pump = async () => {
-    if (!next || inFlight || cooling) return;
+    if (!next || inFlight || awaitsRepaint) return;
     const { value, inputAt } = next;
     next = null;
-    inFlight = cooling = true;
+    inFlight = awaitsRepaint = true;
     repainted().then(() => {
-      cooling = false;
+      awaitsRepaint = false;
       pump();
     });
     await send(value, inputAt);

@@ -1,8 +1,8 @@
 /** Cameras, microphones and screens of the browser, and messages for those that cannot be used. */
 
 /**
- * Return the devices of a `kind` (videoinput | audioinput), each {id, label}; none before a permission, which hides
- * their labels.
+ * Return the devices of a `kind` (videoinput | audioinput), each {id, label}; none before the user has allowed
+ * access, because browsers hide the labels until then.
  */
 export async function listDevices(kind) {
   const all = (await navigator.mediaDevices?.enumerateDevices().catch(() => null)) ?? [];
@@ -14,7 +14,7 @@ export async function listDevices(kind) {
 /** Return the constraint for one device; for "" the browser chooses. */
 export const exactly = (id) => (id ? { deviceId: { exact: id } } : {});
 
-/** Report to `source` when its track ends by itself or is muted. Return a function that ends both. */
+/** Report to `source` when its track ends by itself or is muted. Return a function that stops both reports and track. */
 export function followTrack(track, source, { gone, silent }) {
   track.onended = () => source.lost(gone);
   track.onmute = () => source.paused(silent);
@@ -25,7 +25,7 @@ export function followTrack(track, source, { gone, silent }) {
   };
 }
 
-/** An error with a message for people. */
+/** An error whose message the page shows. */
 export class Unavailable extends Error {}
 
 const NEEDED = 'its iframe needs allow="camera; microphone; display-capture".';
