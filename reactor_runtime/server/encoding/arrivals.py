@@ -1,6 +1,6 @@
 """Measurement of the network path to one client from its acknowledgements: rate, round trip and skipped frames.
 
-Pure: the time is an argument. The ladder decides what follows from it.
+Pure: the time is an argument. The ladder chooses a rung from the measurements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 FEWEST = 2
 SHOWN_S = 3.0
-# a bound for clients that stopped acknowledging
+# Limits the memory for clients that stopped acknowledging.
 MOST_SKIPPED = 1000
 
 
@@ -21,21 +21,21 @@ class Measure(NamedTuple):
 
     acknowledgements: int
     span_s: float
-    # of acknowledgements: a client that does not show every frame acknowledges several at once
+    # The rate of acknowledgements: a client that does not show every frame acknowledges several at once.
     shown_fps: float
     fps: float
     offered_fps: float
     size_bytes: float
-    # the median
+    # The median.
     round_trip_s: float
-    # the median between two frames, so that a single stall does not count
+    # The median between two frames, so that a single stall does not count.
     gap_s: float
-    # of the fastest frame of the last 3 s, from sending to acknowledgement
+    # The rate of the fastest frame of the last 3 s, from sending to acknowledgement.
     bytes_per_s: float
 
     @property
     def skips(self) -> float:
-        """The share of the frames that were skipped."""
+        """Return the share of the frames that were skipped."""
         return 1 - self.fps / self.offered_fps
 
 
@@ -56,7 +56,7 @@ class Arrivals:
 
     @property
     def skips(self) -> int:
-        """The number of frames skipped since the oldest acknowledgement kept."""
+        """Return the number of frames skipped since the oldest acknowledgement kept."""
         return len(self._skipped)
 
     def frame_skipped(self, now: float) -> None:

@@ -18,7 +18,7 @@ PINGS_AT_ONCE = 500.0
 PIECES_PER_S = 2000.0
 PIECES_AT_ONCE = 20_000.0
 LULL_S = 1.0
-# One subscriber gets a network of this size.
+# Providers assign each customer a network of this size.
 IPV6_NETWORK_BITS = 64
 LINE_EACH_S = 60.0
 MOST_SOURCES = 1000
@@ -49,7 +49,7 @@ class TokenBucket:
 
     @property
     def over_s(self) -> float:
-        """How long the rate was exceeded, in seconds, up to the last time, without a pause of a second."""
+        """Return for how many seconds the rate was exceeded, up to the last excess, without a pause of a second."""
         return 0.0 if self._over_since is None else self._over_at - self._over_since
 
 
@@ -92,7 +92,7 @@ class ConnectionLimiter:
         return address in self._exempt
 
     def leave(self, address: str, connection: Hashable) -> None:
-        """Count a connection no more; do nothing for one that is not counted."""
+        """Stop counting a connection; do nothing for one that is not counted."""
         network = network_of(address)
         counted = self._connections.get(network)
         if counted is not None:

@@ -1,4 +1,4 @@
-"""Reads what a client sends in slices of half a millisecond, and pauses its transport while bytes are unread."""
+"""Reads the messages of a client in slices of half a millisecond, and pauses its transport while bytes are unread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MessageReceiver(Protocol):
 
     @property
     def share(self) -> float:
-        """The seconds of each second that may be spent on what this client sends."""
+        """Return the seconds of each second that may be spent on the messages of this client."""
 
     def allowance(self, *, is_text: bool) -> Allowance:
         """Return the limits of the next message."""
@@ -69,14 +69,14 @@ class SlicedReader:
         self._pieces = TokenBucket(PIECES_PER_S, PIECES_AT_ONCE)
         self._receiver: MessageReceiver | None = None
         self._started = self._discarding = self._ignoring = self._paused = False
-        self._rest_s = 0.0
+        self._pause_s = 0.0
         self._charged_bytes = self._dropped_bytes = self._awaited = 0
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.share = Share(VIEWER_SHARE, reading.pool, self._loop.time())
 
     def feed(self, data: bytes) -> None:
-        """Add bytes to read, now or later; drop them after a violation, and abort the transport after 1 MiB."""
+        """Add bytes to read, now or later; drop them after a violation, and after 1 MiB abort the transport."""
         if self._discarding:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > MOST_DROPPED_BYTES:
@@ -99,9 +99,9 @@ class SlicedReader:
         self._ignoring = True
 
     def close(self) -> None:
-        """Read no more, and free what is unread."""
+        """Stop reading, and free the unread bytes."""
         self._stop()
-        # The two refer to each other.
+        # The message reader refers to this object.
         del self._messages
 
     def read_slice(self) -> bool:
@@ -113,7 +113,7 @@ class SlicedReader:
         except Violation as violation:
             self._end(violation)
             return False
-        # This is called by the loop, not by the transport, which would end the connection.
+        # The loop calls this; it would log an exception and leave the connection open.
         except Exception:
             logger.exception("reading a socket failed")
             self._transport.abort()
@@ -122,10 +122,10 @@ class SlicedReader:
             return False
         spent_s = time.thread_time() - began_s + self._charged_bytes * RECEIVED_S_A_BYTE
         self._charged_bytes = 0
-        rest_s = max(self._rest_s, self.share.spend(now, spent_s))
-        self._rest_s = 0.0
-        if rest_s:
-            self._timer = self._loop.call_later(rest_s, self._rested)
+        pause_s = max(self._pause_s, self.share.spend(now, spent_s))
+        self._pause_s = 0.0
+        if pause_s:
+            self._timer = self._loop.call_later(pause_s, self._pause_ended)
             return False
         if not more:
             self._resume()
@@ -138,7 +138,7 @@ class SlicedReader:
     def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:
         if self._receiver is not None and not self._ignoring:
             self.share.per_s = self._receiver.share
-            self._rest_s = self._receiver.receive(message, size, is_text=is_text)
+            self._pause_s = self._receiver.receive(message, size, is_text=is_text)
 
     def on_control(self, frame: bytes) -> None:
         if frame[0] & 0x0F != Opcode.CLOSE:
@@ -156,11 +156,11 @@ class SlicedReader:
         while not self._transport.is_closing():
             if not self._messages.step():
                 return False
-            if self._rest_s or self._loop.time() > deadline:
+            if self._pause_s or self._loop.time() > deadline:
                 return True
         return False
 
-    def _rested(self) -> None:
+    def _pause_ended(self) -> None:
         self._timer = None
         self._reading.read(self)
 

@@ -12,7 +12,7 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 
 class SlotPool:
-    """Keep the slots in the order of their numbers; `last_used` is the slot whose session has ended last."""
+    """Keep the slots in the order of their numbers; `last_used` is the slot whose session ended most recently."""
 
     def __init__(self) -> None:
         self.last_used: Slot | None = None
@@ -29,12 +29,12 @@ class SlotPool:
 
     @property
     def contract(self) -> dict[str, Any] | None:
-        """The contract of the model; None until an engine has sent it."""
+        """Return the contract of the model; None until an engine has sent it."""
         return next((slot.engine.contract for slot in self if slot.engine.contract is not None), None)
 
     @property
     def tracks(self) -> list[str] | None:
-        """The names of the output tracks; None until an engine has sent the contract."""
+        """Return the names of the output tracks; None until an engine has sent the contract."""
         contract = self.contract
         if contract is None:
             return None
@@ -42,27 +42,27 @@ class SlotPool:
 
     @property
     def vacant_count(self) -> int:
-        """How many slots have no session and an engine that is ready or loads."""
+        """Return the number of slots without a session whose engine is ready or loads."""
         return sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
 
     @property
     def ready_count(self) -> int:
-        """How many slots have an engine that is ready, with or without a session."""
+        """Return the number of slots whose engine is ready, with or without a session."""
         return sum(slot.engine.phase is EnginePhase.READY for slot in self)
 
     @property
     def free(self) -> list[Slot]:
-        """The slots that can start a session, best first.
+        """Return the slots that can start a session, best first.
 
-        Slots whose sessions have failed come last: an engine that fails at once is free first, and would get every
-        controller.
+        Slots whose sessions have failed come last: a slot whose engine fails at once would often be free first, and get
+        every controller.
         """
         free = [slot for slot in self if slot.session is None and slot.engine.phase is EnginePhase.READY]
         return sorted(free, key=lambda slot: slot.failed_in_a_row)
 
     @property
     def default(self) -> Slot:
-        """The slot for clients that name no session: where a session has run longest, or else has run last."""
+        """Return the slot for clients that name no session: with the longest running session, or else the last used."""
         started = {
             slot: (session.phase is SessionPhase.STOPPING, session.started_at)
             for slot in self
@@ -97,7 +97,7 @@ class SlotPool:
 
     def loading_message(self) -> dict[str, Any] | None:
         """Return the data of the `reactor.session` message for loading; None while a slot serves, or none loads."""
-        # an engine that loads while its session remains has just crashed: the message `ended` comes first
+        # An engine that loads while its session remains has just crashed: the message `ended` comes first.
         loading = [slot.engine for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
         if self.ready_count or not loading:
             return None
