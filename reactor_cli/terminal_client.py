@@ -1,4 +1,4 @@
-"""The client of `reactor connect`: it sends events, and shows and records a session until one of its ends.
+"""The client of `reactor connect`: it sends events, and shows and records a session until it ends.
 
 The command's options come from `commands/connect.py`, the output goes through `report.py` and `terminal.py`.
 """
@@ -60,7 +60,7 @@ class ConnectOptions:
 
 
 class TerminalClient:
-    """Run one session with a server; `began` is true once the turn has come, which decides the code after Ctrl-C."""
+    """Run one session with a server; `began` is true once the turn has come; the code after Ctrl-C depends on it."""
 
     def __init__(self, options: ConnectOptions, report: ConnectReport, screen: TerminalScreen | None) -> None:
         self._options = options
@@ -115,7 +115,7 @@ class TerminalClient:
         return work
 
     async def _wait_for_end(self, session: Session, ended: asyncio.Task[None], tasks: asyncio.TaskGroup) -> None:
-        """Wait for the first of the possible ends: the session, the time, the input, the prompt."""
+        """Wait until the session, the time, the input or the prompt ends."""
         endings: list[asyncio.Task[None]] = [ended]
         if self._lines is not None:
             endings.append(tasks.create_task(self._send_lines(session, self._lines)))

@@ -180,7 +180,7 @@ def from_author(error: BaseException) -> BaseException:
     while head is not None and is_ours(head.tb_frame.f_code.co_filename):
         head = head.tb_next
     if head is None:
-        # Imported late: it takes longer than everything else that prints a command's help.
+        # Imported late: the import takes longer than the rest of `reactor --help`.
         import logging
 
         logging.getLogger(__name__).debug("the traceback of %s", type(error).__name__, exc_info=error)

@@ -46,7 +46,7 @@ def schema(
 ) -> int:
     """Describe a model as OpenAPI 3.1, or as types for a client.
 
-    Imports the class and does not call load(). Prints of the model go to stderr.
+    Imports the class and does not call load(). Output of the model goes to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
     if check is not None and out is not None:

@@ -29,7 +29,7 @@ class EngineProcess:
     The engine inherits the environment, replaced by `variables`, stdin, the process group, and without `output_fd`
     stdout and stderr, so that `breakpoint()` works in a model. Its threads of OpenMP sleep while they wait, unless the
     environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`.
-    Start it from the thread that lives longest: the kernel ends the child when that thread ends.
+    Start it from the thread that ends last: the kernel ends the child when that thread ends.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EngineProcess:
             for end in (ours, theirs):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
             arguments = [str(theirs.fileno()), str(self.memory_fd), str(os.getpid())]
-            with theirs, _interrupt_held():
+            with theirs, _sigint_blocked():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
                     pass_fds=(theirs.fileno(), self.memory_fd),
@@ -110,7 +110,7 @@ def _own_path() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _interrupt_held() -> Iterator[None]:
+def _sigint_blocked() -> Iterator[None]:
     """Start a child with SIGINT blocked: Ctrl-C must not end its interpreter before it ignores the signal."""
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

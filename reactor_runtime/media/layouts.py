@@ -32,19 +32,18 @@ def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
 
 def conversion(shape: tuple[int, ...], value_range: tuple[float, float] | None = None) -> str | None:
     """Return the likeliest call of `to_frames` for an array `x` of this shape; None if no layout is close."""
-    ways = [way for way in _ways(shape) if _channels(way) in _LIKELIEST]
-    if not ways or 0 in shape:
+    likely = [each for each in _interpretations(shape) if _channels(each) in _LIKELIEST]
+    if not likely or 0 in shape:
         return None
-    way = min(ways, key=lambda way: _LIKELIEST.index(_channels(way)))
-    x, whole, layout = way
+    x, whole, layout = min(likely, key=lambda each: _LIKELIEST.index(_channels(each)))
     values = "" if value_range is None else f", value_range={value_range}"
     return f'to_frames({x}{_cut(whole, layout)}, layout="{layout}"{values})'
 
 
-_Way = tuple[str, tuple[int, ...], Layout]
+_Interpretation = tuple[str, tuple[int, ...], Layout]
 
 
-def _ways(shape: tuple[int, ...]) -> Iterator[_Way]:
+def _interpretations(shape: tuple[int, ...]) -> Iterator[_Interpretation]:
     """Yield the possible interpretations of an array `x`: expression, shape and layout."""
     for layout in LAYOUTS:
         if len(layout) == len(shape):
@@ -55,8 +54,8 @@ def _ways(shape: tuple[int, ...]) -> Iterator[_Way]:
         yield "x[None]", (1, *shape), "BCTHW"
 
 
-def _channels(way: _Way) -> int:
-    _, shape, layout = way
+def _channels(interpretation: _Interpretation) -> int:
+    _, shape, layout = interpretation
     return shape[layout.index("C")]
 
 

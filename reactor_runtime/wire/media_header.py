@@ -69,12 +69,12 @@ class MediaHeader:
 
     @classmethod
     def unpack(cls, data: bytes) -> MediaHeader:
-        """Decode packed fields. Raises `WireError` with BAD_MEDIA for truncated, malformed or unknown versions."""
+        """Decode packed fields. Raises `WireError` with BAD_MEDIA for malformed data and unknown versions."""
         if len(data) < _FIELDS.size:
             raise _bad("truncated reactor header")
         version, flags, seq, pts_us, wall_us, applied, name_bytes = _FIELDS.unpack_from(data)
         if version != VERSION:
-            raise _bad(f"reactor header of version {version}, understood is {VERSION}")
+            raise _bad(f"reactor header of version {version}: only version {VERSION} is supported")
         end = _FIELDS.size + name_bytes
         if end > len(data):
             raise _bad("reactor header with a track name longer than itself")

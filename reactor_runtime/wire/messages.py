@@ -37,9 +37,9 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Choose what this client is sent, replacing its earlier choice; None is no limit and all tracks.
+    """Select the media that the client receives, in place of its earlier choice; None is no limit, or all tracks.
 
-    `codecs` names the encodings of video that the client prefers to the default one, in its order.
+    `codecs` names the encodings of video that the client prefers to the default one, best first.
     """
 
     paused: bool = False
@@ -48,7 +48,7 @@ class View:
     codecs: tuple[str, ...] = ()
 
     def among(self, tracks: Collection[str] | None) -> View:
-        """Return the view without unknown tracks; with None, which means the tracks are not known yet, unchanged."""
+        """Return the view with only those of its tracks that are in `tracks`; unchanged for None: not known yet."""
         if self.tracks is None or tracks is None:
             return self
         return replace(self, tracks=tuple(track for track in tracks if track in self.tracks))

@@ -24,7 +24,7 @@ from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import MessageSent
 from reactor_runtime.media.split import split
 
-# Of a black frame before the first frame of the model.
+# The size of a black frame that is emitted before the first frame of the model.
 DEFAULT_SIZE = 480, 640
 RANKS = 3, 4
 
@@ -49,7 +49,7 @@ class BlockContext:
         sizes: Sizes,
     ) -> None:
         self.model = contract.model.__name__
-        # Calls of the author's code: the driver reports a thread that makes none.
+        # Counts calls by the author's code: the driver reports a thread that makes none.
         self.calls = 0
         self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
         self._session = session
@@ -61,7 +61,7 @@ class BlockContext:
         self._unpack = Unpack(contract)
         self._tracks = _tracks(self, contract)
         self._loop_thread = threading.get_ident()
-        # Of the stopwatch, because any thread may hand over output and pause.
+        # Guards the stopwatch, because any thread may hand over output and disable monitoring.
         self._lock = threading.Lock()
         self._stopwatch = Stopwatch()
         self._newest: dict[str, NDArray[Any]] = {}
@@ -134,7 +134,7 @@ class BlockContext:
         self._queue.stop()
 
     def newest(self, name: str) -> NDArray[Any] | None:
-        """Return the newest frame or sound of an input track, again until a newer one comes."""
+        """Return the newest frame or sound of an input track, the same one until a newer one arrives."""
         self.calls += 1
         newest = self._inputs.newest(name)
         if newest is not None:
