@@ -177,12 +177,14 @@ def _is_longer(value: float | str, length: int) -> bool:
 
 
 def _ack(data: dict[str, Any]) -> Ack:
-    _check_keys("reactor.ack", data, ("track", "seq"))
-    track, seq = data.get("track"), data.get("seq")
+    _check_keys("reactor.ack", data, ("track", "seq", "held_ms"))
+    track, seq, held_ms = data.get("track"), data.get("seq"), data.get("held_ms", 0)
     if not isinstance(track, str) or not track:
         raise _invalid(f"reactor.ack: track must be the name of a track, got {_kind(track)}")
     if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= MAX_SEQ:
         raise _invalid(f"reactor.ack: seq must be an integer from 0 to {MAX_SEQ}, got {_kind(seq)}")
+    if isinstance(held_ms, bool) or not isinstance(held_ms, int | float) or held_ms < 0:
+        raise _invalid(f"reactor.ack: held_ms must be a number of at least 0, got {_kind(held_ms)}")
     return Ack(track, seq)
 
 

@@ -33,7 +33,9 @@ def client_message(kind: str, data: Schema, description: str) -> Schema:
 def from_client() -> dict[str, Schema]:
     """Return the schemas of the protocol's messages to the server by type."""
     ack = record(
-        {"track": {**STRING, "minLength": 1}, "seq": {**COUNT, "maximum": MAX_SEQ}}, additionalProperties=False
+        {"track": {**STRING, "minLength": 1}, "seq": {**COUNT, "maximum": MAX_SEQ}},
+        {"held_ms": {"type": "number", "minimum": 0, "description": "Milliseconds from receipt until it was shown"}},
+        additionalProperties=False,
     )
     ping = record({"t": {"type": ["number", "string"]}}, additionalProperties=False)
     view = record(

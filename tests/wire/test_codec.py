@@ -259,6 +259,16 @@ def test_an_acknowledgement_is_read_quickly(text: str) -> None:
     assert decode_ack(text.encode()) == decode_text(text)
 
 
+def test_an_acknowledgement_may_tell_how_long_the_frame_was_held() -> None:
+    assert decode_text(ACK.replace("12", '12,"held_ms":4.5')) == decode_text(ACK)
+
+
+@pytest.mark.parametrize("held_ms", ["-1", "true", '"4"', "null"])
+def test_the_time_a_frame_was_held_is_a_number_of_at_least_zero(held_ms: str) -> None:
+    with pytest.raises(WireError, match="held_ms must be a number of at least 0"):
+        decode_text(ACK.replace("12", f'12,"held_ms":{held_ms}'))
+
+
 @given(st.text(alphabet='"{}:, \\-0123456789.aedkst_ü', max_size=12), st.integers(0, len(ACK)), st.integers(0, 12))
 def test_the_fast_decoder_gives_the_same_acknowledgement(piece: str, at: int, instead_of: int) -> None:
     text = ACK[:at] + piece + ACK[at + instead_of :]
