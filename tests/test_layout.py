@@ -1,4 +1,4 @@
-"""The arrows of DESIGN.md, read from the imports: packages import to the right only, and never in a circle."""
+"""The arrows of docs/architecture.md, read from the imports: packages import to the right only, never in a circle."""
 
 from __future__ import annotations
 
