@@ -28,6 +28,9 @@ from tests.fakes import FakeClock, HandEncoder, settle, written
 from tests.server.encoding.png_encoding import PNG, read_header
 
 REGISTERED: tuple[TrackEncoding, ...] = (*ENCODINGS, PNG)
+# Pillow fills its table of media types when it loads its plugins.
+Image.init()
+READ_BY_PILLOW = [encoding for encoding in REGISTERED if encoding.media_type in Image.MIME.values()]
 PNG_VIEW = View(codecs=("png",))
 
 
@@ -183,8 +186,8 @@ async def test_a_client_on_the_only_rung_stays_on_it(delivery: Delivery) -> None
         (("png",), REGISTERED, PNG),
         (("png", "jpeg"), REGISTERED, PNG),
         (("jpeg", "png"), REGISTERED, DEFAULT),
-        (("h264", "png"), REGISTERED, PNG),
-        (("png",), ENCODINGS, DEFAULT),
+        (("none-such", "png"), REGISTERED, PNG),
+        (("none-such",), ENCODINGS, DEFAULT),
     ],
 )
 def test_the_first_known_codec_of_a_client_is_chosen(
@@ -206,7 +209,7 @@ def test_the_rungs_of_an_encoding_begin_with_full_size_and_get_smaller(encoding:
     assert shares == sorted(set(shares), reverse=True)
 
 
-@pytest.mark.parametrize("encoding", REGISTERED, ids=lambda encoding: str(encoding.name))
+@pytest.mark.parametrize("encoding", READ_BY_PILLOW, ids=lambda encoding: str(encoding.name))
 def test_bands_of_an_encoding_become_one_file(encoding: TrackEncoding) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (720, 1280, 3), np.uint8)
     bands = encoding.bands(720, 1280)
