@@ -108,7 +108,7 @@ class Outbox:
         self._orders = itertools.count(1)
         self._messages: deque[tuple[int, str, int]] = deque()
         self._message_bytes = 0
-        self._slots: dict[str, tuple[int, EncodedFrame]] = {}
+        self._newest: dict[str, tuple[int, EncodedFrame]] = {}
 
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
@@ -139,10 +139,10 @@ class Outbox:
             return
         self.counters.offered += 1
         sender = self.track_senders[track]
-        if track in self._slots:
+        if track in self._newest:
             self.counters.skipped += 1
             self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
-        self._slots[track] = (next(self._orders), frame)
+        self._newest[track] = (next(self._orders), frame)
         self._on_queued()
 
     def track_sender(self, track: str) -> TrackSender:
@@ -178,10 +178,10 @@ class Outbox:
         encoding = choose_encoding(view.codecs, self._encodings)
         if encoding is not self.encoding:
             self.encoding = encoding
-            self._slots.clear()
+            self._newest.clear()
             self.track_senders.clear()
-        for track in [track for track in self._slots if self._unwanted(track)]:
-            del self._slots[track]
+        for track in [track for track in self._newest if self._unwanted(track)]:
+            del self._newest[track]
         self.sounds.drop_tracks(self._unwanted)
         self._on_queued()
 
@@ -193,7 +193,7 @@ class Outbox:
 
     def drop_media(self) -> None:
         """Drop the frames and the sound that wait."""
-        self._slots.clear()
+        self._newest.clear()
         self.sounds.drop_tracks()
 
     def leave_session(self) -> None:
@@ -206,7 +206,7 @@ class Outbox:
         """Remove and return the oldest item that may be sent; if there is none, return None and when to retry."""
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
-        frame_order = self._slots[track][0] if track is not None else None
+        frame_order = self._newest[track][0] if track is not None else None
         message_order = self._messages[0][0] if self._messages else None
         orders = [order for order in (message_order, self.sounds.oldest_order, frame_order) if order is not None]
         if not orders:
@@ -222,16 +222,16 @@ class Outbox:
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
-        for track, (order, _) in self._slots.items():
+        for track, (order, _) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
-            elif best is None or order < self._slots[best][0]:
+            elif best is None or order < self._newest[best][0]:
                 best = track
         return best, retry_at
 
     def _take_frame(self, track: str, now: float) -> MediaFile:
-        _, frame = self._slots.pop(track)
+        _, frame = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, now, self.view.max_fps)
         self.counters.sent += 1
         self._metrics.frames.sent[track, rung] += 1
