@@ -106,7 +106,7 @@ class GeneratorDriver:
                 self._emitter.close()
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
-        """Run `inference()` repeatedly in the session; one that yields nothing is restarted 20 times a second."""
+        """Run the frames method repeatedly in the session; one that yields nothing is restarted 20 times a second."""
         warned = False
         while not session.stopping:
             began = self._clock.now()
@@ -115,13 +115,15 @@ class GeneratorDriver:
                 continue
             if not warned:
                 warned = True
-                logger.warning("inference() ended without yielding anything; it is started again 20 times a second")
+                method = self._contract.style.frames_method
+                logger.warning("%s() ended without yielding anything; it is started again 20 times a second", method)
             await self._pause(session, dispatcher, began + RESTART_S)
 
     async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
-        made = self._model.inference()
-        with declared_at(type(self._model), "inference", returning=True):
-            steps = start_steps(made, session)
+        method = self._contract.style.frames_method
+        made = getattr(self._model, method)()
+        with declared_at(type(self._model), method, returning=True):
+            steps = start_steps(made, session, method)
         yielded = False
         self._made = None
         try:

@@ -131,8 +131,8 @@ class AsyncSteps:
         return self._generator.ag_frame if isinstance(self._generator, AsyncGeneratorType) else None
 
 
-def start_steps(result: object, session: ModelSession) -> Steps:
-    """Return the steps of the generator that `inference()` returned; raise TypeError if it is none."""
+def start_steps(result: object, session: ModelSession, method: str) -> Steps:
+    """Return the steps of the generator that the author's `method` returned; raise TypeError if it is none."""
     if isinstance(result, Generator):
         return SyncSteps(result)
     if isinstance(result, AsyncGenerator):
@@ -141,7 +141,7 @@ def start_steps(result: object, session: ModelSession) -> Steps:
     if hasattr(result, "close"):
         result.close()
     raise TypeError(
-        f"inference() returned {type(result).__name__}, not a generator: write `yield` in place of `return`, "
+        f"{method}() returned {type(result).__name__}, not a generator: write `yield` in place of `return`, "
         "in a def or async def"
     )
 

@@ -26,7 +26,7 @@ def session() -> ModelSession:
 
 @contextlib.asynccontextmanager
 async def stepping(generator: Any, session: ModelSession) -> AsyncIterator[Steps]:
-    steps = start_steps(generator, session)
+    steps = start_steps(generator, session, "inference")
     try:
         yield steps
     finally:
@@ -162,3 +162,8 @@ async def test_a_step_that_is_cancelled_with_its_session_s_task_ends(session: Mo
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert ended == ["finally"]
+
+
+def test_the_error_for_a_result_that_is_no_generator_names_the_method(session: ModelSession) -> None:
+    with pytest.raises(TypeError, match=r"^frames\(\) returned list, not a generator"):
+        start_steps([], session, "frames")
