@@ -15,7 +15,7 @@ from reactor_runtime.authoring.events.messages import ModelMessage, message_sche
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
 from reactor_runtime.authoring.styles.model import Model, outputs_of
-from reactor_runtime.authoring.styles.styles import Style, style_of
+from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
 from reactor_runtime.authoring.tracks.discovery import find, is_assigned_by_author, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
@@ -54,7 +54,7 @@ class Contract:
         style = style_of(model) if isinstance(model, type) and not is_ours(model) else None
         if style is None or not issubclass(model, Model):
             name = getattr(model, "__qualname__", repr(model))
-            raise ClassError(f"{name} is not a model", hint="derive it from ReactorPipeline", where=location_of(model))
+            raise ClassError(f"{name} is not a model", hint=NO_MODEL_HINT, where=location_of(model))
         if inspect.isabstract(model):
             missing = ", ".join(sorted(vars(model)["__abstractmethods__"]))
             raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=location_of(model))

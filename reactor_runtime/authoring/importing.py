@@ -12,6 +12,7 @@ from types import ModuleType
 from reactor_runtime.authoring.code.records import Record, refuse_order
 from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT
 from reactor_runtime.authoring.tracks.discovery import is_ours_module
 from reactor_runtime.errors import ClassError, Location, author_error, author_trail
 
@@ -44,7 +45,7 @@ def _derive(found: object) -> str:
     """Return a hint for deriving a model, from the named class if it is one of Reactor's."""
     if isinstance(found, type) and issubclass(found, Model):
         return f"derive yours from it: class MyModel({found.__name__})"
-    return "derive it from ReactorPipeline"
+    return NO_MODEL_HINT
 
 
 def _file_of(module: ModuleType) -> Path | None:

@@ -165,3 +165,5 @@ STYLES = (
         default_outputs=(BlockOutput,),
     ),
 )
+
+NO_MODEL_HINT = f"derive it from one of {', '.join(style.base.__name__ for style in STYLES)}"
