@@ -28,8 +28,9 @@ from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
+from reactor_runtime.server.routes.health import status_routes
 from reactor_runtime.server.routes.metrics import metrics_route
-from reactor_runtime.server.routes.pages import page_routes, status_routes
+from reactor_runtime.server.routes.pages import page_routes
 from reactor_runtime.server.routes.streams import watch_routes
 from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import Services, socket_routes

@@ -1,15 +1,68 @@
-"""The status of the server, of its slots, and whether it would serve another controller."""
+"""The routes of health and of the schema: the status of the server and of its slots, and the contract of its model."""
 
 from __future__ import annotations
 
+import json
+import time
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from reactor_runtime.server.security.middleware import NO_STORE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import Slot
 from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.version import version
+from reactor_runtime.wire.openapi import document
 
 SERVING = ("ready", "busy")
 BEST_FIRST = (*SERVING, "stopping", "loading", "failed")
 FAILED_SESSIONS = 3
+
+
+def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
+    """Return the routes of health and of the model's schema, which change nothing."""
+
+    async def health(request: Request) -> Response:
+        status = health_status(admission)
+        public = {"status": status}
+        session = admission.slots.default.session
+        body = {
+            **public,
+            "model": admission.settings.name_of(admission.slots.contract),
+            "session": None if session is None else session.id,
+            "viewers": len(admission.assignment.viewers),
+            "waiting": len(admission.wait_queue.waiting),
+            "engines": [_engine(slot, admission) for slot in admission.slots],
+            "uptime_s": round(time.monotonic() - started_at, 1),
+        }
+        status_code = 200 if status in SERVING else 503
+        return JSONResponse(body if request.state.known else public, status_code=status_code, headers=NO_STORE)
+
+    async def live(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        return PlainTextResponse("ok\n", headers=NO_STORE)
+
+    async def ready(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
+        reason = why_not_ready(admission)
+        return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200, headers=NO_STORE)
+
+    async def schema(request: Request) -> Response:
+        contract = admission.slots.contract
+        if contract is None:
+            message = "the model's class is being imported; ask again\n"
+            return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
+        described = document(
+            admission.settings.name_of(contract),
+            version(),
+            contract,
+            server_url=request.scope.get("root_path") or "/",
+            token_required=request.state.guarded,
+        )
+        return Response(json.dumps(described), media_type="application/json", headers=NO_STORE)
+
+    return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
 
 
 def why_not_ready(admission: Admission) -> str:
@@ -33,3 +86,11 @@ def slot_status(slot: Slot) -> str:
     if slot.session is not None:
         return "stopping" if slot.session.phase is SessionPhase.STOPPING else "busy"
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"
+
+
+def _engine(slot: Slot, admission: Admission) -> dict[str, object]:
+    return {
+        "status": slot_status(slot),
+        "session": None if slot.session is None else slot.session.id,
+        "viewers": sum(viewer in slot.subscribers for viewer in admission.assignment.viewers),
+    }
