@@ -9,7 +9,8 @@ Schema = dict[str, Any]
 STRING: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 ID: Schema = {"type": ["string", "integer"]}
-SECONDS: Schema = {"type": ["number", "null"], "minimum": 0}
+SECONDS: Schema = {"type": "number", "minimum": 0}
+SECONDS_OR_NULL: Schema = {"type": ["number", "null"], "minimum": 0}
 
 
 def ref(name: str) -> Schema:

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_SEQ
-from reactor_runtime.wire.json_schema import COUNT, ID, SECONDS, STRING, Schema, by_name, one_of, record, ref
+from reactor_runtime.wire.json_schema import (
+    COUNT,
+    ID,
+    SECONDS,
+    SECONDS_OR_NULL,
+    STRING,
+    Schema,
+    by_name,
+    one_of,
+    record,
+    ref,
+)
 from reactor_runtime.wire.welcome import welcome_schema
 
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
@@ -127,23 +138,22 @@ def health() -> Schema:
         "viewers": COUNT,
         "waiting": COUNT,
         "engines": {"type": "array", "items": engine, "description": "Status, session and viewers of each engine"},
-        "uptime_s": {"type": "number", "minimum": 0},
+        "uptime_s": SECONDS,
     }
     return record({"status": status}, more)
 
 
 def _session() -> Schema:
     reasons = ["left", "turn_over", "idle", "finished", "model_error", "model_died", "server_stopping"]
-    elapsed_s = {"type": "number", "minimum": 0}
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (
-            {"detail": {**STRING, "description": "The last line that the model printed"}, "elapsed_s": elapsed_s},
+            {"detail": {**STRING, "description": "The last line that the model printed"}, "elapsed_s": SECONDS},
             {},
         ),
         "started": ({"session": STRING}, {}),
-        "ending": ({"seconds": SECONDS}, {}),
-        "idle": ({"seconds": SECONDS}, {}),
-        "away": ({"seconds": SECONDS}, {}),
+        "ending": ({"seconds": SECONDS_OR_NULL}, {}),
+        "idle": ({"seconds": SECONDS_OR_NULL}, {}),
+        "away": ({"seconds": SECONDS_OR_NULL}, {}),
         "resumed": ({"session": STRING}, {}),
         "ended": ({"reason": {"type": "string", "enum": reasons}}, {"message": STRING}),
         "stopping": (

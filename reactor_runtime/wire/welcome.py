@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict, get_type_hints
 
-from reactor_runtime.wire.json_schema import COUNT, SECONDS, STRING, Schema, by_name, record, ref
+from reactor_runtime.wire.json_schema import COUNT, SECONDS_OR_NULL, STRING, Schema, by_name, record, ref
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
 
 _JSON_SCHEMA: Schema = {"type": "object", "description": "A JSON Schema of the data"}
@@ -31,9 +31,9 @@ class WelcomeLimits(TypedDict):
     max_text_bytes: Annotated[int, {**COUNT, "examples": [MAX_TEXT_BYTES]}]
     max_media_bytes: Annotated[int, {**COUNT, "examples": [MAX_MEDIA_BYTES]}]
     max_upload_bytes: Annotated[int, {**COUNT, "examples": [MAX_UPLOAD_BYTES]}]
-    max_session_s: Annotated[float | None, SECONDS]
-    idle_timeout_s: Annotated[float | None, SECONDS]
-    resume_grace_s: Annotated[float | None, SECONDS]
+    max_session_s: Annotated[float | None, SECONDS_OR_NULL]
+    idle_timeout_s: Annotated[float | None, SECONDS_OR_NULL]
+    resume_grace_s: Annotated[float | None, SECONDS_OR_NULL]
 
 
 class WelcomeMessage(TypedDict):
