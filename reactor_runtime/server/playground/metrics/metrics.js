@@ -166,14 +166,14 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
   const kept = recall("figures");
   // view → its chart, null while that is loading
   const shown = new Map();
-  const place = el("section", { class: "opened", "aria-label": "Figures" });
+  const place = el("section", { class: "opened", "aria-label": "Metrics" });
   const opener = (text, attributes) => el("button", { type: "button", class: "opener", ...attributes }, text);
   const buttons = Object.entries(VIEWS).map(([view, [text, title]]) =>
     opener(text, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) }),
   );
   const [stages, graph] = buttons;
   const trace = opener("Trace", {
-    title: "The last 10 s, moment by moment (T)",
+    title: "The last 10 s, frame by frame (T)",
     "aria-haspopup": "dialog",
     onclick: openTrace,
   });
