@@ -1,4 +1,4 @@
-"""The door: the same names behind both imports, and nothing heavy until one is used."""
+"""The public API: the same names behind both imports, and nothing heavy until one is used."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_public_names_are_listed_sorted(module: object) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_doors_give_the_same_object(name: str) -> None:
+def test_both_imports_give_the_same_object(name: str) -> None:
     assert getattr(reactor_runtime, name) is getattr(interface, name)
 
 

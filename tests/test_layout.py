@@ -27,9 +27,10 @@ SHARED = frozenset(
         "verbosity",
     }
 )
-DOOR = ("reactor_runtime", "reactor_runtime.interface")  # two files, one noun: each gives the names of the other
+# Each of the two files gives the names of the other.
+PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "testing", "client", "schema", "manifest", "door"},
+    "cli": {"server", "testing", "client", "schema", "manifest", "public_api"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media"},
     "testing": {"engine", "authoring", "ipc", "media"},
@@ -41,7 +42,7 @@ ARROWS = {
     "media": set[str](),
     "wire": set[str](),
     "ipc": set[str](),
-    "door": {"authoring", "testing"},
+    "public_api": {"authoring", "testing"},
 }
 ROOMS = {
     "server": {
@@ -103,14 +104,14 @@ def files() -> list[Path]:
     return sorted([*ROOT.glob("reactor_runtime/**/*.py"), *ROOT.glob("reactor_cli/**/*.py")])
 
 
-def noun(module: str) -> str | None:
+def package_of(module: str) -> str | None:
     """Name the package, or the single file, that a module of ours belongs to."""
     top, *rest = module.split(".")
     if top == "reactor_cli":
         return "cli"
     if top != "reactor_runtime":
         return None
-    return "door" if module in DOOR else rest[0]
+    return "public_api" if module in PUBLIC_API else rest[0]
 
 
 def module_of(path: Path) -> str:
@@ -149,20 +150,20 @@ def _is_module(name: str) -> bool:
 def graph() -> dict[str, set[str]]:
     arrows: dict[str, set[str]] = {}
     for path in files():
-        source = noun(module_of(path))
+        source = package_of(module_of(path))
         assert source is not None, "only files of ours are listed"
-        targets = {target for name, _ in imports(path) if (target := noun(name)) is not None}
+        targets = {target for name, _ in imports(path) if (target := package_of(name)) is not None}
         arrows.setdefault(source, set()).update(targets - {source})
     return arrows
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_follow_the_arrows(path: Path) -> None:
-    source = noun(module_of(path))
+    source = package_of(module_of(path))
     assert source is not None
     allowed = SHARED | ARROWS.get(source, set()) | {source}
     for name, line in imports(path):
-        target = noun(name)
+        target = package_of(name)
         assert target is None or target in allowed, f"{path}:{line}: {source} may not import {target}"
 
 
@@ -196,8 +197,8 @@ def test_there_is_no_circle_among_packages() -> None:
 
 
 def test_there_is_no_circle_among_files() -> None:
-    inside = [path for path in files() if module_of(path) not in DOOR]
-    arrows = {module_of(path): {name for name, _ in imports(path) if noun(name)} for path in inside}
+    inside = [path for path in files() if module_of(path) not in PUBLIC_API]
+    arrows = {module_of(path): {name for name, _ in imports(path) if package_of(name)} for path in inside}
     while leaves := {name for name in arrows if not (arrows[name] - {name}) & arrows.keys()}:
         arrows = {name: targets for name, targets in arrows.items() if name not in leaves}
     assert not arrows
@@ -206,7 +207,7 @@ def test_there_is_no_circle_among_files() -> None:
 def test_the_shared_modules_import_nothing_but_each_other() -> None:
     for name in SHARED:
         path = ROOT / "reactor_runtime" / f"{name}.py"
-        targets = {target for module, _ in imports(path) if (target := noun(module)) is not None}
+        targets = {target for module, _ in imports(path) if (target := package_of(module)) is not None}
         assert targets <= SHARED, f"{path} imports {targets - SHARED}"
 
 
