@@ -71,7 +71,7 @@ def test_a_viewer_that_skipped_a_frame_is_served_next(fixture: FanoutFixture) ->
     assert fixture.metrics.skipped.counts["crowd"] == 6
 
 
-@given(viewers=st.integers(1, 60), threads=st.lists(st.integers(0, 6), min_size=1, max_size=60))
+@given(viewers=st.integers(1, 60), turns=st.lists(st.integers(0, 6), min_size=1, max_size=60))
 def test_all_viewers_skip_equally_often(viewers: int, turns: list[int]) -> None:
     fixture = FanoutFixture()
     first, members = fixture.add_client(first=True), [fixture.add_client() for _ in range(viewers)]
