@@ -18,7 +18,7 @@ from reactor_runtime.engine import __main__ as engine
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 if os.getuid() == 0:
     os.setuid(65534)
-sys.argv = ["engine", "0", "0", str(os.getppid()), "-1", "0"]
+sys.argv = ["engine", "0", "0", str(os.getppid())]
 sys.exit(engine.main())
 """
 

@@ -74,7 +74,7 @@ def test_a_model_that_only_sounds_shows_its_wave(page: Page, server: FakeServer)
 def test_a_model_without_output_says_so(page: Page, server: FakeServer) -> None:
     server.script.tracks = ()
     page.goto(server.url)
-    expect(page.locator("#notice")).to_contain_text("neither picture nor sound")
+    expect(page.locator("#notice")).to_contain_text("neither video nor sound")
 
 
 @pytest.mark.parametrize(
