@@ -11,6 +11,7 @@ from reactor_cli.child import End, run_in_child
 from reactor_runtime.errors import ModelFailed
 
 
+@pytest.mark.process
 def test_a_thread_ends_a_child_that_hangs_with_an_error() -> None:
     def hang(end: End) -> Never:
         threading.Thread(target=lambda: end(ModelFailed("it hangs"))).start()
