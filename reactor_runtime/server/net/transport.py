@@ -34,7 +34,7 @@ def keep_little_unsent(transport: Transport) -> None:
 
 
 def notice_silence(transport: BaseTransport, after_s: int) -> None:
-    """Let the kernel probe a silent peer after `after_s`, and end the connection of one that does not answer."""
+    """Have the kernel probe a peer that is silent for `after_s`, and end the connection if it does not answer."""
     sock = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return

@@ -52,7 +52,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineCallbacks:
-    """What an engine calls on its slot.
+    """Hold the callbacks of a slot that its engine calls.
 
     `on_ready` gets the seconds that loading took, `on_message` a message and the shared memory it refers to. `on_lost`
     is called when an engine has ended by itself while it served, with its end in words.
