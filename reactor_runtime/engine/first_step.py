@@ -55,18 +55,18 @@ class FirstStep:
         self._report = report
         self._seconds = seconds
         self._began: float | None = None
-        self.judged = False
+        self.checked = False
 
     def start_timer(self) -> None:
         """Start to measure: the model computes from now on."""
-        if self._seconds is not None and not self.judged:
+        if self._seconds is not None and not self.checked:
             self._began = self._seconds()
 
-    def judge(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
+    def check(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
         """Report probable mistakes in the first output; `frame` is the author's stack frame that made it, if known."""
-        if self.judged:
+        if self.checked:
             return
-        self.judged = True
+        self.checked = True
         if self._seconds is not None and self._began is not None:
             step_s = self._seconds() - self._began
         found = suspicions(bundles, step_s)

@@ -20,7 +20,7 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
 from reactor_runtime.engine.drivers.driver import DriverParts
-from reactor_runtime.engine.drivers.styles import make_driver
+from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs

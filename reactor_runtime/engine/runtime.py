@@ -7,7 +7,8 @@ import sys
 
 from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer, is_sound_alone
+from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
+from reactor_runtime.engine.output.output_buffer import OutputBuffer
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import MessageSent
@@ -48,8 +49,8 @@ class ModelRuntime:
             await asyncio.sleep(0)
             return
         bundles = self._emitter.unpack(output)
-        if not self._emitter.first_step.judged and self._session is not None:
-            self._emitter.first_step.judge(bundles, compute_time, sys._getframe())
+        if not self._emitter.first_step.checked and self._session is not None:
+            self._emitter.first_step.check(bundles, compute_time, sys._getframe())
         emitting = self._emitting_sound if is_sound_alone(bundles) else self._emitting
         if drop and emitting.locked():
             self._emitter.skip(bundles)

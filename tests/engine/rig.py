@@ -18,7 +18,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts
-from reactor_runtime.engine.drivers.styles import make_driver
+from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import UntrackedThreads
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter

@@ -60,15 +60,15 @@ def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
     found: list[ReactorError] = []
     step = FirstStep(Contract.of(Plain), found.append)
     for _ in range(2):
-        step.judge([{PICTURE: full(0)}], None, sys._getframe())
+        step.check([{PICTURE: full(0)}], None, sys._getframe())
     (finding,) = found
     assert finding.where is not None
-    assert finding.where.text.strip() == "step.judge([{PICTURE: full(0)}], None, sys._getframe())"
+    assert finding.where.text.strip() == "step.check([{PICTURE: full(0)}], None, sys._getframe())"
 
 
 def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
     found: list[ReactorError] = []
-    FirstStep(Contract.of(Plain), found.append).judge([{PICTURE: full(0)}], None)
+    FirstStep(Contract.of(Plain), found.append).check([{PICTURE: full(0)}], None)
     assert found[0].where is not None
     assert "class Plain" in found[0].where.text or "def inference" in found[0].where.text
 
@@ -78,6 +78,6 @@ def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> 
     times = iter([5.0, 7.0])
     step = FirstStep(Contract.of(Plain), found.append, lambda: next(times))
     step.start_timer()
-    step.judge([{PICTURE: full(9)}], 0.0)
+    step.check([{PICTURE: full(9)}], 0.0)
     step.start_timer()
     assert [finding.message.partition(",")[0] for finding in found] == ["the first step took 2.0 s"]

@@ -1,6 +1,6 @@
 """The authoring styles: what differs between generator, loop and block models before they are served.
 
-The engine has a driver for each style (`engine.drivers.styles`). A further style is one more `Style` in `STYLES` and
+The engine has a driver for each style (`engine.drivers.registry`). A further style is one more `Style` in `STYLES` and
 its driver.
 """
 

@@ -164,7 +164,7 @@ class BlockDriver:
         """
         playing: deque[int] = deque()
         while not session.stopping:
-            item = serving.queue.first()
+            item = serving.queue.peek()
             self._settle(playing)
             if isinstance(item, MessageSent):
                 self._sink.send(item)
@@ -177,12 +177,12 @@ class BlockDriver:
             else:
                 await session.room.wait()
                 continue
-            serving.queue.taken()
+            serving.queue.remove_oldest()
 
     async def _hand_over(self, block: Block) -> None:
         block.handed_over_at = self._clock.now()
         bundles = self._emitter.unpack(block.payload)
-        self._emitter.first_step.judge(bundles, block.made_in_s)
+        self._emitter.first_step.check(bundles, block.made_in_s)
         await self._emitter.emit_bundles(
             bundles,
             compute_time=block.made_in_s,

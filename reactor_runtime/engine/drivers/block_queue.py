@@ -56,12 +56,12 @@ class BlockQueue:
         if gate is not None:
             gate.wait()
 
-    def first(self) -> Block | MessageSent | None:
+    def peek(self) -> Block | MessageSent | None:
         """Return the oldest item without removing it."""
         with self._lock:
             return self._items[0][0] if self._items else None
 
-    def taken(self) -> None:
+    def remove_oldest(self) -> None:
         """Remove the oldest item and wake the thread that put it; do nothing after `stop`."""
         with self._lock:
             gate = self._items.popleft()[1] if self._items else None

@@ -169,7 +169,7 @@ class GeneratorDriver:
                     session.trace.span(session.id, "model", "step", began)
                 self._send_changes(session)
                 if bundles is not None:
-                    self._emitter.first_step.judge(bundles, compute_s, steps.frame)
+                    self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:
                     return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
                 return await self._emitter.emit_bundles(

@@ -18,7 +18,7 @@ from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.inputs import make_input
 from reactor_runtime.authoring.tracks.tracks import tracks_of
 from reactor_runtime.clock import Clock
-from reactor_runtime.engine.inputs.count import Count
+from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.ipc.messages import InputsTaken
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
@@ -69,7 +69,7 @@ class Inputs:
             self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
             setattr(model, attribute, make_input(kind, made))
         video = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
-        self._counts = {track: Count(track, buffer.reads, clock) for track, buffer in video.items()}
+        self._counters = {track: InputCounter(track, buffer.reads, clock) for track, buffer in video.items()}
 
     def __bool__(self) -> bool:
         return bool(self._buffers)
@@ -88,8 +88,8 @@ class Inputs:
         """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""
         with self._lock:
             self._session = session
-            for count in self._counts.values():
-                count.begin()
+            for counter in self._counters.values():
+                counter.begin()
             for buffer in self._buffers.values():
                 if reopen:
                     buffer.reset()
@@ -126,7 +126,7 @@ class Inputs:
             if session != self._session or track not in self._buffers:
                 return
             self._buffers[track].push(Item.encoded(file, decode))
-            taken = self._counts[track].came(session) if track in self._counts else None
+            taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)
 

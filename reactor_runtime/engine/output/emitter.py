@@ -14,7 +14,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
-from reactor_runtime.engine.output.outstanding import Handed, Outstanding
+from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBundle
 from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
 from reactor_runtime.engine.output.unpack import Unpack
@@ -188,7 +188,7 @@ class Emitter:
         self._numbers += 1
         due = self.pace.next(now, bundle)
         alone = is_sound_alone([bundle])
-        self.outstanding.add(number, Handed(due, now, compute_s if first else None, alone))
+        self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
         pieces = tuple(self._piece(track, payload, due) for track, payload in bundle.items())
         outgoing = OutgoingBundle(
             session=session.id,
@@ -229,26 +229,6 @@ class Emitter:
         seq = self._seqs[track.name]
         self._seqs[track.name] = seq + 1
         return seq
-
-
-class OutputBuffer:
-    """Change the rate and empty the queue for the author, as `self.output_buffer`; belongs to the model's thread."""
-
-    def __init__(self, emitter: Emitter) -> None:
-        self._emitter = emitter
-
-    @property
-    def fps(self) -> float:
-        """Return the rate at which frames are shown, in frames per second."""
-        return self._emitter.pace.schedule.fps
-
-    def set_fps(self, fps: float) -> None:
-        """Show frames at `fps` from the next one on; ValueError unless it is above 0."""
-        self._emitter.pace.set_fps(float(fps))
-
-    def flush(self) -> None:
-        """Drop all queued frames and the rest of a batch that waits to be queued, and show one black frame."""
-        self._emitter.flush()
 
 
 def _applied(session: ModelSession) -> int:

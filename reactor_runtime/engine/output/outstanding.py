@@ -11,7 +11,7 @@ MOST_GROWN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class OutstandingBundle:
     """Hold a bundle that was handed over; only the first bundle of a step has the `compute_s` of the step.
 
     `alone` says that it is sound without a picture.
@@ -31,15 +31,15 @@ class Outstanding:
 
     def __init__(self, most: int) -> None:
         self._most = self._most_frames = most
-        self._bundles: dict[int, Handed] = {}
+        self._bundles: dict[int, OutstandingBundle] = {}
 
     def __len__(self) -> int:
         return len(self._bundles)
 
-    def add(self, number: int, bundle: Handed) -> None:
+    def add(self, number: int, bundle: OutstandingBundle) -> None:
         self._bundles[number] = bundle
 
-    def take(self, number: int) -> Handed | None:
+    def take(self, number: int) -> OutstandingBundle | None:
         """Remove and return a bundle; None if it is not outstanding, as one of a former session."""
         return self._bundles.pop(number, None)
 

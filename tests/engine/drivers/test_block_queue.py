@@ -56,10 +56,10 @@ def test_put_of_a_block_waits_until_it_was_taken() -> None:
     threads = [bench.putting(first), bench.putting(second)]
     assert all(thread.is_alive() for thread in threads)
     for item, thread in zip((first, second), threads, strict=True):
-        assert bench.queue.first() is item
-        bench.queue.taken()
+        assert bench.queue.peek() is item
+        bench.queue.remove_oldest()
         assert ends(thread)
-    assert bench.queue.first() is None
+    assert bench.queue.peek() is None
     assert bench.arrived == 2
 
 
@@ -69,9 +69,9 @@ def test_put_of_a_message_does_not_wait_and_keeps_the_order() -> None:
     thread = bench.putting(block())
     bench.queue.put(SAID)
     kinds = []
-    while (item := bench.queue.first()) is not None:
+    while (item := bench.queue.peek()) is not None:
         kinds.append(type(item))
-        bench.queue.taken()
+        bench.queue.remove_oldest()
     assert kinds == [MessageSent, Block, MessageSent]
     assert ends(thread)
 
@@ -82,9 +82,9 @@ def test_put_of_a_message_waits_when_a_thousand_are_queued() -> None:
         bench.queue.put(SAID)
     thread = bench.putting(SAID)
     for _ in range(MOST_MESSAGES):
-        bench.queue.taken()
+        bench.queue.remove_oldest()
     assert thread.is_alive()
-    bench.queue.taken()
+    bench.queue.remove_oldest()
     assert ends(thread)
 
 
@@ -96,5 +96,5 @@ def test_a_stop_drops_everything_and_lets_everybody_go() -> None:
     assert all(ends(thread) for thread in threads)
     bench.queue.put(block())
     bench.queue.put(SAID)
-    assert bench.queue.first() is None
-    bench.queue.taken()
+    assert bench.queue.peek() is None
+    bench.queue.remove_oldest()

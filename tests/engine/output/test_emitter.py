@@ -7,7 +7,8 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.engine.output.emitter import Emitter, OutputBuffer
+from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.output_buffer import OutputBuffer
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video

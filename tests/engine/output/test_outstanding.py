@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from reactor_runtime.engine.output.outstanding import MOST_LATE, Handed, Outstanding
+from reactor_runtime.engine.output.outstanding import MOST_LATE, Outstanding, OutstandingBundle
 
 
 def outstanding(*dues: float) -> Outstanding:
     made = Outstanding(2)
     for number, due in enumerate(dues):
-        made.add(number, Handed(due, 0.0, None))
+        made.add(number, OutstandingBundle(due, 0.0, None))
     return made
 
 
@@ -27,7 +27,7 @@ def test_late_bundles_take_no_room_of_those_that_wait() -> None:
 
 def test_what_is_taken_makes_room_and_is_given_once() -> None:
     made = outstanding(1.0, 1.1)
-    assert made.take(0) == Handed(1.0, 0.0, None)
+    assert made.take(0) == OutstandingBundle(1.0, 0.0, None)
     assert made.take(0) is None
     assert not made.full(0.9)
 
@@ -37,10 +37,10 @@ def test_room_is_made_for_two_batches_of_frames_and_not_for_sound() -> None:
     made.make_room(3)
     made.make_room(1)
     assert not made.full(0.9)
-    made.add(5, Handed(1.0, 0.0, None))
+    made.add(5, OutstandingBundle(1.0, 0.0, None))
     assert made.full(0.9)
     for number in (6, 7):
-        made.add(number, Handed(1.0, 0.0, None, alone=True))
+        made.add(number, OutstandingBundle(1.0, 0.0, None, alone=True))
     assert made.full(0.9, alone=True)
 
 
@@ -48,7 +48,7 @@ def test_room_grows_to_fifty_frames_at_most() -> None:
     made = outstanding(*[1.0] * 49)
     made.make_room(40)
     assert not made.full(0.9)
-    made.add(49, Handed(1.0, 0.0, None))
+    made.add(49, OutstandingBundle(1.0, 0.0, None))
     assert made.full(0.9)
 
 
@@ -57,6 +57,6 @@ def test_another_session_begins_with_nothing() -> None:
     made.make_room(3)
     made.clear()
     assert len(made) == 0
-    made.add(2, Handed(1.0, 0.0, None))
-    made.add(3, Handed(1.1, 0.0, None))
+    made.add(2, OutstandingBundle(1.0, 0.0, None))
+    made.add(3, OutstandingBundle(1.1, 0.0, None))
     assert made.full(0.9)

@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.input_buffer import ReadCounts
-from reactor_runtime.engine.inputs.count import Count
+from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.interface import Audio, Input, Video
 from reactor_runtime.ipc.messages import InputsTaken
@@ -73,10 +73,10 @@ def eye() -> Iterator[Eye]:
 
 def test_counts_are_due_four_times_a_second_while_frames_come() -> None:
     clock = FakeClock()
-    count = Count("camera", ReadCounts(), clock)
+    counter = InputCounter("camera", ReadCounts(), clock)
     said = []
     for _ in range(9):
-        said.append(count.came("s-1") is not None)
+        said.append(counter.count_frame("s-1") is not None)
         clock.spend(1 / 16)
     assert [at for at, it in enumerate(said) if it] == [0, 4, 8]
 

@@ -11,7 +11,7 @@ from reactor_runtime.ipc.messages import InputsTaken
 MIN_INTERVAL_S = 0.25
 
 
-class Count:
+class InputCounter:
     """Count from the start of each session; a new frame returns the counts, at most four times a second."""
 
     def __init__(self, track: str, reads: ReadCounts, clock: Clock) -> None:
@@ -26,7 +26,7 @@ class Count:
         self._before = replace(self._reads)
         self._due = self._clock.now()
 
-    def came(self, session: str) -> InputsTaken | None:
+    def count_frame(self, session: str) -> InputsTaken | None:
         """Count a frame that arrived; return the counts if 0.25 s have passed since the last ones, else None."""
         self._came += 1
         now = self._clock.now()
