@@ -7,7 +7,7 @@ MODULES = (
     "anyio._backends._asyncio",
     "anyio._core._fileio",
     # It imports prometheus-client.
-    "reactor_runtime.server.routes.exposition",
+    "reactor_runtime.server.routes.prometheus",
 )
 
 

@@ -25,6 +25,6 @@ def metrics_route(admission: Admission) -> Route:
 
 def _write(report: ServerReport, accept: str) -> tuple[bytes, str]:
     # It imports prometheus-client; `preload` has done so.
-    from reactor_runtime.server.routes.exposition import write
+    from reactor_runtime.server.routes.prometheus import write
 
     return write(report, accept)
