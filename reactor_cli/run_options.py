@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
+from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
 from reactor_runtime.errors import UsageError
 from reactor_runtime.verbosity import FORMATS, LEVELS
 

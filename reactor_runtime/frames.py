@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.media.layouts import LAYOUTS, Layout, channels_last, conversion, misfit
+from reactor_runtime.media.layouts import LAYOUTS, Layout, channels_last, layout_error, suggested_call
 from reactor_runtime.media.levels import levels, levels_on_device
 from reactor_runtime.media.tensors import to_host, torch_of
 
@@ -68,7 +68,7 @@ def _check(images: Any, layout: Layout, value_range: tuple[float, float]) -> Non
             f"to_frames: got {images.dtype} {shape}; pass {', '.join(FLOATS)} or uint8: "
             "make whole numbers from 0 to 255 uint8, anything else float32"
         )
-    wrong = misfit(shape, layout)
+    wrong = layout_error(shape, layout)
     if wrong is not None:
-        call = conversion(shape, None if value_range == (-1, 1) else value_range)
+        call = suggested_call(shape, None if value_range == (-1, 1) else value_range)
         raise ValueError(f"to_frames: got {dtype} {shape}; {wrong}" + (f": use {call}" if call is not None else ""))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
+from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 from reactor_cli.errors import render
-from reactor_cli.options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
 from reactor_runtime.errors import ReactorError, from_json, to_json
 
 if TYPE_CHECKING:

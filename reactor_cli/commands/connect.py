@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reactor_cli import console
-from reactor_cli.options import Verbose, duration, one_of
+from reactor_cli.common_options import Verbose, duration, one_of
 
 if TYPE_CHECKING:
     from reactor_cli.terminal_client import ConnectOptions

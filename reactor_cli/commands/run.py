@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reactor_cli import console
-from reactor_cli.options import project_config, project_directory
+from reactor_cli.common_options import project_config, project_directory
 from reactor_cli.run_options import RunOptions, with_run_options
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.options import Directory, PathOption, Verbose, one_of, project_directory
+from reactor_cli.common_options import Directory, PathOption, Verbose, one_of, project_directory
 from reactor_runtime.errors import UsageError
 
 FORMATS = ("openapi", "typescript", "python")

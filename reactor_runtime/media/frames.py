@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.media.jpeg import MAX_SIDE
-from reactor_runtime.media.layouts import conversion
+from reactor_runtime.media.layouts import suggested_call
 from reactor_runtime.media.tensors import to_host, torch_of
 
 _UINT8 = np.dtype(np.uint8)
@@ -87,7 +87,7 @@ def _to_uint8(frames: Any, shape: tuple[int, ...]) -> str:
         if _is_all_nan(frames):
             return f" and every value is NaN; {_NAN_FIX}"
         described, value_range = _values(frames)
-        call = conversion(shape, value_range)
+        call = suggested_call(shape, value_range)
         fix = _VIDEO if call is None else f"frames are uint8 0..255: use {_WHERE}{call}"
         return f"{described}; {fix}"
     cast = ".astype(np.uint8)" if isinstance(frames, np.ndarray) else ".to(torch.uint8)"
@@ -129,7 +129,7 @@ def _video_fix(shape: tuple[int, ...]) -> str:
         return f"a frame is at most {MAX_SIDE}x{MAX_SIDE}: scale it down"
     if len(shape) in (3, 4) and shape[-1] == 4 and shape[-3] not in (1, 3):
         return f"{_VIDEO}: drop the alpha channel with x[..., :3]"
-    call = conversion(shape)
+    call = suggested_call(shape)
     if call is not None:
         return f"{_VIDEO}: use {_WHERE}{call}"
     if len(shape) in (3, 4):

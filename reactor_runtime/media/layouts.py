@@ -18,7 +18,7 @@ def channels_last(layout: Layout) -> list[int]:
     return [letters.index(letter) for letter in "THWC" if letter in letters]
 
 
-def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
+def layout_error(shape: tuple[int, ...], layout: Layout) -> str | None:
     """Return why an array of this shape is not frames in this layout; None if it is."""
     if len(shape) != len(layout):
         return f"{layout} has {len(layout)} dimensions"
@@ -30,7 +30,7 @@ def misfit(shape: tuple[int, ...], layout: Layout) -> str | None:
     return None if channels in (_RGB, _GRAY) else f"in {layout} these are {channels} channels, not 3, or 1 for gray"
 
 
-def conversion(shape: tuple[int, ...], value_range: tuple[float, float] | None = None) -> str | None:
+def suggested_call(shape: tuple[int, ...], value_range: tuple[float, float] | None = None) -> str | None:
     """Return the likeliest call of `to_frames` for an array `x` of this shape; None if no layout is close."""
     likely = [each for each in _interpretations(shape) if _channels(each) in _LIKELIEST]
     if not likely or 0 in shape:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from reactor_cli.options import duration
+from reactor_cli.common_options import duration
 
 
 @pytest.mark.parametrize(
