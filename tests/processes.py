@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ PROC = Path("/proc")
 def alive(pid: int) -> bool:
     """Tell whether a process exists and is more than a zombie."""
     try:
-        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return _state(PROC / str(pid)) not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -40,6 +42,18 @@ def descendants(pid: int) -> list[int]:
     """List the living descendants of a process."""
     found = children(pid)
     return found + [each for child in found for each in descendants(child)]
+
+
+def _state(task: Path) -> str:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _all_stopped(pid: int) -> bool:
+    try:
+        return all(_state(thread) == "T" for thread in (PROC / str(pid) / "task").iterdir())
+    # A thread has ended meanwhile.
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _parent(pid: int) -> int | None:
@@ -68,6 +82,23 @@ def ended_after(server: subprocess.Popen[bytes]) -> Iterator[None]:
         server.wait(TIMEOUT_S)
         for other in others:
             gone(other)
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stop all threads of a process for the duration of the block.
+
+    The signal stops them once one of them runs to receive it, which on a busy machine is later than `kill` returns.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not _all_stopped(pid):
+            assert time.monotonic() < deadline, f"process {pid} does not stop"
+            time.sleep(0.001)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def descriptors(pid: int) -> int:

@@ -7,7 +7,6 @@ import hashlib
 import http.client
 import json
 import os
-import signal
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from starlette.applications import Starlette
 from reactor_runtime.ipc.messages import UploadedBytes
 from reactor_runtime.server.routes.uploads import MOST_AT_ONCE, UploadRoute
 from tests.fakes import settle
+from tests.processes import stopped
 from tests.server.admission_fixture import AdmissionFixture
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
@@ -219,17 +219,13 @@ async def test_files_that_the_engine_has_not_received_are_limited(server: Runnin
     server.wait_for_health("ready")
     async with controlling(server.url) as controller:
         key = key_of(controller)
-        os.kill(server.engine, signal.SIGSTOP)
-        try:
-            with ThreadPoolExecutor(2 * MOST_AT_ONCE) as senders:
+        with ThreadPoolExecutor(2 * MOST_AT_ONCE) as senders:
+            with stopped(server.engine):
                 contents = [SMALL, LARGE] * MOST_AT_ONCE
                 answers = [senders.submit(post, server, content, key=key) for content in contents]
                 server.until(lambda: sum(answer.done() for answer in answers) == MOST_AT_ONCE, "refusals")
                 assert {answer.result()[0] for answer in answers if answer.done()} == {429}
-                os.kill(server.engine, signal.SIGCONT)
-                assert sorted(answer.result()[0] for answer in answers) == [201] * 4 + [429] * 4
-        finally:
-            os.kill(server.engine, signal.SIGCONT)
+            assert sorted(answer.result()[0] for answer in answers) == [201] * 4 + [429] * 4
         assert post(server, SMALL, key=key)[0] == 201
         assert spooled() == []
 
