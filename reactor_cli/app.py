@@ -7,7 +7,7 @@ connect, 4 load() failed, 5 a server is full, 130 interrupted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from reactor_cli import console
 from reactor_cli.commands import check, connect, init, run, schema
 from reactor_cli.errors import bug, explain_usage, render
 from reactor_runtime.errors import ReactorError
+
+if TYPE_CHECKING:
+    from reactor_runtime.manifest import Manifest
 
 EPILOG = """
 \b
@@ -41,12 +44,12 @@ app.command("connect", epilog=connect.EPILOG)(connect.connect)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:
     """Run one command line, print its error if there is one, and return the exit code.
 
-    A second Ctrl-C raises SystemExit.
+    `reactor run` serves the project of `manifest`, if that is given. A second Ctrl-C raises SystemExit.
     """
-    settings = console.Settings()
+    settings = console.Settings(manifest=manifest)
     command = typer.main.get_command(app)
     try:
         code = command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
@@ -69,9 +72,9 @@ def root(
 ) -> None:
     """Print the version, or the help if there is no command."""
     if version:
-        from reactor_runtime import __version__
+        from reactor_runtime.version import version as installed
 
-        console.out(f"reactor {__version__}")
+        console.out(f"reactor {installed()}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         console.out(context.get_help())

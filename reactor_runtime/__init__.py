@@ -42,6 +42,7 @@ __all__ = [
     "event",
     "get_ctx",
     "model",
+    "serve",
 ]
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
     from reactor_runtime.authoring.values.fields import InputField, MessageField
     from reactor_runtime.authoring.values.upload import UploadedFile
+    from reactor_runtime.serving import serve
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 
     __version__: str

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
 from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.serving import serve
 
 __all__ = [
     "Audio",
@@ -54,6 +55,7 @@ __all__ = [
     "event",
     "get_ctx",
     "model",
+    "serve",
 ]
 
 if TYPE_CHECKING:

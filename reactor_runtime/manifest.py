@@ -9,7 +9,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from pathlib import Path
 
@@ -79,6 +79,25 @@ def load(project: Path) -> Manifest:
     name = _text(file, "name", "`name: my-model`") if "name" in file.keys else kebab_case(class_name)
     is_named = "name" in file.keys
     return Manifest(path.parent, model, module, class_name, name, _config_path(file), is_named, file.items["model"])
+
+
+def of_class(project: Path, module: str, class_name: str) -> Manifest:
+    """Return the manifest of a project for a class of it, which replaces the `model` of the file if there is one.
+
+    Raises ManifestError or ConfigError if the file is wrong.
+    """
+    model, name = f"{module}:{class_name}", kebab_case(class_name)
+    if not (project / FILE_NAME).is_file():
+        return Manifest(project, model, module, class_name, name, None, is_named=False)
+    read = load(project)
+    return replace(
+        read,
+        model=model,
+        module=module,
+        class_name=class_name,
+        name=read.name if read.is_named else name,
+        model_at=None,
+    )
 
 
 def unread_config(manifest: Manifest) -> str:

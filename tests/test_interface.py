@@ -46,6 +46,7 @@ NAMES = [
     "event",
     "get_ctx",
     "model",
+    "serve",
 ]
 
 

@@ -30,7 +30,7 @@ SHARED = frozenset(
 # Each of the two files gives the names of the other.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "testing", "client", "schema", "manifest", "public_api"},
+    "cli": {"server", "testing", "client", "schema", "manifest"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media"},
     "testing": {"engine", "authoring", "ipc", "media"},
@@ -42,7 +42,8 @@ ARROWS = {
     "media": set[str](),
     "wire": set[str](),
     "ipc": set[str](),
-    "public_api": {"authoring", "testing"},
+    "serving": {"cli", "server", "manifest", "authoring"},
+    "public_api": {"authoring", "testing", "serving"},
 }
 ROOMS = {
     "server": {

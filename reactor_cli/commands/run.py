@@ -46,7 +46,7 @@ def run(context: typer.Context, options: RunOptions) -> None:
     streams.install()
     settings = context.ensure_object(console.Settings)
     settings.verbose = options.verbose
-    checked = manifest.load(project_directory(options.directory, options.path))
+    checked = settings.manifest or manifest.load(project_directory(options.directory, options.path))
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
     _serve(served, Announcer(manifest=checked, access=served.access, open_page=options.open_page))
