@@ -76,6 +76,7 @@ class Contract:
         check_together(
             [s for event in events.values() for s in (*event.sources, *event.arguments.sources)], model.__name__
         )
+        _check_one_prominent(events.values(), model.__name__)
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
@@ -156,6 +157,12 @@ def _setter(field: FieldSpec) -> EventSpec:
         replies=(None,),
         arguments=EventArguments(name, [field], all_required=True),
     )
+
+
+def _check_one_prominent(events: Iterable[EventSpec], where: str) -> None:
+    names = [f"{event.name}.{name}" for event in events for name in event.arguments.prominent]
+    if len(names) > 1:
+        raise TypeError(f"{where}: {' and '.join(names)} are prominent; a model has one main text")
 
 
 def _hook(hook: Hook, handlers: Iterable[Handler]) -> HookSpec | None:

@@ -229,6 +229,18 @@ def test_two_messages_of_one_name_are_a_class_error() -> None:
         Contract.of(Model)
 
 
+def test_two_prominent_fields_are_a_class_error() -> None:
+    class Texts(InputState):
+        prompt: str = InputField(default="", prominent=True)
+        caption: str = InputField(default="", prominent=True)
+
+    class Model(ReactorPipeline):
+        state: Texts
+
+    with pytest.raises(ClassError, match=r"Model: set_prompt.prompt and set_caption.caption are prominent"):
+        Contract.of(Model)
+
+
 def test_output_that_is_no_dataclass_in_the_end_is_a_class_error() -> None:
     class Wrong(Output):
         note: str = ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_schema
 
+from reactor_runtime.authoring.values import presentation
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.phrases import phrase, unknown
@@ -44,6 +45,11 @@ class EventArguments:
     def sources(self) -> tuple[Source, ...]:
         """Return the bindings of the arguments."""
         return tuple(source for field in self._fields for source in field.sources)
+
+    @property
+    def prominent(self) -> tuple[str, ...]:
+        """Return the names of the arguments that are declared prominent."""
+        return tuple(field.name for field in self._fields if "prominent" in field.shown.get(presentation.KEYWORD, {}))
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""

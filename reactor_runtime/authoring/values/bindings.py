@@ -306,10 +306,11 @@ def check_value(sources: Sequence[Source], hint: Any, default: object, limits: L
         raise TypeError(f"{where}: Wheel keeps the new value, other sources return to the default; bind one kind")
     if limits.choices is not None:
         raise TypeError(f"{where}: {sources[0]!r} needs ge and le, not choices")
-    if _shape(hint) == "number" and not isinstance(sources[0], Wheel):
-        _check_ends(sources[0], limits, where)
-        if default == limits.le and all(isinstance(source, Key | Button) for source in sources):
-            raise TypeError(f"{where}: {sources[0]!r} sets the maximum, {limits.le}, which is already the default")
+    for source in sources:
+        if not isinstance(source, Wheel):
+            _check_ends(source, limits, where)
+    if limits.le is not None and default == limits.le and all(isinstance(source, Key | Button) for source in sources):
+        raise TypeError(f"{where}: {sources[0]!r} sets the maximum, {limits.le}, which is already the default")
 
 
 def _check_ends(source: Source, limits: Limits, where: str) -> None:
@@ -318,6 +319,10 @@ def _check_ends(source: Source, limits: Limits, where: str) -> None:
         raise TypeError(f"{where}: {source!r} needs ge and le: gt and lt exclude the ends")
     if len(limits.given("ge", "le")) == 1:
         raise TypeError(f"{where}: {source!r} goes to both ends; give ge and le")
+    if isinstance(source, Pointer) and limits.ge is not None and not (limits.ge <= 0 and (limits.le or 0) >= 1):
+        raise TypeError(
+            f"{where}: {source!r} sets numbers from 0 to 1, which ge={limits.ge} and le={limits.le} exclude"
+        )
 
 
 def check_event(sources: Sequence[Source], parameters: dict[str, bool], where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, field
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal, Never, get_origin
@@ -17,13 +17,25 @@ from reactor_runtime.authoring.values import bindings
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.values.presentation import Presentation, Widget
 from reactor_runtime.authoring.values.typespec import TypeSpec, ValuePath, compile_type
 
-_INPUT_OPTIONS = ("default", "description", "bind", *(field.name for field in dataclasses.fields(Limits)))
-_LIMITS = frozenset(field.name for field in dataclasses.fields(Limits))
+_LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
+_SHOWN = tuple(each.name for each in dataclasses.fields(Presentation))
+_INPUT_OPTIONS = ("default", "description", "bind", *_LIMITS, *_SHOWN)
 # Values are always checked strictly, whatever the options of a pydantic.Field.
 _IMPLIED = frozenset({"strict", "allow_inf_nan"})
-_OTHER_WORDS = {"min": "ge", "minimum": "ge", "max": "le", "maximum": "le", "options": "choices", "regex": "pattern"}
+_OTHER_WORDS = {
+    "min": "ge",
+    "minimum": "ge",
+    "max": "le",
+    "maximum": "le",
+    "options": "choices",
+    "regex": "pattern",
+    "title": "label",
+    "section": "group",
+    "control": "widget",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +47,7 @@ class InputDeclaration:
     limits: Limits
     default_factory: Any
     bind: object
+    presentation: Presentation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +71,14 @@ def InputField(
     max_length: int | None = None,
     pattern: str | None = None,
     choices: Iterable[object] | None = None,
+    label: str = "",
+    group: str = "",
+    widget: Widget | None = None,
+    step: float | None = None,
+    placeholder: str = "",
+    order: int | None = None,
+    examples: Iterable[object] | None = None,
+    prominent: bool = False,
     bind: Source | Sequence[Source] | None = None,
     default_factory: Any = MISSING,
     **unknown: Never,
@@ -65,13 +86,15 @@ def InputField(
     """Describe and limit a value that clients set: a field of an `InputState`, or a parameter of an event.
 
     A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
-    and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. `default_factory` is
-    refused, with the field's name, because the schema publishes the default.
+    and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. The options from
+    `label` to `prominent` describe the value's control and limit nothing. `default_factory` is refused, with the
+    field's name, because the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
-    return InputDeclaration(default, description, limits, default_factory, bind)
+    shown = Presentation(label, group, widget, step, placeholder, order, examples, prominent)
+    return InputDeclaration(default, description, limits, default_factory, bind, shown)
 
 
 def plain_declaration(value: object, where: str) -> object:
@@ -88,7 +111,7 @@ def plain_declaration(value: object, where: str) -> object:
         slotted = dataclasses.is_dataclass(item) and not isinstance(item, type)
         options.update(dataclasses.asdict(item) if slotted else vars(item))
     options.update({name: True for name in ("alias", "validation_alias") if getattr(value, name) is not None})
-    for name in options.keys() - _LIMITS - _IMPLIED:
+    for name in options.keys() - {*_LIMITS} - _IMPLIED:
         raise TypeError(
             f"{where}: pydantic.Field(…, {name}=…) is not supported; use InputField, which takes "
             f"{', '.join(_INPUT_OPTIONS)}"
@@ -99,6 +122,7 @@ def plain_declaration(value: object, where: str) -> object:
         Limits(**{name: limit for name, limit in options.items() if name in _LIMITS}),
         MISSING if value.default_factory is None else value.default_factory,
         None,
+        Presentation(label=value.title or "", examples=value.examples),
     )
 
 
@@ -112,13 +136,17 @@ def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Ne
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """Describe one value that clients set; `default` is MISSING if there is none."""
+    """Describe one value that clients set; `default` is MISSING if there is none.
+
+    `shown` are the keywords of the schema that describe the value's control.
+    """
 
     name: str
     type: TypeSpec
     default: Any
     description: str
     sources: tuple[Source, ...] = ()
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def required(self) -> bool:
@@ -131,7 +159,7 @@ class FieldSpec:
             schema["default"] = to_json(self.default, self.name)
         if self.description:
             schema["description"] = self.description
-        return {**schema, **bindings.to_json(self.sources)}
+        return {**schema, **self.shown, **bindings.to_json(self.sources)}
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
@@ -144,7 +172,8 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
             raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
         default = _converted(spec, default, where)
     sources = _sources(declared, hint, limits, where)
-    return FieldSpec(name, spec, default, description, sources)
+    presentation = declared.presentation if isinstance(declared, InputDeclaration) else Presentation()
+    return FieldSpec(name, spec, default, description, sources, presentation.to_json(spec, default, where))
 
 
 def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
-_BOUNDS = ("ge", "le", "gt", "lt", "multiple_of")
+BOUNDS = ("ge", "le", "gt", "lt", "multiple_of")
 _LENGTHS = ("min_length", "max_length")
 
 
@@ -43,7 +43,7 @@ class Limits:
 
     def bounds(self, kind: type[int] | type[float], where: str) -> dict[str, Any]:
         """Return the numeric limits as numbers of `kind`."""
-        given = self.given(*_BOUNDS)
+        given = self.given(*BOUNDS)
         for name, value in given.items():
             if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
                 raise TypeError(f"{where}: {name}={value!r} is not a finite number")

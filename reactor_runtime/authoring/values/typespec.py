@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationEr
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, type_name, union_options
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.jsonable import to_json
-from reactor_runtime.authoring.values.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.values.limits import BOUNDS, NO_LIMITS, Limits
 from reactor_runtime.authoring.values.phrases import not_one_of, phrase, unresolved, value_error
 from reactor_runtime.authoring.values.upload import UploadedFile
 
@@ -241,8 +241,10 @@ def _tuple(parts: Sequence[Any], limits: Limits, path: ValuePath) -> TypeSpec:
         lengths = limits.lengths(path.where)
         core = core_schema.tuple_schema([items.core], variadic_item_index=0, strict=True, **lengths)
         return TypeSpec(core, {"type": "array", "items": items.json, **limits.to_json(lengths, "Items")})
-    limits.refuse_others("tuple of fixed length", set(), path.where)
-    specs = [_compile_part(part, path) for part in parts]
+    # The limits of a pair of numbers are those of each number.
+    are_numbers = all(part in (int, float) for part in parts)
+    limits.refuse_others("tuple of fixed length", BOUNDS if are_numbers else (), path.where)
+    specs = [compile_type(part, limits, path) if are_numbers else _compile_part(part, path) for part in parts]
     core = core_schema.tuple_schema([spec.core for spec in specs], strict=True)
     size = {"minItems": len(specs), "maxItems": len(specs)}
     return TypeSpec(core, {"type": "array", "prefixItems": [spec.json for spec in specs], **size})

@@ -189,6 +189,15 @@ WRONG_FIELDS: list[Any] = [
     pytest.param(
         tuple[float, float], InputField((0.0, 0.0), bind=Stick("left", speed=2)), "speed applies to events", id="speed"
     ),
+    pytest.param(
+        tuple[float, float], InputField((0.0, 0.0), le=1, bind=Stick("left")), "give ge and le", id="one end of a pair"
+    ),
+    pytest.param(
+        tuple[float, float],
+        InputField((0.0, 0.0), ge=0, le=0.5, bind=Pointer()),
+        "from 0 to 1, which",
+        id="half a frame",
+    ),
     pytest.param(tuple[int, int], InputField((0, 0), bind=Stick("left")), r"not tuple\[int, int\]", id="pair of int"),
 ]
 

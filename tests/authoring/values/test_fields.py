@@ -142,7 +142,7 @@ def test_defaults_and_limits_may_be_numpy_scalars(hint: Any, declared: Any, defa
          InputField(1.0, ge=0, le=2, description="How bright")),
         (int, pydantic.Field(4, gt=1, lt=9, multiple_of=2, strict=True), InputField(4, gt=1, lt=9, multiple_of=2)),
         (str, pydantic.Field("a", min_length=1, max_length=3, pattern="^a", title="Text"),
-         InputField("a", min_length=1, max_length=3, pattern="^a")),
+         InputField("a", min_length=1, max_length=3, pattern="^a", label="Text")),
         (float | None, pydantic.Field(None, ge=0), InputField(None, ge=0)),
     ],
     ids=["float", "int", "str", "optional"],

@@ -87,7 +87,7 @@ class Value {
   step(difference) {
     const recent = this.#sender.busy || performance.now() - this.#pushedAt < SETTLE_MS;
     const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = this.#schema;
-    const value = this.#onGrid((recent ? JSON.parse(this.#last) : this.#known) + difference);
+    const value = onGrid((recent ? JSON.parse(this.#last) : this.#known) + difference, this.#schema);
     if (value <= exclusiveMinimum || value >= exclusiveMaximum) return;
     this.#push(Math.min(maximum ?? Infinity, Math.max(minimum ?? -Infinity, value)));
     this.#pushedAt = performance.now();
@@ -111,19 +111,9 @@ class Value {
     if (place) return place;
     const [x, y] = addUp(parts);
     if (this.isSwitch) return Math.abs(x) > 0.5 ? !rest : rest;
-    if (typeof rest === "number") return this.#towards(x);
-    return x || y ? [rounded(rest[0] + x), rounded(rest[1] + y)] : rest;
-  }
-
-  /** Return the value between rest and an end; without limits the end is 1 away. */
-  #towards(share) {
-    const { default: rest, minimum = rest - 1, maximum = rest + 1 } = this.#schema;
-    return share === 0 ? rest : this.#onGrid(rest + share * (share > 0 ? maximum - rest : rest - minimum));
-  }
-
-  #onGrid(value) {
-    const step = this.#schema.multipleOf ?? (this.#schema.type === "integer" ? 1 : 0);
-    return rounded(step ? Math.round(value / step) * step : value);
+    if (typeof rest === "number") return towards(x, rest, this.#schema);
+    if (!x && !y) return rest;
+    return [x, y].map((share, i) => towards(share, rest[i], this.#schema.prefixItems[i]));
   }
 }
 
@@ -169,6 +159,16 @@ class Sent {
   release() {}
 
   follow() {}
+}
+
+/** Return the value between rest and an end; without limits the end is 1 away. */
+function towards(share, rest, schema) {
+  const { minimum = rest - 1, maximum = rest + 1 } = schema;
+  return share === 0 ? rest : onGrid(rest + share * (share > 0 ? maximum - rest : rest - minimum), schema);
+}
+
+function onGrid(value, { type, multipleOf = type === "integer" ? 1 : 0 }) {
+  return rounded(multipleOf ? Math.round(value / multipleOf) * multipleOf : value);
 }
 
 const added = (waiting, newer) => waiting.map((value, i) => value + newer[i]);

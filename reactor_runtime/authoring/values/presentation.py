@@ -1,0 +1,152 @@
+"""How controls show a value: its label, group, widget and the like, checked against the value's type.
+
+Nothing here limits a value. Clients that draw controls find it in the schema; others ignore it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.typespec import TypeSpec
+
+KEYWORD = "x-reactor-ui"
+
+Kind = Literal["int", "float", "str", "choice", "pair", "file"]
+Widget = Literal[
+    "slider", "number", "seed", "angle", "text", "multiline", "password", "color", "select", "radio", "xy", "range",
+    "image", "file",
+]  # fmt: skip
+
+_NUMBERS: tuple[Kind, ...] = ("int", "float")
+_WIDGETS: dict[str, tuple[Kind, ...]] = {
+    "slider": _NUMBERS,
+    "number": _NUMBERS,
+    "seed": ("int",),
+    "angle": _NUMBERS,
+    "text": ("str",),
+    "multiline": ("str",),
+    "password": ("str",),
+    "color": ("str",),
+    "select": ("choice",),
+    "radio": ("choice",),
+    "xy": ("pair",),
+    "range": ("pair",),
+    "image": ("file",),
+    "file": ("file",),
+}
+_NEED_ENDS = ("slider", "xy", "range")
+_TYPES: dict[Kind, str] = {
+    "int": "int",
+    "float": "float",
+    "str": "str",
+    "choice": "choices, Literal and Enum",
+    "pair": "tuple[float, float]",
+    "file": "UploadedFile",
+}
+_COLOR = re.compile("#[0-9a-fA-F]{6}")
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """Hold the arguments of `InputField` that limit nothing."""
+
+    label: str = ""
+    group: str = ""
+    widget: str | None = None
+    step: float | None = None
+    placeholder: str = ""
+    order: int | None = None
+    examples: Iterable[object] | None = None
+    prominent: bool = False
+
+    def to_json(self, spec: TypeSpec, default: object, where: str) -> dict[str, Any]:
+        """Return the keywords for the value's JSON Schema; raise TypeError if one does not fit the type."""
+        schema = _without_null(spec.json)
+        kind = _kind(schema)
+        self._check_texts(kind, where)
+        self._check_order_and_step(kind, where)
+        if self.widget is not None:
+            self._check_widget(self.widget, schema, where)
+        if self.widget == "color" and isinstance(default, str) and not _COLOR.fullmatch(default):
+            raise TypeError(f'{where}: the widget "color" sets values like "#ff8800"; the default is {default!r}')
+        texts = {name: value for name in ("label", "group", "widget", "placeholder") if (value := getattr(self, name))}
+        numbers = {
+            name: to_json(value, where) for name in ("step", "order") if (value := getattr(self, name)) is not None
+        }
+        given = {**texts, **numbers, **({"prominent": True} if self.prominent else {})}
+        return {**self._examples(spec, kind, where), **({KEYWORD: given} if given else {})}
+
+    def _check_texts(self, kind: Kind | None, where: str) -> None:
+        for name in ("label", "group", "placeholder"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or (text and not text.isprintable()):
+                raise TypeError(f"{where}: {name} must be one line of text, not {text!r}")
+        for name in ("placeholder", "prominent"):
+            if getattr(self, name) and kind != "str":
+                raise TypeError(f"{where}: {name} applies to str without choices only")
+
+    def _check_order_and_step(self, kind: Kind | None, where: str) -> None:
+        # NumPy's scalars are numbers, but no int or float.
+        order: Any = self.order
+        step: Any = self.step
+        if order is not None and (isinstance(order, bool) or not isinstance(order, Integral)):
+            raise TypeError(f"{where}: order={order!r} is not a whole number")
+        if step is None:
+            return
+        if kind not in (*_NUMBERS, "pair"):
+            raise TypeError(f"{where}: step applies to int, float and pairs of them only")
+        if isinstance(step, bool) or not isinstance(step, Real) or not math.isfinite(step) or step <= 0:
+            raise TypeError(f"{where}: step={step!r} is not a number above 0")
+        if kind == "int" and step % 1:
+            raise TypeError(f"{where}: step={step!r} of an int must be a whole number")
+
+    def _check_widget(self, widget: str, schema: dict[str, Any], where: str) -> None:
+        kinds = _WIDGETS.get(widget)
+        if kinds is None:
+            near = get_close_matches(str(widget), _WIDGETS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_WIDGETS)}"
+            raise TypeError(f"{where}: there is no widget {widget!r}; {hint}")
+        if _kind(schema) not in kinds:
+            raise TypeError(f"{where}: the widget {widget!r} is for {' and '.join(_TYPES[kind] for kind in kinds)}")
+        if widget in _NEED_ENDS and not all(map(_has_ends, schema.get("prefixItems", [schema]))):
+            raise TypeError(f"{where}: the widget {widget!r} needs the ends of the range: give ge and le")
+
+    def _examples(self, spec: TypeSpec, kind: Kind | None, where: str) -> dict[str, Any]:
+        if self.examples is None:
+            return {}
+        if isinstance(self.examples, str) or not (examples := list(self.examples)):
+            raise TypeError(f"{where}: examples must be a list with at least one value, not {self.examples!r}")
+        if kind == "file":
+            raise TypeError(f"{where}: examples does not apply to UploadedFile")
+        values = [spec.convert(example, f"{where}: examples") for example in examples]
+        return {"examples": [to_json(value, where) for value in values]}
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    return options[0] if options else schema
+
+
+def _kind(schema: dict[str, Any]) -> Kind | None:
+    """Return the kind of a value; None for one that has no widget to choose."""
+    if "enum" in schema:
+        return "choice"
+    if schema.get("format") == "upload":
+        return "file"
+    parts = schema.get("prefixItems", ())
+    if len(parts) == 2 and all(_kind(part) in _NUMBERS for part in parts):
+        return "pair"
+    kinds: dict[str, Kind] = {"integer": "int", "number": "float", "string": "str"}
+    return kinds.get(schema.get("type", ""))
+
+
+def _has_ends(schema: dict[str, Any]) -> bool:
+    low, high = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
+    return not low.isdisjoint(schema) and not high.isdisjoint(schema)
