@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import importlib.util
+import importlib.metadata
 import json
 import re
 import sys
@@ -36,8 +36,9 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     name = request.param
     directory: Path = tmp_path_factory.mktemp(name) / name
     write(find(name), directory, name)
-    required = re.findall(r"^[a-z]\w*", (directory / "requirements.txt").read_text(), re.MULTILINE)
-    missing = [package for package in required if importlib.util.find_spec(package) is None]
+    required = re.findall(r"^[a-z][\w-]*", (directory / "requirements.txt").read_text(), re.MULTILINE)
+    installed = {distribution.name for distribution in importlib.metadata.distributions()}
+    missing = [package for package in required if package not in installed]
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed")
     return directory

@@ -15,7 +15,8 @@ def value(schema: Schema, definitions: Schema | None = None) -> Any:
     if "enum" in schema:
         return schema["enum"][-1]
     if "anyOf" in schema:
-        return value(schema["anyOf"][0], definitions)
+        # A file would have to be uploaded first.
+        return value(next(part for part in schema["anyOf"] if part.get("format") != "upload"), definitions)
     match schema.get("type"):
         case "object":
             return {name: value(part, definitions) for name, part in schema.get("properties", {}).items()}
