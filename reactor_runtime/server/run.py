@@ -238,7 +238,7 @@ class Service:
                 await server.wait_sockets_closed()
         for client in self._clients:
             client.given_up.set()
-        server.should_exit = True
+        server.stop()
         asyncio.get_running_loop().call_later(ABORT_S, server.abort)
 
     @contextlib.contextmanager

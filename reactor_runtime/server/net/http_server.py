@@ -47,6 +47,8 @@ PING_S = 5.0
 NO_PONG_S = 20.0
 ABORT_S = 2.0
 LINGER_S = 0.25
+# Uvicorn sets the date of responses on every tenth tick.
+TICK_S, TICKS_A_DATE = 1.0, 10
 MAX_RECEIVING_BYTES = 64 << 20
 # Done, a page that is left, no code: the client does not mean to come back.
 FINAL_CODES = (1000, 1001, 1005)
@@ -90,11 +92,25 @@ class HttpServer(Server):
     def __init__(self, config: ServerConfig, acceptor: Acceptor) -> None:
         super().__init__(config)
         self._acceptor = acceptor
+        self._stopped = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         self._acceptor.start(partial(HttpProtocol, self.config, self.server_state, self.lifespan.state, loop))
+
+    async def main_loop(self) -> None:
+        """Wait until `stop`, and set the date of responses once a second: Uvicorn would wake ten times for that."""
+        while not self._stopped.is_set():
+            await self.on_tick(TICKS_A_DATE)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_S):
+                    await self._stopped.wait()
+
+    def stop(self) -> None:
+        """Make `serve` close what is open, and return."""
+        self.should_exit = True
+        self._stopped.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._acceptor.close()

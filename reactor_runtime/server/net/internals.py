@@ -87,7 +87,14 @@ METHODS: Mapping[type, Mapping[str, str]] = {
         "resume_writing": "",
         "send": "message",
     },
-    Server: {"capture_signals": "", "serve": "sockets", "shutdown": "sockets", "startup": "sockets"},
+    Server: {
+        "capture_signals": "",
+        "main_loop": "",
+        "on_tick": "counter",
+        "serve": "sockets",
+        "shutdown": "sockets",
+        "startup": "sockets",
+    },
     FlowControl: {"resume_reading": ""},
 }
 # The attributes that are read or set.

@@ -111,7 +111,7 @@ async def test_the_server_waits_until_a_client_has_answered_the_close() -> None:
             await closed
             assert await reader.read() == b""
             writer.close()
-            server.should_exit = True
+            server.stop()
             await serving
 
 
