@@ -172,9 +172,9 @@ class Session(SessionInfo):
     async def frames(self, track: str | None = None, *, decode: bool = True) -> AsyncGenerator[Frame, None]:
         """Yield the newest frame of a track, by default the first video track, each once; a slow reader skips frames.
 
-        Each frame is decoded on a thread, then acknowledged and yielded. Without `decode` it is decoded on the first
-        access of `array`. When the session has ended, a frame that had arrived before is still yielded, then the
-        iterator ends. Raises `ValueError` for an unknown track.
+        Each frame is decoded on a thread, then acknowledged and yielded; the first is acknowledged on arrival. Without
+        `decode` it is decoded on the first access of `array`. When the session has ended, a frame that had arrived
+        before is still yielded, then the iterator ends. Raises `ValueError` for an unknown track.
         """
         protocol = self._streams.protocol
         scope = protocol.scope
@@ -192,10 +192,14 @@ class Session(SessionInfo):
                     return
                 await self._streams.changed.wait()
                 continue
-            seen = frames.arrived[name]
+            first, seen = not seen, frames.arrived[name]
+            if first:
+                # At once: the server sends as much as the socket accepts until the first acknowledgement.
+                self._streams.acknowledge(frame)
             if decode:
                 await asyncio.to_thread(_decode, frame)
-            self._streams.acknowledge(frame)
+            if not first:
+                self._streams.acknowledge(frame)
             yield frame
 
     def latest(self, track: str | None = None) -> Frame | None:

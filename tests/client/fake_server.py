@@ -17,7 +17,10 @@ WELCOME: dict[str, object] = {
     "session": "s-1",
     "role": "controller",
     "model": "fake",
-    "tracks": [{"name": "camera", "kind": "video", "direction": "in"}],
+    "tracks": [
+        {"name": "camera", "kind": "video", "direction": "in"},
+        {"name": "main_video", "kind": "video", "direction": "out"},
+    ],
     "schema": {"events": {}, "messages": {}},
     "state": {},
     "resume": None,
@@ -26,12 +29,14 @@ WELCOME: dict[str, object] = {
 
 
 class FakeServer:
-    """Read until the client leaves; with `deaf`, read nothing."""
+    """Send `media` and read until the client leaves; with `deaf`, read nothing."""
 
-    def __init__(self, *, deaf: bool = False) -> None:
+    def __init__(self, *, deaf: bool = False, media: bytes | None = None) -> None:
         self._deaf = deaf
+        self._media = media
         self.texts: list[str] = []
         self.pictures: list[bytes] = []
+        self.received = asyncio.Event()
         self.left = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -47,9 +52,12 @@ class FakeServer:
             connection.transport.pause_reading()
             await self.left.wait()
             connection.transport.abort()
+        if self._media is not None:
+            await connection.send(self._media)
         async for item in connection:
             if isinstance(item, bytes):
                 self.pictures.append(detach(item)[1])
             elif (kind := json.loads(item)["type"]) != "reactor.ping":
                 self.texts.append(kind)
+                self.received.set()
         self.left.set()

@@ -22,6 +22,9 @@ from reactor_runtime.client import (
     UploadError,
     connect,
 )
+from reactor_runtime.errors import WireError
+from reactor_runtime.wire.media_header import MediaHeader, attach
+from tests.client.fake_server import FakeServer
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -318,6 +321,15 @@ async def test_a_crash_of_the_model_ends_the_session_with_its_reason_and_the_nex
         await session.ready()
         assert session.id not in (None, lost)
         await session.send("set_level", level=3)
+
+
+async def test_an_iterator_acknowledges_its_first_frame_before_it_is_decoded() -> None:
+    server = FakeServer(media=attach(MediaHeader("main_video", 0, 0, 0), b"\xff\xd8 cannot be decoded"))
+    async with asyncio.timeout(TIMEOUT_S), server.open() as url, connect(url) as session:
+        with pytest.raises(WireError, match="JPEG"):
+            await anext(session.frames())
+        await server.received.wait()
+        assert server.texts == ["reactor.ack"]
 
 
 async def test_a_view_limits_the_frames_that_arrive(url: str) -> None:

@@ -67,6 +67,12 @@ def test_frames_are_acknowledged_and_gaps_counted(page: Page, server: FakeServer
     expect(page.locator("[data-figure=size]")).to_have_text("640×480")
 
 
+def test_the_first_frame_is_acknowledged_before_it_is_painted(page: Page, server: FakeServer) -> None:
+    page.add_init_script("globalThis.createImageBitmap = () => new Promise(() => {})")
+    page.goto(server.url)
+    assert server.wait_for("reactor.ack", lambda data: data["track"] == "main_video")
+
+
 def test_what_the_headline_says_is_not_said_again_below_it(page: Page, server: FakeServer) -> None:
     record_notices(page)
     page.goto(server.url)
@@ -236,7 +242,7 @@ def test_what_the_page_loads_at_once_weighs_little() -> None:
     """Everything else comes by `import()`: the picture waits for none of it."""
     loaded = first_load(PLAYGROUND / "index.html")
     assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 68_500
+    assert weight(loaded) < 68_700
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:

@@ -1,4 +1,4 @@
-/** Passes received frames to canvases and iterators, and acknowledges them when shown or if nothing shows them. */
+/** Passes received frames to canvases and iterators, and acknowledges them when shown, or on arrival if nothing shows them. */
 
 import { AsyncQueue } from "./async_queue.js";
 import { MediaError } from "./errors.js";
@@ -51,7 +51,9 @@ export class VideoOutputs {
     this.#newest.set(name, { header, bytes });
     const sinks = [...this.#sinks].filter(({ track }) => (track ?? this.#names[0]) === name);
     for (const { sink } of sinks) sink.put(header, bytes);
-    if (!sinks.length && header) this.#acknowledge(header);
+    // The first one at once: the server sends as much as the socket accepts until the first acknowledgement.
+    const first = !this.#acknowledged.has(name);
+    if ((first || !sinks.length) && header) this.#acknowledge(header);
   }
 
   attach(track, canvas) {
