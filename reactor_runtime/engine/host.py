@@ -69,13 +69,13 @@ class Host:
         self._sink = sink
         self._failed = failed
         first_step = FirstStep(contract, self._suspect, seconds)
-        self._emitter = Emitter(contract, self._clock, sink, first_step)
-        self.hold_steps = self._emitter.hold
-        self.runtime = ModelRuntime(self._emitter, sink)
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.inputs = Inputs(
             model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
         )
+        self._emitter = Emitter(contract, self._clock, sink, first_step, inputs_taken=lambda: self.inputs.taken)
+        self.hold_steps = self._emitter.hold
+        self.runtime = ModelRuntime(self._emitter, sink)
+        self._loop: asyncio.AbstractEventLoop | None = None
         parts = DriverParts(self._emitter, self.inputs, clock, sink, threads or UntrackedThreads(), failed)
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+# The share of its earliness by which an early frame moves the grid, which then lies behind most arrivals of a camera.
+PULL = 0.125
+
 
 class Schedule:
     """Return due times one interval apart, on an absolute grid.
@@ -34,15 +37,28 @@ class Schedule:
             return None
         return self._due_s + (self._interval_s if self._length_s is None else self._length_s)
 
-    def next(self, now: float, lead_s: float = 0.0, *, length_s: float | None = None, forgiven_s: float = 0.0) -> float:
+    def next(
+        self,
+        now: float,
+        lead_s: float = 0.0,
+        *,
+        length_s: float | None = None,
+        forgiven_s: float = 0.0,
+        early_s: float = 0.0,
+    ) -> float:
         """Return when the next frame is due and advance; never earlier than `lead_s` after `now`.
 
         The lead is the time still needed before the frame can be shown, such as for encoding. `length_s` is the
         duration of this frame, if not one interval. A frame late by at most `forgiven_s` keeps its place on the grid.
+        A frame early by up to `early_s` moves the grid an eighth of that, so that the grid follows frames that come at
+        the rate of a camera.
         """
         earliest = now + lead_s
         upcoming = self.upcoming
-        self._due_s = earliest if upcoming is None or earliest > upcoming + forgiven_s else upcoming
+        if upcoming is None or earliest > upcoming + forgiven_s:
+            self._due_s = earliest
+        else:
+            self._due_s = upcoming - PULL * max(0.0, min(upcoming - earliest, early_s))
         self._length_s = length_s
         return self._due_s
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.media.pacer import Schedule
+from reactor_runtime.media.pacer import PULL, Schedule
 
 fps_st = st.floats(0.5, 240)
 now_st = st.floats(0, 1e6)
@@ -32,6 +32,13 @@ def test_lead_is_kept_when_a_frame_comes_late() -> None:
     schedule = Schedule(10)
     schedule.next(now=1.0)
     assert schedule.next(now=1.09, lead_s=0.05) == pytest.approx(1.14)
+
+
+def test_early_frames_pull_the_grid_a_little() -> None:
+    schedule = Schedule(10)
+    schedule.next(now=1.0)
+    assert schedule.next(now=1.02, early_s=0.05) == pytest.approx(1.1 - PULL * 0.05)
+    assert schedule.next(now=1.18, early_s=0.05) == pytest.approx(1.2 - PULL * 0.05 - PULL * (0.02 - PULL * 0.05))
 
 
 def test_rate_changes_from_the_next_frame() -> None:

@@ -84,6 +84,16 @@ class Inputs:
         """Return how long the model has waited for input so far, in seconds."""
         return self._waits.waited_s
 
+    @property
+    def taken(self) -> int:
+        """Return how many items the model has read so far."""
+        return sum(buffer.reads.taken for buffer in self._buffers.values())
+
+    @property
+    def available(self) -> bool:
+        """Return whether an item waits to be read."""
+        return any(buffer.available for buffer in self._buffers.values())
+
     def begin_session(self, session: str, *, reopen: bool) -> None:
         """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""
         with self._lock:

@@ -25,9 +25,20 @@ Bundles = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
 
 
 class Emitter:
-    """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread."""
+    """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread.
 
-    def __init__(self, contract: Contract, clock: Clock, sink: Sink, first_step: FirstStep | None = None) -> None:
+    `inputs_taken` returns how many inputs the model has read; the schedule follows them.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        clock: Clock,
+        sink: Sink,
+        first_step: FirstStep | None = None,
+        *,
+        inputs_taken: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._contract = contract
         self._clock = clock
         self._sink = sink
@@ -41,6 +52,8 @@ class Emitter:
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
+        self._inputs_taken = inputs_taken
+        self._taken_before = 0
         # Seconds of waiting for room since the engine started.
         self.waited_s = 0.0
         self._sound_alarm_without_session, self._alarm_without_session = Alarm(clock), Alarm(clock)
@@ -119,6 +132,8 @@ class Emitter:
         """
         session = self._session
         alone = is_sound_alone(bundles)
+        taken = self._inputs_taken()
+        self.pace.follows_input, self._taken_before = taken != self._taken_before, taken
         if session is None:
             await self._pace_without_session(bundles, alone=alone, drop=drop)
             return

@@ -19,6 +19,8 @@ DEFAULT_FPS = 30.0
 OVER_S = 1.0
 # As TCP smooths its round trip (RFC 6298): one late frame moves the estimate by an eighth.
 READY_SMOOTHING = 0.125
+# How much before its time an input may start a step, in intervals. With more, the rate would follow a faster camera.
+EARLY = 0.5
 
 
 class Pace:
@@ -34,6 +36,8 @@ class Pace:
         self._audio_tracks = [track for track in contract.tracks if track.direction == "out" and track.kind == "audio"]
         self._warned = False
         self._in_session = False
+        # Whether the newest output was made from a new input.
+        self.follows_input = False
         self.schedule = self._alone = Schedule(DEFAULT_FPS)
         # The duration of the newest bundle.
         self.length_s = 1 / DEFAULT_FPS
@@ -76,13 +80,18 @@ class Pace:
         recent = [due for due in dues if due > now - OVER_S]
         return min(recent or dues, default=0.0) - self._lead.value_s
 
+    @property
+    def early_s(self) -> float:
+        """Return how many seconds before `step_at` an input may start the step, so that it does not wait."""
+        return EARLY / self.schedule.fps if self.follows_input else 0.0
+
     def next(self, now: float, bundle: Mapping[TrackSpec, Payload]) -> float:
         """Return the due time of the next bundle, not before it can be ready, and set `length_s` to its duration."""
         interval_s = 1 / self.schedule.fps
         durations_s = self._durations_s(bundle) if self._sound_lines else ()
         if not durations_s:
             self.length_s = interval_s
-            return self.schedule.next(now, min(self._ready_s, interval_s))
+            return self.schedule.next(now, min(self._ready_s, interval_s), early_s=self.early_s)
         alone = len(durations_s) == len(bundle)
         self.length_s = max(durations_s) if alone else length_s(durations_s, interval_s)
         if self._fixed and not alone and not self._warned and self.length_s > interval_s * (1 + ROUNDING):
@@ -111,6 +120,7 @@ class Pace:
         self._estimate = RateEstimate(max_fps=self._max_fps)
         self._lead = Lead()
         self._ready_s = 0.0
+        self.follows_input = False
         self.schedule = Schedule(self._fps or DEFAULT_FPS)
         self._alone = Schedule(DEFAULT_FPS)
         self._sound_lines = {track: SoundLine(track.sample_rate) for track in self._audio_tracks if track.sample_rate}
