@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 Progress = tuple[int, int]
 
 MOST_BLOCKS = 2
+# The longest that commands wait for the first call of a session: one that waits for a command may make none before.
+LONGEST_SETUP_S = 1.0
 
 
 class BlockDriver:
@@ -113,6 +115,7 @@ class BlockDriver:
             clock=self._clock,
             threads=self._threads,
             sizes=self._sizes,
+            on_first_call=lambda: _post(loop, session.wake),
         )
         return _Serving(context, queue, self._clock, self._threads)
 
@@ -122,7 +125,7 @@ class BlockDriver:
         player = asyncio.create_task(self._play(session, serving, over))
         player.add_done_callback(lambda _: session.wake())
         try:
-            await self._handle_commands(session, dispatcher, lambda: over.done() or player.done())
+            await self._handle_commands(session, dispatcher, serving, lambda: over.done() or player.done())
             if over.done() and over.exception() is None:
                 await player
         except SessionStopped:
@@ -133,14 +136,24 @@ class BlockDriver:
         player.result()
         over.result()
 
-    async def _handle_commands(self, session: ModelSession, dispatcher: Dispatcher, over: Callable[[], bool]) -> None:
-        """Run commands one after the other as they come, until the session stops or is over."""
+    async def _handle_commands(
+        self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving, over: Callable[[], bool]
+    ) -> None:
+        """Run commands one after the other as they come, until the session stops or is over.
+
+        Commands wait for the first call of the session's code, because it sets its attributes before that; else what a
+        command has set could be overwritten.
+        """
+        setup_ends: float | None = self._clock.now() + LONGEST_SETUP_S
         while not (session.stopping or over()):
-            await dispatcher.run_waiting()
+            if setup_ends is not None and (serving.context.calls or self._clock.now() >= setup_ends):
+                setup_ends = None
+            if setup_ends is None:
+                await dispatcher.run_waiting()
             if session.input_pending:
                 session.input_pending = False
                 self._threads.notify_input()
-            await session.alarm.wait()
+            await session.alarm.wait(setup_ends)
 
     async def _call_command(
         self, model: Model, spec: EventSpec, session: ModelSession, arguments: Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,12 @@ class BlockContext:
         clock: Clock,
         threads: ThreadTracker,
         sizes: Sizes,
+        on_first_call: Callable[[], None],
     ) -> None:
         self.model = contract.model.__name__
         # Counts calls by the author's code: the driver reports a thread that makes none.
         self.calls = 0
+        self._on_first_call = on_first_call
         self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
         self._session = session
         self._queue = queue
@@ -79,7 +81,7 @@ class BlockContext:
             self.hand_over(ByTrack({self._only("video"): frames}))
 
     def should_stop(self) -> bool:
-        self.calls += 1
+        self._count_call()
         if self._handed_over:
             self._handed_over = False
         elif not self._stopped:
@@ -87,7 +89,7 @@ class BlockContext:
         return self._stopped
 
     def send(self, message: dict[str, Any] | ModelMessage) -> None:
-        self.calls += 1
+        self._count_call()
         kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _message_parts(message)
         self._queue.put(MessageSent(self._session.id, kind, data))
 
@@ -108,7 +110,7 @@ class BlockContext:
 
     def hand_over(self, output: Output | ByTrack, *, measured: bool = True) -> None:
         """Queue output, and wait while the queue is full."""
-        self.calls += 1
+        self._count_call()
         if self._stopped:
             return
         now = self._clock.now()
@@ -135,7 +137,7 @@ class BlockContext:
 
     def newest(self, name: str) -> NDArray[Any] | None:
         """Return the newest frame or sound of an input track, the same one until a newer one arrives."""
-        self.calls += 1
+        self._count_call()
         newest = self._inputs.newest(name)
         if newest is not None:
             self._newest[name] = newest
@@ -144,6 +146,12 @@ class BlockContext:
     def only_output(self) -> str:
         """Return the name of the only output track; ValueError if there are several."""
         return self._only("video", "audio")
+
+    def _count_call(self) -> None:
+        is_first = not self.calls
+        self.calls += 1
+        if is_first:
+            self._on_first_call()
 
     def _only(self, *kinds: str) -> str:
         names = [track.name for track in self._outputs.values() if track.kind in kinds]

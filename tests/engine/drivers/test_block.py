@@ -242,6 +242,45 @@ async def test_a_session_that_ignores_the_stop_is_reported_with_where_it_is(capl
     assert rig.clock.pending == 0
 
 
+async def test_a_command_that_arrives_during_the_setup_of_a_session_is_not_overwritten() -> None:
+    here, go_on = threading.Event(), threading.Event()
+
+    def set_up_and_paint(model: Scripted) -> None:
+        here.set()
+        go_on.wait(TIMEOUT_S)
+        model.level = 1
+        paint(model)
+
+    rig = Rig(Scripted, config={"script": set_up_and_paint})
+    rig.start()
+    rig.event("set_level", 1, level=5)
+    await until(here.is_set)
+    await settle()
+    go_on.set()
+    await until(lambda: rig.sink.shown and rig.sink.of(EventApplied))
+    assert rig.model.level == 5
+    await rig.stop()
+
+
+async def test_a_session_that_waits_for_a_command_without_a_call_gets_it_after_a_second() -> None:
+    come = threading.Event()
+
+    class Waiting(Scripted):
+        @command("come")
+        def come(self) -> None:
+            come.set()
+
+    rig = Rig(Waiting, config={"script": lambda _: come.wait(TIMEOUT_S)})
+    rig.start()
+    rig.event("come", 1)
+    await rig.clock.advance(0.9)
+    assert not come.is_set()
+    await rig.clock.advance(0.2)
+    await until(come.is_set)
+    await rig.stop()
+    assert rig.clock.pending == 0
+
+
 async def test_a_running_command_delays_the_end_of_its_session() -> None:
     here, go_on = threading.Event(), threading.Event()
 
