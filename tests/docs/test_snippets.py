@@ -37,12 +37,15 @@ OTHER_COMMANDS = {"cd", "curl", "echo", "ffmpeg", "ffplay", "npm", "pip"}
 # Not models: each has a test of its own.
 PROGRAMS = {
     "client.py",
+    "images.py",
     "header.py",
     "send.py",
     "steer.py",
     "record.py",
     "typed.py",
 }
+# Imported by the models of their page; the first of a name is used.
+MODULES = {"painter.py"}
 # Read by tests/server/routes/test_metrics.py.
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}
 
@@ -61,17 +64,29 @@ def test_every_snippet_has_a_language_that_is_tested() -> None:
 
 
 tests = [snippet for snippet in snippets("python") if snippet.title.startswith("test_")]
-models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS and snippet not in tests]
+models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS | MODULES and snippet not in tests]
 
 
 @pytest.mark.parametrize("snippet", models, ids=str)
-async def test_a_model_is_compiled_and_makes_frames(snippet: Snippet, tmp_path: Path) -> None:
+async def test_a_model_is_compiled_and_makes_frames(
+    snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for file in modules_of(snippet.page):
+        (tmp_path / file.title).write_text(file.text)
+        monkeypatch.delitem(sys.modules, file.title.removesuffix(".py"), raising=False)
     prelude = "" if snippet.title else one(snippet.page.name, "prelude.py").text
     with imported(prelude + snippet.text, tmp_path) as module:
         classes = [value for value in vars(module).values() if _is_model(value, module.__name__)]
         assert classes or snippet.title == "prelude.py", "a snippet of Python shows a model"
         for model in classes:
             assert await _frames(model) > 0
+
+
+def modules_of(page: Path) -> list[Snippet]:
+    """Return the files that the models of a page import."""
+    found = [snippet for snippet in snippets("python") if snippet.page == page and snippet.title in MODULES]
+    return list({snippet.title: snippet for snippet in reversed(found)}.values())
 
 
 def _is_model(value: object, module: str) -> bool:
