@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -125,6 +126,8 @@ class HandEncoder(Encoder):
     """Run each job when the test calls `run`, in any order; `run_all` runs all that wait."""
 
     def __init__(self) -> None:
+        # None of them runs.
+        self.threads = [threading.Thread() for _ in range(4)]
         self.jobs: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
 

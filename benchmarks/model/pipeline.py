@@ -22,6 +22,7 @@ class Bench(ReactorPipeline):
 
     def load(self, config: dict[str, Any]) -> None:
         self.batch = config["batch"]
+        self.copies = bool(config["copies"])
         self.burn_s = config["burn_ms"] / 1e3
         if config["fps"]:
             self.output_buffer.set_fps(config["fps"])
@@ -34,7 +35,8 @@ class Bench(ReactorPipeline):
             while time.perf_counter() < burn_until:
                 sum(range(100))
             if self.batch == 1:
-                yield BenchOutput(main_video=self.frames[index % len(self.frames)])
+                frame = self.frames[index % len(self.frames)]
+                yield BenchOutput(main_video=frame.copy() if self.copies else frame)
             else:
                 yield BenchOutput(main_video=self.frames[: self.batch])
             index += self.batch

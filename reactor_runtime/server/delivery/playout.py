@@ -86,7 +86,7 @@ class Playout:
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
         queued = _Queued(bundle, self._clock.now())
-        jobs = plan_jobs(bundle, self._target.rungs_in_use)
+        jobs = plan_jobs(bundle, self._target.rungs_in_use, len(self._encoder.threads))
         work = [partial(run_job, bundle, ring, started_at, after_flush, job) for job in jobs]
         self._encoder.submit(work, partial(self._on_encoded, queued))
         self._queue.insert(self._index_of(bundle), queued)

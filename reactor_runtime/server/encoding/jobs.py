@@ -73,8 +73,8 @@ class Job(NamedTuple):
     first: bool = False
 
 
-def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse]) -> list[Job]:
-    """Split a bundle into jobs.
+def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse], threads: int) -> list[Job]:
+    """Split a bundle into jobs for `threads` encoder threads.
 
     First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
@@ -88,7 +88,7 @@ def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse]) -> list[Job
             scales = encoding.rungs
             if not number:
                 best, *rungs = rungs
-                tasks = _split(FrameTask(source, encoding, (best,)))
+                tasks = _split(FrameTask(source, encoding, (best,)), threads)
                 (first if len(tasks) == 1 else bands).extend(tasks)
             for rung in (rung for rung in rungs if scales[rung].scale == 1):
                 others.setdefault((encoding, rung), []).append(FrameTask(source, encoding, (rung,)))
@@ -101,10 +101,10 @@ def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse]) -> list[Job
     return [*jobs, *(Job(tasks, ()) for tasks in others.values())]
 
 
-def _split(task: FrameTask) -> list[FrameTask]:
+def _split(task: FrameTask, threads: int) -> list[FrameTask]:
     """Split a task by the bands of its frame; a small or scaled frame, or one without bands, stays one task."""
     source, encoding, (rung,), _ = task
-    bands = encoding.bands(source.height, source.width)
+    bands = encoding.bands(source.height, source.width, threads)
     if len(bands) == 1 or encoding.rungs[rung].scale < 1:
         return [task]
     parts = BandParts(len(bands))

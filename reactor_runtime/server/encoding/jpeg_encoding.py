@@ -35,8 +35,8 @@ class JpegEncoding:
     def for_client(self) -> JpegEncoding:
         return self
 
-    def bands(self, height: int, width: int) -> Sequence[slice]:
-        return bands(height, width)
+    def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:
+        return bands(height, width, threads)
 
     def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:
         return jpeg.encode(pixels, quality=self.rungs[rung].quality)

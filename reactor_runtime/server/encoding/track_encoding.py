@@ -54,8 +54,8 @@ class TrackEncoding(Protocol):
         A stateless encoding returns itself.
         """
 
-    def bands(self, height: int, width: int) -> Sequence[slice]:
-        """Return the rows of a frame that may be encoded in parallel; one range if it is encoded as a whole."""
+    def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:
+        """Return the rows of a frame that are encoded in parallel on `threads`; one range for the whole frame."""
 
     def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:
         """Encode a frame, or a band of one, in the size that it has."""

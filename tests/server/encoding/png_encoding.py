@@ -29,7 +29,7 @@ class PngEncoding:
     def for_client(self) -> PngEncoding:
         return self
 
-    def bands(self, height: int, width: int) -> Sequence[slice]:  # noqa: ARG002
+    def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:  # noqa: ARG002
         return (slice(0, height),)
 
     def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:  # noqa: ARG002

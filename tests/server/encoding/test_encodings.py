@@ -212,7 +212,7 @@ def test_the_rungs_of_an_encoding_begin_with_full_size_and_get_smaller(encoding:
 @pytest.mark.parametrize("encoding", READ_BY_PILLOW, ids=lambda encoding: str(encoding.name))
 def test_bands_of_an_encoding_become_one_file(encoding: TrackEncoding) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (720, 1280, 3), np.uint8)
-    bands = encoding.bands(720, 1280)
+    bands = encoding.bands(720, 1280, 4)
     assert [row for rows in bands for row in range(720)[rows]] == list(range(720))
     header = MediaHeader("video", 1, 2, 3)
     files = [

@@ -20,9 +20,12 @@ from tests.fakes import written
 LEFT, RIGHT = BundleFrame("left", 3, -1, 8, 8), BundleFrame("right", 4, -1, 8, 8)
 
 
+THREADS = 4
+
+
 def jobs_of(bundle: Bundle, rungs: Sequence[int]) -> list[Job]:
     """Plan the jobs for clients that are on the same rungs of the default encoding for each track."""
-    return plan_jobs(bundle, lambda _: {DEFAULT: rungs})
+    return plan_jobs(bundle, lambda _: {DEFAULT: rungs}, threads=THREADS)
 
 
 def file_of(frame: EncodedFrame) -> bytes:
@@ -101,7 +104,7 @@ def test_a_piece_of_sound_has_the_duration_of_its_samples() -> None:
     memory = create_memory()
     (offset,) = written(RingWriter(memory), 0, [np.zeros((2, 4800), np.int16)])
     sound = Bundle("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, (), (BundleSound("audio", 0, offset, 2, 4800, 48_000, 0.0),))
-    (job,) = plan_jobs(sound, lambda _: {})
+    (job,) = plan_jobs(sound, lambda _: {}, threads=THREADS)
     (piece,) = run_job(sound, RingReader(memory), 0.0, (), job).sounds
     assert (piece.track, piece.duration_s) == ("audio", 0.1)
 
@@ -112,7 +115,7 @@ def test_frames_on_the_top_rung_alone_are_one_job() -> None:
 
 
 def test_each_track_has_rungs_of_its_own() -> None:
-    jobs = plan_jobs(bundle(LEFT, RIGHT), lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 2, 6]}[track]})
+    jobs = plan_jobs(bundle(LEFT, RIGHT), lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 2, 6]}[track]}, THREADS)
     assert [[(task.source, task.rungs) for task in job.tasks] for job in jobs] == [
         [(LEFT, (0,)), (RIGHT, (1,))],
         [(LEFT, (2,)), (RIGHT, (2,))],
@@ -124,7 +127,7 @@ def test_each_track_has_rungs_of_its_own() -> None:
 def test_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
     memory = RingReader(create_memory())
     both = bundle(LEFT, RIGHT)
-    jobs = plan_jobs(both, lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 4, 6]}[track]})
+    jobs = plan_jobs(both, lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 4, 6]}[track]}, THREADS)
     encoded = [run_job(both, memory, 0.0, (), jobs[number]) for number in order]
     frames = {frame.track: (frame.seq, sorted(frame.files[DEFAULT])) for frame in merge_frames(encoded)}
     assert frames == {"left": (3, [0, 2]), "right": (4, [1, 4, 6])}
