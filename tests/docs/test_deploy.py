@@ -1,0 +1,61 @@
+"""The configurations of the deployment page are well-formed and start `reactor run` with options that exist."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import shlex
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from reactor_cli.app import app
+from tests.docs.snippets import one, snippets
+
+PAGE = "deploy.md"
+
+
+def _commands() -> dict[str, list[str]]:
+    """Return the command lines that start a server, by where they stand."""
+    unit = configparser.RawConfigParser(strict=False)
+    unit.read_string(one(PAGE, "reactor.service").text)
+    program, *from_unit = shlex.split(unit["Service"]["ExecStart"])
+    assert program.endswith("/reactor")
+    compose = yaml.safe_load(one(PAGE, "compose.yaml").text)
+    (deployment,) = [part for part in _kubernetes() if part["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    images = [snippet.text for snippet in snippets("dockerfile") if snippet.page.name == PAGE]
+    return {
+        "systemd": from_unit,
+        "compose": shlex.split(compose["services"]["model"]["command"])[1:],
+        "kubernetes": [*container["command"][1:], *container["args"]],
+        **{
+            f"dockerfile {number}": json.loads(text.removeprefix("CMD ").replace("\\\n", ""))[1:]
+            for number, text in enumerate(images)
+        },
+    }
+
+
+def _kubernetes() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(one(PAGE, "kubernetes.yaml").text))
+
+
+@pytest.mark.parametrize(("place", "arguments"), _commands().items())
+def test_a_configuration_starts_the_server_with_known_options(place: str, arguments: list[str]) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    name, *rest = arguments
+    assert name == "run", place
+    group.commands[name].make_context(name, rest)
+
+
+def test_the_parts_for_kubernetes_belong_together() -> None:
+    deployment, service, ingress = _kubernetes()
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert labels == deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    ports = [port["containerPort"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]]
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ports
+    (rule,) = ingress["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"]["name"] == service["metadata"]["name"]
