@@ -14,6 +14,7 @@ import typer
 from reactor_cli import console
 from reactor_cli.commands import check, connect, init, run, schema
 from reactor_cli.errors import bug, explain_usage, render
+from reactor_cli.run_options import RunOptions
 from reactor_runtime.errors import ReactorError
 
 if TYPE_CHECKING:
@@ -63,6 +64,16 @@ def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:
     except Exception as error:  # noqa: BLE001 (the outermost boundary: such an exception is a bug, and is printed)
         return _print_error(bug(error), settings)
     return code if isinstance(code, int) else 0
+
+
+def run_options(arguments: Sequence[str]) -> RunOptions:
+    """Return the options of `reactor run` for a program that runs the server itself. Raises UsageError."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup), "there are several commands"
+    try:
+        return RunOptions(**group.commands["run"].make_context("run", list(arguments)).params)
+    except typer.TyperException as error:
+        raise explain_usage(error, ["run", *arguments], ["run"]) from None
 
 
 @app.callback(invoke_without_command=True)

@@ -36,6 +36,7 @@ __all__ = [
     "VideoModel",
     "Wheel",
     "__version__",
+    "asgi",
     "command",
     "connected",
     "disconnected",
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
     from reactor_runtime.authoring.values.fields import InputField, MessageField
     from reactor_runtime.authoring.values.upload import UploadedFile
-    from reactor_runtime.serving import serve
+    from reactor_runtime.serving import asgi, serve
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 
     __version__: str

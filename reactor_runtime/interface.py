@@ -18,7 +18,7 @@ from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
 from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.serving import serve
+from reactor_runtime.serving import asgi, serve
 
 __all__ = [
     "Audio",
@@ -49,6 +49,7 @@ __all__ = [
     "VideoModel",
     "Wheel",
     "__version__",
+    "asgi",
     "command",
     "connected",
     "disconnected",

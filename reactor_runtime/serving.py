@@ -1,4 +1,4 @@
-"""Serves a model from a Python program, instead of `reactor run`.
+"""Serves a model from a Python program: alone, as `reactor run` does, or as a part of another web application.
 
 Importing this file imports neither the server nor the command line.
 """
@@ -6,20 +6,43 @@ Importing this file imports neither the server nor the command line.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reactor_runtime.authoring.importing import is_importing
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.errors import ClassError, UsageError
+from reactor_runtime.errors import ClassError, ReactorError, UsageError
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from reactor_runtime.manifest import Manifest
+    from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
+    from reactor_runtime.server.run import Service
+
+logger = logging.getLogger(__name__)
 
 NO_FILE_HINT = "save the class in a file, such as my_model.py, and write `from my_model import MyModel`"
+
+NOT_STARTED = "the model is not started: pass its lifespan to your application, FastAPI(lifespan=model_app.lifespan)"
+OF_THE_HTTP_SERVER = {
+    "drain_timeout",
+    "forwarded_allow_ips",
+    "host",
+    "log_format",
+    "open",
+    "path",
+    "port",
+    "root_path",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "verbose",
+}
 
 
 def serve(model: type[Model], **options: Any) -> None:
@@ -48,6 +71,92 @@ def serve(model: type[Model], **options: Any) -> None:
     code = app.main(["run", *arguments_of(options)], manifest=manifest)
     if code:
         raise SystemExit(code)
+
+
+def asgi(model: type[Model], **options: Any) -> ModelApp:
+    """Return an ASGI application that serves a model, for an ASGI server or to be mounted in FastAPI or Starlette.
+
+    The options are those of `serve`, without those of the HTTP server such as `port`. Raises ClassError for a class
+    that the model's process could not import, and UsageError for a wrong option.
+    """
+    return ModelApp(manifest_of(model), options)
+
+
+class ModelApp:
+    """Serve a model as an ASGI application; its `lifespan` starts and stops the model's process.
+
+    An application that mounts it has to run that lifespan: `FastAPI(lifespan=model_app.lifespan)`.
+    """
+
+    def __init__(self, manifest: Manifest, options: Mapping[str, Any]) -> None:
+        self._manifest = manifest
+        self._arguments = arguments_of(options)
+        self._app: ASGIApp | None = None
+        self._refusal = NOT_STARTED
+        for name in OF_THE_HTTP_SERVER & options.keys():
+            raise UsageError(f"{name} is an option of the HTTP server, which is not Reactor's here")
+        # The model's process imports this too, and needs no server.
+        if not is_importing():
+            self._serve_options()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """Start the model's process on entry, and end it on exit; the page reports the progress of loading."""
+        from reactor_runtime.server.run import Service
+
+        service = Service(self._serve_options(), _LogProgress())
+        self._app = service.application()
+        running = asyncio.create_task(self._run(service))
+        try:
+            yield
+        finally:
+            service.stop()
+            await running
+
+    async def _run(self, service: Service) -> None:
+        try:
+            await service.run_mounted()
+        except ReactorError as error:
+            logger.error("the model can't be served: %s", error)
+            self._refusal = "the model can't be served; the log has the reason"
+        else:
+            self._refusal = NOT_STARTED
+        self._app = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, a WebSocket, or the lifespan of a server."""
+        from starlette.responses import PlainTextResponse
+        from starlette.routing import Router
+        from starlette.websockets import WebSocket
+
+        if scope["type"] == "lifespan":
+            await Router(lifespan=self.lifespan).lifespan(scope, receive, send)
+        elif self._app is not None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).close(reason=self._refusal)
+        else:
+            await PlainTextResponse(f"{self._refusal}\n", 503)(scope, receive, send)
+
+    def _serve_options(self) -> ServeOptions:
+        from reactor_cli.app import run_options
+        from reactor_cli.common_options import project_config
+
+        # Not the address that the HTTP server listens on, which is unknown: requests by any address are accepted.
+        options = run_options([*self._arguments, "--host=0.0.0.0"])
+        return options.serve_options(self._manifest, project_config(self._manifest, options.overrides))
+
+
+class _LogProgress:
+    """Log the progress of a server, as its `Operator`."""
+
+    def on_listening(self, listening: ServerListening) -> None: ...
+
+    def on_loading(self, loading: LoadingProgress) -> None:
+        logger.info("loading elapsed=%.0fs detail=%s", loading.elapsed_s, loading.detail)
+
+    def on_ready(self, ready: ServerReady) -> None:
+        logger.info("ready load=%.2fs engines=%d/%d", ready.load_s, ready.ready, ready.engines)
 
 
 def manifest_of(model: type[Model]) -> Manifest:

@@ -40,6 +40,7 @@ NAMES = [
     "VideoModel",
     "Wheel",
     "__version__",
+    "asgi",
     "command",
     "connected",
     "disconnected",

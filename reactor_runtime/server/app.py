@@ -23,19 +23,27 @@ def http_config(
     routes: Sequence[BaseRoute], options: ServeOptions, *, port: int, refusals: LabelledCounter
 ) -> ServerConfig:
     """Return Uvicorn's settings for the routes behind the middleware; `port` is the actual one."""
-    app = _guarded(Starlette(routes=routes), options, port=port, refusals=refusals)
+    app = guarded(routes, options, port=port, refusals=refusals, counts_requests=bool(options.access.proxies))
     return ServerConfig(app, refusals, proxies=options.access.proxies)
 
 
-def _guarded(app: ASGIApp, options: ServeOptions, *, port: int, refusals: LabelledCounter) -> ASGIApp:
-    access = options.access
+def guarded(
+    routes: Sequence[BaseRoute],
+    options: ServeOptions,
+    *,
+    port: int,
+    refusals: LabelledCounter,
+    counts_requests: bool,
+) -> ASGIApp:
+    """Return the routes behind the middleware, which limits the requests of an address if it `counts_requests`."""
+    app, access = Starlette(routes=routes), options.access
     guard = SecurityMiddleware(
         app,
         refusals,
         hosts=Hosts(options.host, access.hosts),
         origins=Origins(access.origins),
         token=None if access.token is None else Token(access.token, port),
-        limiter=ConnectionLimiter(access.per_address) if access.proxies else None,
+        limiter=ConnectionLimiter(access.per_address) if counts_requests else None,
         root_path=access.root_path,
     )
     if not access.origins:

@@ -14,18 +14,23 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.server.app import http_config
+from reactor_runtime.server.app import guarded, http_config
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.net.acceptor import Acceptor
 from reactor_runtime.server.net.descriptors import descriptor_limit, descriptors_for_clients, raise_descriptor_limit
-from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
+from reactor_runtime.server.net.http_server import HttpServer
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import bind
+from reactor_runtime.server.net.other_server import NoServer
 from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
 from reactor_runtime.server.routes.health import status_routes
@@ -93,25 +98,49 @@ class Service:
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal; raise the reason if the model can't be served."""
         address = sock.getsockname()
-        server = HttpServer(self._http_config(address[1]), self._acceptor(sock))
+        refusals = self._admission.settings.metrics.refusals
+        config = http_config(self._routes(), self._options, port=address[1], refusals=refusals)
+        server = HttpServer(config, self._acceptor(sock))
         with self._signals():
             self._operator.on_listening(ServerListening(address[0], address[1]))
-            http = asyncio.create_task(server.serve(sockets=[]))
-            engines = asyncio.create_task(self._engines.run())
-            tick = asyncio.create_task(keep_running(self._tick, "sending progress and statistics"))
-            drained = asyncio.create_task(keep_running(self._drained, "draining"))
-            cleaning = asyncio.create_task(keep_running(self._clean, "removing files of killed servers"))
-            preloading = asyncio.create_task(keep_running(self._preload, "importing modules ahead"))
-            others = [tick, drained, cleaning, preloading]
-            stop = asyncio.create_task(self._stop.wait())
-            await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
-            failure = engines.exception() if engines.done() and not engines.cancelled() else None
-            await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
-            for slot in self._admission.slots:
-                slot.close_session()
-            for task in (stop, engines, *others):
-                task.cancel()
-            ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
+            await self._run(server, freeze=True)
+
+    async def run_mounted(self) -> None:
+        """Run what `application` serves until `stop`; raise the reason if the model can't be served.
+
+        Changes nothing that belongs to the whole process: neither its signals nor its garbage collection.
+        """
+        await self._run(NoServer(), freeze=False)
+
+    def application(self) -> ASGIApp:
+        """Return the routes as an application for another ASGI server."""
+        refusals = self._admission.settings.metrics.refusals
+        return guarded(self._routes(), self._options, port=0, refusals=refusals, counts_requests=True)
+
+    def stop(self) -> None:
+        """Stop the server, as a signal does; on its event loop."""
+        logger.info("stopping")
+        # The signal may have ended them as well.
+        self._engines.expect_end()
+        self._stop.set()
+
+    async def _run(self, server: HttpServer | NoServer, *, freeze: bool) -> None:
+        http = asyncio.create_task(server.serve(sockets=[]))
+        engines = asyncio.create_task(self._engines.run())
+        tick = asyncio.create_task(keep_running(self._tick, "sending progress and statistics"))
+        drained = asyncio.create_task(keep_running(self._drained, "draining"))
+        cleaning = asyncio.create_task(keep_running(self._clean, "removing files of killed servers"))
+        preloading = asyncio.create_task(keep_running(partial(self._preload, freeze), "importing modules ahead"))
+        others = [tick, drained, cleaning, preloading]
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
+        failure = engines.exception() if engines.done() and not engines.cancelled() else None
+        await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
+        for slot in self._admission.slots:
+            slot.close_session()
+        for task in (stop, engines, *others):
+            task.cancel()
+        ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
         await self._uploads.aclose()
         await asyncio.to_thread(self._encoder.close)
         self._clock.close()
@@ -145,9 +174,9 @@ class Service:
             tls=self._tls,
         )
 
-    def _http_config(self, port: int) -> ServerConfig:
+    def _routes(self) -> list[BaseRoute]:
         services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
-        routes = [
+        return [
             *page_routes(),
             *status_routes(self._admission, time.monotonic()),
             metrics_route(self._admission),
@@ -155,8 +184,6 @@ class Service:
             self._uploads.route(),
             *socket_routes(services),
         ]
-        refusals = self._admission.settings.metrics.refusals
-        return http_config(routes, self._options, port=port, refusals=refusals)
 
     async def _tick(self) -> None:
         """Send clients statistics once a second, and the progress of loading twice a second."""
@@ -187,14 +214,15 @@ class Service:
         )
         return elapsed_s
 
-    async def _preload(self) -> None:
-        """Import modules that are needed later, and exclude all objects made so far from garbage collection.
+    async def _preload(self, freeze: bool) -> None:
+        """Import modules that are needed later; with `freeze` exclude all objects made so far from garbage collection.
 
         A collection would traverse all modules for 25 ms each time that clients have come and gone, and block the loop.
         """
         await asyncio.to_thread(preload)
-        gc.collect()
-        gc.freeze()
+        if freeze:
+            gc.collect()
+            gc.freeze()
 
     async def _clean(self) -> None:
         await asyncio.to_thread(self._uploads.clean)
@@ -214,15 +242,9 @@ class Service:
                 async with asyncio.timeout(timeout_s):
                     for session in sessions:
                         await session.over.wait()
-        self._begin_stop()
+        self.stop()
 
-    def _begin_stop(self) -> None:
-        logger.info("stopping")
-        # The signal may have ended them as well.
-        self._engines.expect_end()
-        self._stop.set()
-
-    async def _close_sockets(self, failure: BaseException | None, server: HttpServer) -> None:
+    async def _close_sockets(self, failure: BaseException | None, server: HttpServer | NoServer) -> None:
         """Close every client with the reason, wait until they have answered, and accept no more connections."""
         if failure is None:
             self._admission.close()
@@ -259,7 +281,7 @@ class Service:
             if number is signal.SIGTERM and self._options.drain_timeout_s and not self._drain.is_set():
                 self._drain.set()
             else:
-                self._begin_stop()
+                self.stop()
 
         signals = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

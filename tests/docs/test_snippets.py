@@ -43,6 +43,7 @@ PROGRAMS = {
     "steer.py",
     "record.py",
     "typed.py",
+    "web.py",
 }
 # Imported by the models of their page; the first of a name is used.
 MODULES = {"painter.py"}
@@ -190,6 +191,14 @@ def _shape(message: dict[str, Any]) -> tuple[frozenset[str], frozenset[str], obj
 def test_health_says_what_the_docs_show(scaffold: RunningServer) -> None:
     shown = json.loads(one("wire.md", "health").text)
     assert scaffold.health()[1].keys() == shown.keys()
+
+
+async def test_the_site_serves_its_own_page_and_mounts_the_model(tmp_path: Path) -> None:
+    (tmp_path / "my_model.py").write_text(one("serving.md", "my_model.py").text)
+    (tmp_path / "web.py").write_text(one("serving.md", "web.py").text)
+    program = "import sys, runpy; sys.path.insert(0, '.'); print(runpy.run_path('web.py')['app'].routes[1].path)"
+    done = await asyncio.to_thread(python, "-W", "error", "-c", program, cwd=tmp_path)
+    assert (done.code, done.out) == (0, "/demo\n"), done.err
 
 
 async def test_the_bare_client_shows_when_its_input_is_on_screen(scaffold: RunningServer, tmp_path: Path) -> None:

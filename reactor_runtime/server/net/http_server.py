@@ -159,9 +159,12 @@ class HttpProtocol(H11Protocol):
         self._stalled: asyncio.TimerHandle | None = None
 
     @staticmethod
-    def serving(scope: Scope) -> HttpProtocol:
-        """Return the protocol that serves a request."""
-        protocol: HttpProtocol | None = scope["state"][_HTTP]()
+    def serving(scope: Scope) -> HttpProtocol | None:
+        """Return the protocol that serves a request, None if that is another server's."""
+        reference = scope.get("state", {}).get(_HTTP)
+        if reference is None:
+            return None
+        protocol: HttpProtocol | None = reference()
         assert protocol is not None, "it lives as long as the application that it calls"
         return protocol
 
@@ -280,9 +283,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._abort: asyncio.TimerHandle | None = None
 
     @staticmethod
-    def serving(scope: Scope) -> SocketProtocol:
-        """Return the protocol that serves a WebSocket."""
-        protocol: SocketProtocol | None = scope["extensions"][_SOCKET]["protocol"]()
+    def serving(scope: Scope) -> SocketProtocol | None:
+        """Return the protocol that serves a WebSocket, None if that is another server's."""
+        extension = scope.get("extensions", {}).get(_SOCKET)
+        if extension is None:
+            return None
+        protocol: SocketProtocol | None = extension["protocol"]()
         assert protocol is not None, "it lives as long as the application that it calls"
         return protocol
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from starlette.types import Scope
-
 from reactor_runtime.server.net.http_server import HttpProtocol
 
 BOUNDARY = "frame"
@@ -46,9 +44,9 @@ class FrameStream:
     It is the last response of its connection, of which nothing more is read.
     """
 
-    def __init__(self, scope: Scope, parts: Parts) -> None:
-        self._protocol = HttpProtocol.serving(scope)
-        self._chunked = scope["http_version"] != "1.0"
+    def __init__(self, protocol: HttpProtocol, parts: Parts, *, chunked: bool) -> None:
+        self._protocol = protocol
+        self._chunked = chunked
         self._parts = parts
         self._protocol.ignore_received()
 

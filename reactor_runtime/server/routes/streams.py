@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -11,14 +12,16 @@ from starlette.types import Receive, Scope, Send
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import SocketSender
+from reactor_runtime.server.net.http_server import HttpProtocol
 from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, FrameStream, Parts, is_painted
+from reactor_runtime.server.net.other_server import ItemSender
 from reactor_runtime.server.routes.websocket import Services, serve_client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.wire.codec import LOWEST_FPS
 from reactor_runtime.wire.messages import View
 
 HEADERS = {"Cache-Control": "no-store"}
-STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no", "Connection": "close"}
+STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no"}
 END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
@@ -82,23 +85,35 @@ class _Streams:
 
     async def _stream(self, viewer: Client, request: Request, send: Send) -> None:
         parts = Parts(viewer.outbox.encoding.media_type, painted=_is_painted(request))
-        stream = FrameStream(request.scope, parts)
+        protocol = HttpProtocol.serving(request.scope)
+        sender = ItemSender(partial(_send_part, send, parts))
+        stream = None
+        if protocol is not None:
+            stream = FrameStream(protocol, parts, chunked=request.scope["http_version"] != "1.0")
         ended = False
 
         async def frames() -> None:
             nonlocal ended
-            headers = [(name.lower().encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
+            given = STREAM_HEADERS if stream is None else {**STREAM_HEADERS, "Connection": "close"}
+            headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": parts.opening, "more_body": True})
-            await SocketSender(viewer.outbox, stream, self._services.clock, viewer.on_item_sent).run()
+            await SocketSender(viewer.outbox, stream or sender, self._services.clock, viewer.on_item_sent).run()
             await send(END)
             ended = True
 
-        await serve_client(viewer, self._services, frames(), _disconnected(request))
+        await serve_client(viewer, self._services, frames(), _disconnected(request), sender.run())
         if not ended:
-            stream.abort()
+            if stream is not None:
+                stream.abort()
             # Uvicorn would log a response without its end.
             await send(END)
+
+
+async def _send_part(send: Send, parts: Parts, item: str | bytes) -> None:
+    if isinstance(item, bytes):
+        body = item.join(parts.around(len(item)))
+        await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def _is_painted(request: Request) -> bool:

@@ -22,7 +22,7 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.delivery.socket_sender import SocketSender
+from reactor_runtime.server.delivery.socket_sender import Socket, SocketSender
 from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.limits import (
     MEDIA_BYTES_A_MESSAGE,
@@ -33,6 +33,7 @@ from reactor_runtime.server.net.limits import (
     TokenBucket,
 )
 from reactor_runtime.server.net.message_reader import Allowance, Violation
+from reactor_runtime.server.net.other_server import receive_messages, socket_sender
 from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import Inbound
@@ -89,7 +90,10 @@ async def serve_socket(websocket: WebSocket, services: Services) -> None:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
     except WireError as error:
-        await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
+        if "websocket.http.response" in websocket.scope.get("extensions", {}):
+            await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
+        else:
+            await websocket.close()
         return
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
@@ -97,10 +101,31 @@ async def serve_socket(websocket: WebSocket, services: Services) -> None:
     client = Client(role, address, services.clock, services.admission.settings.metrics, watches=watches)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     services.admission.attach(client, resume, websocket.query_params.get("session", ""))
+    receiver = ClientReceiver(client, services)
     protocol = SocketProtocol.serving(websocket.scope)
-    protocol.serve(ClientReceiver(client, services))
+    if protocol is None:
+        await _serve_elsewhere(websocket, client, services, receiver)
+        return
+    protocol.serve(receiver)
     duties = _disconnected(websocket), _send(websocket, protocol, client, services)
-    await serve_client(client, services, *duties, is_lost=lambda: _is_lost(protocol, client))
+    await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, protocol.left_for_good))
+
+
+async def _serve_elsewhere(websocket: WebSocket, client: Client, services: Services, receiver: ClientReceiver) -> None:
+    """Serve a client whose connection another server has."""
+    sender = socket_sender(websocket)
+    left_for_good = False
+
+    async def receive() -> None:
+        nonlocal left_for_good
+        try:
+            left_for_good = await receive_messages(websocket, receiver)
+        except Violation as violation:
+            left_for_good = True
+            await websocket.close(violation.code, violation.message)
+
+    duties = receive(), sender.run(), _send(websocket, sender, client, services)
+    await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, left_for_good))
 
 
 async def serve_client(
@@ -129,11 +154,11 @@ async def serve_client(
         logger.info("client gone id=%s", client.id, extra=client.ids)
 
 
-def _is_lost(protocol: SocketProtocol, client: Client) -> bool:
+def _is_lost(client: Client, left_for_good: bool) -> bool:
     """Return whether a connection broke, or was given up, rather than closed by either side."""
     if client.closing is not None and not client.given_up.is_set():
         return False
-    return not protocol.left_for_good
+    return not left_for_good
 
 
 async def _given_up(client: Client) -> None:
@@ -153,9 +178,9 @@ async def _disconnected(websocket: WebSocket) -> None:
         pass
 
 
-async def _send(websocket: WebSocket, protocol: SocketProtocol, client: Client, services: Services) -> None:
+async def _send(websocket: WebSocket, socket: Socket, client: Client, services: Services) -> None:
     try:
-        await SocketSender(client.outbox, protocol, services.clock, client.on_item_sent).run()
+        await SocketSender(client.outbox, socket, services.clock, client.on_item_sent).run()
         closing = client.closing
         assert closing is not None, "an outbox is finished by closing its connection"
         await websocket.close(closing.code, closing.reason)

@@ -84,8 +84,8 @@ class SecurityMiddleware:
         refusal = self._refusal(request)
         if refusal is not None:
             await self._refuse(refusal, request, scope, receive, send)
-        elif scope["path"] == self._root_path != "":
-            await RedirectResponse(f"{self._root_path}/")(scope, receive, send)
+        elif scope["path"] == (root := _root_of(scope)) != "":
+            await RedirectResponse(f"{root}/")(scope, receive, send)
         else:
             await self._serve(request, scope, receive, send)
 
@@ -98,7 +98,7 @@ class SecurityMiddleware:
 
     def _refusal(self, request: HTTPConnection) -> Denial | None:
         scope = request.scope
-        path = scope["path"].removeprefix(self._root_path)
+        path = scope["path"].removeprefix(_root_of(scope))
         host, origin = request.headers.get("host"), request.headers.get("origin")
         known = self._token is None or self._token.admits(request)
         scope.setdefault("state", {}).update(known=known, guarded=self._token is not None)
@@ -126,7 +126,7 @@ class SecurityMiddleware:
         await self._answer(refusal, request)(scope, receive, send)
 
     def _answer(self, refusal: Denial, request: HTTPConnection) -> Response:
-        page = refusal.status == 401 and request.scope["path"] == f"{self._root_path}/"
+        page = refusal.status == 401 and request.scope["path"] == f"{_root_of(request.scope)}/"
         if page and "text/html" in request.headers.get("accept", ""):
             words = refusal.message[0].upper() + refusal.message[1:]
             text = self._token_page.replace("{{words}}", words).replace("{{kept}}", _kept(request))
@@ -158,6 +158,12 @@ class SecurityMiddleware:
         cookie = Response()
         self._token.remember(cookie, request)
         return _adding({"Set-Cookie": cookie.headers["set-cookie"]}, send)
+
+
+def _root_of(scope: Scope) -> str:
+    """Return the path under which the application is served: that of `_enter_root`, or of a mount."""
+    root: str = scope.get("root_path", "")
+    return root
 
 
 def _wrong_host(host: str) -> Denial:

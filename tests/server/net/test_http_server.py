@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.acceptor import Acceptor
-from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, HttpServer, ServerConfig
+from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, HttpServer, ServerConfig, SocketProtocol
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.mjpeg import FrameStream, Parts
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
@@ -121,11 +121,16 @@ def wire(protocol: HttpProtocol) -> Wire:
 
 
 def stream(protocol: HttpProtocol, version: str = "1.1", *, painted: bool = False) -> FrameStream:
-    return FrameStream({"state": protocol.app_state, "http_version": version}, Parts("image/jpeg", painted=painted))
+    return FrameStream(protocol, Parts("image/jpeg", painted=painted), chunked=version != "1.0")
 
 
 def test_the_application_finds_its_protocol(protocol: HttpProtocol) -> None:
     assert HttpProtocol.serving({"state": protocol.app_state}) is protocol
+
+
+def test_another_server_s_request_has_no_protocol_of_ours() -> None:
+    assert HttpProtocol.serving({"state": {}}) is None
+    assert SocketProtocol.serving({"extensions": {}}) is None
 
 
 def test_the_transport_buffers_nothing(protocol: HttpProtocol) -> None:

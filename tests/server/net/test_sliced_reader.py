@@ -164,6 +164,7 @@ async def _accept(scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.accept"})
     protocol = SocketProtocol.serving(scope)
+    assert protocol is not None
     protocol.serve(Failing(protocol))
     while (await receive())["type"] != "websocket.disconnect":
         pass
