@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
+from reactor_cli.environment import host_of, in_space, port_of, space_access
 from reactor_runtime.errors import UsageError
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
@@ -39,12 +40,22 @@ class RunOptions:
     directory: Directory = None
     path: PathOption = None
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 accepts other machines.")
-    ] = "127.0.0.1"
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            show_default="127.0.0.1, or HOST",
+            help="The address to listen on; 0.0.0.0 accepts other machines.",
+        ),
+    ] = None
     port: Annotated[
-        int,
-        typer.Option(parser=whole_number(0, 65535), metavar="PORT", help="The port to listen on; 0 picks a free one."),
-    ] = 8080
+        int | None,
+        typer.Option(
+            parser=whole_number(0, 65535),
+            metavar="PORT",
+            show_default="8080, or PORT",
+            help="The port to listen on; 0 picks a free one.",
+        ),
+    ] = None
     overrides: Overrides = None
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
     max_waiting: Annotated[
@@ -187,8 +198,8 @@ class RunOptions:
         return ServeOptions(
             manifest=manifest,
             config=config,
-            host=self.host,
-            port=self.port,
+            host=host_of(self.host, os.environ),
+            port=port_of(self.port, os.environ),
             access=self.access(),
             max_waiting=self.max_waiting,
             max_viewers=self.max_viewers,
@@ -216,7 +227,7 @@ class RunOptions:
         if self.key is not None and self.certificate is None:
             raise UsageError("--ssl-keyfile without a certificate", hint="--ssl-certfile names it")
         token = self.token if self.token is not None else os.environ.get(TOKEN_VARIABLE) or None
-        return Access(
+        access = Access(
             token=None if token is None else parse_token(token),
             hosts=tuple(map(parse_host, self.allow_host or [])),
             origins=tuple(map(parse_origin, self.allow_origin or [])),
@@ -227,6 +238,7 @@ class RunOptions:
             proxies=parse_proxies(self.proxies),
             expose_errors=self.dev,
         )
+        return space_access(access, os.environ) if in_space(os.environ) else access
 
 
 def with_run_options(command: Callable[[typer.Context, RunOptions], None]) -> Callable[..., None]:

@@ -16,7 +16,8 @@ UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
 
 @pytest.fixture(autouse=True)
 def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    for name in (TOKEN_VARIABLE, "HOST", "PORT", "SPACE_ID", "SPACE_HOST"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def access_of(**options: Any) -> Access:
@@ -35,6 +36,13 @@ def test_the_token_comes_from_the_option_or_the_environment(monkeypatch: pytest.
     assert access_of().token is None
     generated = access_of(token="auto").token
     assert generated not in (None, "auto")
+
+
+def test_in_a_space_no_options_are_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPACE_ID", "me/my-space")
+    options = RunOptions().serve_options(Manifest(tmp_path, "a:B", "a", "B", "b", None), {})
+    assert (options.host, options.port) == ("0.0.0.0", 7860)
+    assert options.access.origins == ("https://huggingface.co",)
 
 
 def test_an_empty_token_option_is_an_error() -> None:
