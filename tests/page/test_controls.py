@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from .schemas import MANY
 def say(words: str) -> Callable[[Locator], None]:
     def act(control: Locator) -> None:
         control.locator("textarea").fill(words)
-        control.get_by_text("Send").click()
+        control.get_by_role("button", name=re.compile("^Send")).click()
 
     return act
 

@@ -102,10 +102,10 @@ def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, ser
 def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: FakeServer) -> None:
     connected(phone, server)
     phone.set_viewport_size({"width": 844, "height": 342})
-    phone.get_by_role("button", name="Graph").tap()
+    phone.locator(".chip").tap()
     expect(phone.locator(".graph")).to_be_visible()
     expect(phone.locator(".stage")).to_be_in_viewport(ratio=0.98)
-    figures, controls = (phone.locator(part).bounding_box() for part in ("#figures", ".controls"))
+    figures, controls = (phone.locator(part).bounding_box() for part in ("#metrics", ".controls"))
     assert figures is not None
     assert controls is not None
     assert figures["x"] == pytest.approx(controls["x"], abs=2)

@@ -153,7 +153,7 @@ def test_a_viewer_is_told_that_nobody_controls_the_model(page: Page, server: Fak
     expect(page.get_by_role("status").first).to_have_text("Nobody controls the model")
     expect(page.locator("#notice")).to_contain_text("open this page without role=viewer")
     server.broadcast("reactor.session", phase="started", session="s-2")
-    expect(page.get_by_role("status").first).to_have_text("Connected, watching")
+    expect(page.get_by_role("status").first).to_have_text("Connected")
     expect(page.locator("#notice")).to_be_hidden()
 
 
@@ -184,9 +184,29 @@ def test_a_flood_of_messages_keeps_the_log_bounded(page: Page, server: FakeServe
     assert page.locator("#log li").count() <= 200
 
 
+def test_the_log_is_closed_and_counts_until_an_error_opens_it(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    drawer = page.get_by_role("button", name="Controls", exact=True)
+    drawer.click()
+    server.broadcast("saved", path="aurora.png")
+    expect(page.locator("#log-count")).to_have_text("1")
+    expect(page.locator("#log-panel")).not_to_have_attribute("open", "")
+    expect(page.locator("#side")).to_be_hidden()
+    server.broadcast("reactor.error", code="model_slow", message="the model is slow")
+    expect(drawer).to_have_attribute("data-error", "")
+    page.reload()
+    expect(page.locator("#side")).to_be_hidden()
+    drawer.click()
+    expect(page.locator("#side")).to_be_visible()
+
+
 def test_the_log_is_copied_as_often_as_one_likes(page: Page, server: FakeServer) -> None:
     page.add_init_script("delete Navigator.prototype.clipboard")
     page.goto(server.url)
+    expect_phase(page, "connected")
+    page.locator("#log-panel summary").click()
+    server.broadcast("saved", path="aurora.png")
     expect(page.locator("#log li")).to_have_count(1)
     copy = page.locator("#log-copy")
     copy.dblclick()
@@ -242,7 +262,7 @@ def test_what_the_page_loads_at_once_weighs_little() -> None:
     """Everything else comes by `import()`: the picture waits for none of it."""
     loaded = first_load(PLAYGROUND / "index.html")
     assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 68_700
+    assert weight(loaded) < 74_500
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:

@@ -44,14 +44,6 @@ def test_pictures_are_stacked_on_a_phone(page: Page, server: FakeServer) -> None
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_figures_in_several_rows_all_begin_at_the_edge(page: Page, server: FakeServer) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto(server.url)
-    expect(page.locator("[data-figure=size]")).to_have_text("640×480")
-    first = "cells => cells.filter(cell => cell.offsetLeft < 4).map(cell => getComputedStyle(cell).borderLeftWidth)"
-    assert page.locator("#figures > div:visible").evaluate_all(first) == ["0px"] * 4
-
-
 def test_a_picture_that_changes_its_size_is_followed(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("[data-figure=size]")).to_have_text("640×480")

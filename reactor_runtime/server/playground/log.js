@@ -7,14 +7,16 @@ const MOST = 200;
 
 export class Log {
   #list;
+  #onError;
   #count;
   // {at, kind, title, value}
   #entries = [];
   #unwritten = 0;
   #total = 0;
 
-  constructor(list, { count, copyAll, clear }) {
+  constructor(list, { count, copyAll, clear, onError }) {
     this.#list = list;
+    this.#onError = onError;
     this.#count = count;
     copyAll.onclick = () => copy(this.#entries.map(asLine).join("\n"), copyAll);
     clear.onclick = () => this.#clear();
@@ -25,6 +27,7 @@ export class Log {
     this.#entries.push({ at: new Date(), kind, title, value });
     this.#entries.splice(0, this.#entries.length - MOST);
     this.#total += 1;
+    if (kind === "error") this.#onError();
     if (this.#unwritten++ === 0) requestAnimationFrame(() => this.#write());
   }
 

@@ -2,10 +2,12 @@
 
 import { connect } from "./client/reactor.js";
 import { byId } from "./dom.js";
+import { Drawer } from "./drawer.js";
 import { Stage } from "./stage.js";
 import { describeStatus, Status } from "./status.js";
 
 if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
+const drawer = new Drawer(byId("drawer"));
 const session = connect(location.href, { watch: true });
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
@@ -15,7 +17,7 @@ const on = (name, listener) => session.addEventListener(name, ({ detail }) => li
 
 /** Call `use` with the panels as soon as they are loaded. */
 function withPanels(use) {
-  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, stage));
+  panels ??= import("./panels.js").then(({ makePanels }) => makePanels(session, stage, drawer));
   // Loading failed: try again with the next session.
   panels.then(use, () => (panels = null));
 }
@@ -28,7 +30,6 @@ on("session", (welcome) => {
   status.turnEnds = null;
   status.roleNote = role === "controller" ? "The controls are loading" : "";
   stage.restart();
-  log("note", "Connected", { session: id, role });
   withPanels(({ controls, metrics, bindings, media, toolbar }) => {
     const hasSound = session.speaker.tracks.length > 0;
     controls.restart(schema.events ?? {}, state);

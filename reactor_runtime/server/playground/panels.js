@@ -7,18 +7,28 @@ import { EventError } from "./client/reactor.js";
 import { Controls } from "./controls/controls.js";
 import { byId } from "./dom.js";
 import { Log } from "./log.js";
-import { addOpeners, Metrics } from "./metrics/metrics.js";
+import { addPanel, Metrics } from "./metrics/metrics.js";
 import { Timings } from "./metrics/timings.js";
+import { PromptBar } from "./prompt.js";
 
-const STYLES = ["controls/controls.css", "metrics/metrics.css"];
+const STYLES = ["controls/controls.css", "metrics/metrics.css", "prompt.css"];
 
 /**
  * @param {Session} session
  * @param {import("./stage.js").Stage} stage
+ * @param {import("./drawer.js").Drawer} drawer
  */
-export async function makePanels(session, stage) {
+export async function makePanels(session, stage, drawer) {
   await Promise.all(STYLES.map((name) => loadStyle(new URL(name, import.meta.url))));
-  const log = new Log(byId("log"), { count: byId("log-count"), copyAll: byId("log-copy"), clear: byId("log-clear") });
+  const log = new Log(byId("log"), {
+    count: byId("log-count"),
+    copyAll: byId("log-copy"),
+    clear: byId("log-clear"),
+    onError: () => {
+      /** @type {HTMLDetailsElement} */ (byId("log-panel")).open = true;
+      drawer.markError();
+    },
+  });
   const timings = new Timings(session);
   const metrics = new Metrics(byId("figures"), session, timings);
   const send = async (type, data, inputAt) => {
@@ -29,11 +39,12 @@ export async function makePanels(session, stage) {
     if (reply.message) log.add("reply", reply.message.type, reply.message.data);
     return reply;
   };
-  const controls = new Controls(byId("controls"), byId("reset-all"), send);
+  const promptBar = new PromptBar(byId("prompt"), session, send);
+  const controls = new Controls(byId("controls"), byId("reset-all"), send, promptBar);
   const element = byId("tracks").parentElement;
   const canvases = () => stage.videos.map(({ canvas }) => canvas);
   const onError = (text, reason) => log.add("error", reason ? `${text}: ${reason}` : text);
-  addOpeners(byId("figures"), { session, metrics, timings, onError });
+  addPanel(byId("metrics"), { stage: element, session, metrics, timings, onError });
   const toolbar = import("./toolbar/toolbar.js")
     .then(({ attach }) => attach({ session, stage: element, controls, canvases, onError }))
     .catch(({ message }) => {

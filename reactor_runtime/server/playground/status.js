@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./dom.js";
 
-const WATCHING = "Watching; the controls are off";
+const VIEWING = "View only";
 const MARKS = { failed: "✕", offline: "○", ended: "○" };
 const CLOSED = {
   1000: ["ended", "Session ended"],
@@ -37,11 +37,11 @@ const descriptions = {
     phase: "waiting",
     headline: `Waiting: position ${position} of ${length}`,
     detail: "The session starts when it is your turn.",
-    role: role ? WATCHING : "",
+    role: role ? VIEWING : "",
   }),
   connected: ({ role }) =>
     role === "viewer"
-      ? { phase: "watching", headline: "Connected, watching", role: WATCHING }
+      ? { phase: "watching", headline: "Connected", role: VIEWING }
       : { phase: "connected", headline: "Connected", role: "You have the controls" },
   alone: () => ({
     phase: "watching",

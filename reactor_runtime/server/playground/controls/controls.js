@@ -5,6 +5,7 @@
 
 import { ConnectionLost } from "../client/reactor.js";
 import { el, humanise, newId, setText } from "../dom.js";
+import { findMainText } from "../prompt.js";
 import { throttledSender } from "./throttle.js";
 import { describeParameter, makeWidget } from "./widgets.js";
 
@@ -15,21 +16,24 @@ export class Controls {
   #fieldset;
   #resetAll;
   #send;
+  #promptBar;
   #schema = null;
   #live = [];
 
-  /** `send(event, data, inputAt)` is as for LiveControl. */
-  constructor(fieldset, resetAll, send) {
+  /** `send(event, data, inputAt)` is as for LiveControl; `promptBar` is the control of the model's main text. */
+  constructor(fieldset, resetAll, send, promptBar) {
+    this.#promptBar = promptBar;
     this.#fieldset = fieldset;
     this.#resetAll = resetAll;
     this.#send = send;
     resetAll.onclick = () => this.#live.forEach((control) => control.isDefault || control.reset());
-    fieldset.addEventListener("controlchange", () => this.#update());
-    this.#placeholder("The controls appear when the model is ready.");
+    document.addEventListener("controlchange", () => this.#update());
+    this.#placeholder("Controls appear when the model is ready");
   }
 
   set enabled(enabled) {
     this.#fieldset.disabled = !enabled;
+    this.#promptBar.enabled = enabled;
     if (enabled) this.#fieldset.parentElement.removeAttribute("tabindex");
     // Disabled controls take no focus; without one, the keyboard could not scroll the panel.
     else this.#fieldset.parentElement.tabIndex = 0;
@@ -75,11 +79,17 @@ export class Controls {
         this.#send,
         forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"],
       );
-    this.#live = ofStyle("live").map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
+    const main = findMainText(events);
+    const live = ofStyle("live")
+      .filter((event) => event !== main)
+      .map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
+    this.#promptBar.begin(main);
+    this.#promptBar.enabled = !this.#fieldset.disabled;
+    this.#live = main ? [this.#promptBar, ...live] : live;
     this.#fieldset.replaceChildren(
       ...group(
         "live",
-        this.#live.map(({ root }) => root),
+        live.map(({ root }) => root),
       ),
       ...group("buttons", ofStyle("button").map(action)),
       ...group("forms", forms.map(action)),

@@ -198,6 +198,8 @@ export function describeParameter(name, schema, parameters) {
     name,
     description,
     default: initial,
+    ui: outer["x-reactor-ui"] ?? {},
+    examples: outer.examples,
     hasDefault: initial !== undefined,
     optional: inner !== outer,
     ...shape(inner),

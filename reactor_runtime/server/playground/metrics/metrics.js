@@ -1,4 +1,4 @@
-/** The line of metrics below the stage, samples of the last 30 s, and the buttons that open charts and the trace. */
+/** The metrics of the last seconds, the chip on the stage that shows two of them, and the panel that it opens. */
 
 /** @import { Session } from "../client/reactor.js" */
 
@@ -45,6 +45,8 @@ export class Metrics {
   samples = [];
   /** The last input that was painted; null before. */
   lastShown = null;
+  /** The frame rate and the delay as text: of an input, or of a frame before the first input; "" without video. */
+  summary = "";
   #list;
   #listeners = [];
   #timings;
@@ -82,6 +84,7 @@ export class Metrics {
     this.#ages = [];
     this.samples = [];
     this.lastShown = null;
+    this.summary = "";
     setText(this.#cells.age, "–");
     for (const key of OF_VIDEO) this.#cells[key].parentElement.hidden = hasSound && !videos.length;
     this.#cells.sound.parentElement.hidden = !hasSound;
@@ -107,6 +110,7 @@ export class Metrics {
     const delays = shown.map((input) => input.shown.paintedAt - input.inputAt);
     const ageMs = this.#ages.sort((a, b) => a - b)[this.#ages.length >> 1] ?? null;
     if (ageMs !== null) setText(this.#cells.age, inMs(ageMs));
+    this.#summarise(fps, session.medianInputDelayMs ?? ageMs);
     this.lastShown = shown.at(-1) ?? this.lastShown;
     this.samples.push({
       at: now,
@@ -119,6 +123,11 @@ export class Metrics {
     this.#newlySkipped = 0;
     this.#ages = [];
     for (const listener of this.#listeners) listener();
+  }
+
+  #summarise(fps, delayMs) {
+    const parts = [fps !== null && `${Math.round(fps)} fps`, delayMs !== null && `${Math.round(delayMs)} ms`];
+    this.summary = parts.filter(Boolean).join(" · ");
   }
 
   /** Return the frame rate of the slowest video track; null without video. */
@@ -156,60 +165,56 @@ function span(values) {
 }
 
 const KEYWORD = "x-reactor-bind";
-const VIEWS = {
-  stages: ["Input to frame", "The stages from an input to its frame", (charts, parts) => charts.makeStages(parts)],
-  graph: ["Graph", "Frames a second, age and delay in the last 30 s", (charts, parts) => charts.makeGraph(parts)],
-};
+const CHIP_TITLE = "Frames a second, and the time from an input to its frame: show all metrics";
 
-/** Add the buttons to the line `list`; `onError(text, reason)` reports a part that cannot be loaded. */
-export function addOpeners(list, { session, metrics, timings, onError }) {
-  const kept = recall("figures");
-  // view → its chart, null while that is loading
-  const shown = new Map();
-  const place = el("section", { class: "opened", "aria-label": "Metrics" });
-  const opener = (text, attributes) => el("button", { type: "button", class: "opener", ...attributes }, text);
-  const buttons = Object.entries(VIEWS).map(([view, [text, title]]) =>
-    opener(text, { title, "aria-expanded": "false", "data-view": view, onclick: () => toggle(view) }),
+/**
+ * Add the chip to `stage`, which opens `panel` with charts, all metrics and the trace; `onError(text, reason)` reports a
+ * part that cannot be loaded.
+ */
+export function addPanel(panel, { stage, session, metrics, timings, onError }) {
+  const text = el("span");
+  const chip = el("button", { type: "button", class: "chip over", title: CHIP_TITLE, onclick: () => toggle() }, text);
+  const place = el("div", { class: "opened" });
+  const trace = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      title: "The last 10 s, frame by frame (T)",
+      "aria-haspopup": "dialog",
+      onclick: openTrace,
+    },
+    "Trace",
   );
-  const [stages, graph] = buttons;
-  const trace = opener("Trace", {
-    title: "The last 10 s, frame by frame (T)",
-    "aria-haspopup": "dialog",
-    onclick: openTrace,
-  });
-  list.querySelector("[data-figure=delay]").previousSibling.replaceChildren(stages);
-  list.append(el("div", { class: "openers" }, el("dt", {}, "Closer"), el("dd", {}, graph, trace)));
+  const close = el("button", { type: "button", class: "quiet", onclick: () => toggle() }, "Close");
+  // Made when the panel is open.
+  let charts = [];
+  panel.prepend(el("header", { class: "panel-head" }, el("h2", {}, "Metrics"), trace, close), place);
+  chip.setAttribute("aria-controls", panel.id);
+  stage.append(chip);
 
-  function toggle(view) {
-    if (shown.has(view)) shown.delete(view);
-    else open(view);
-    arrange();
-    remember("figures", Object.fromEntries([...shown.keys()].map((each) => [each, true])));
+  function toggle() {
+    show(panel.hidden);
+    remember("metrics", { open: !panel.hidden });
+    if (panel.hidden) chip.focus();
+    else panel.scrollIntoView({ block: "nearest" });
   }
 
-  async function open(view) {
-    shown.set(view, null);
+  async function show(open) {
+    panel.hidden = !open;
+    chip.ariaExpanded = String(open);
+    charts = [];
+    if (!open) return place.replaceChildren();
     try {
-      const [, , make] = VIEWS[view];
-      const made = await make(await import("./charts.js"), { session, metrics, timings });
-      if (!shown.has(view)) return;
-      shown.set(view, made);
-      made.update();
+      const { makeGraph, makeStages } = await import("./charts.js");
+      const made = [await makeStages({ session, metrics, timings }), await makeGraph({ metrics })];
+      if (panel.hidden) return;
+      charts = made;
+      place.replaceChildren(...charts.map(({ root }) => root));
+      for (const chart of charts) chart.update();
     } catch ({ message }) {
-      shown.delete(view);
       onError("A part of the page can't be loaded", message);
     }
-    arrange();
-  }
-
-  function arrange() {
-    for (const button of buttons) button.ariaExpanded = String(shown.has(button.dataset.view));
-    const roots = Object.keys(VIEWS)
-      .map((view) => shown.get(view)?.root)
-      .filter(Boolean);
-    place.replaceChildren(...roots);
-    if (roots.length) list.before(place);
-    else place.remove();
   }
 
   async function openTrace() {
@@ -229,9 +234,12 @@ export function addOpeners(list, { session, metrics, timings, onError }) {
     event.preventDefault();
     openTrace();
   });
-  metrics.onSample(() => shown.forEach((made) => made?.update()));
-  for (const view of Object.keys(VIEWS)) if (kept[view]) open(view);
-  arrange();
+  metrics.onSample(() => {
+    setText(text, metrics.summary || "Metrics");
+    for (const chart of charts) chart.update();
+  });
+  setText(text, "Metrics");
+  show(recall("metrics").open === true);
 }
 
 /** Return whether a key press opens the trace: not while the user types, and not if the model has bound that key. */

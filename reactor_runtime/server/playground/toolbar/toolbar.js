@@ -61,7 +61,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
   full.hidden = !document.fullscreenEnabled;
   const bar = el(
     "div",
-    { class: "tools", role: "toolbar", "aria-label": "Picture" },
+    { class: "tools over", role: "toolbar", "aria-label": "Picture" },
     snap,
     record,
     opener,
