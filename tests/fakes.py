@@ -89,6 +89,7 @@ class FakeEngine:
         self.phase = EnginePhase.READY
         self.failed_loads = 0
         self.detail = ""
+        self.progress: float | None = None
         self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
         self.loading_s = 0.0
         self.busy = False

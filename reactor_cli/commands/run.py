@@ -97,10 +97,11 @@ class Announcer:
         return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
 
     def on_loading(self, loading: LoadingProgress) -> None:
-        """Print how long load() has been running, and in which of several engines."""
+        """Print how long load() has been running, its progress, and in which of several engines."""
         detail = f": {loading.detail}" if loading.detail else ""
         which = f" {loading.engine} of {loading.engines}" if loading.engines > 1 else ""
-        console.err(f"loading{which} … {loading.elapsed_s:.0f} s{detail}")
+        share = "" if loading.progress is None else f", {loading.progress:.0%}"
+        console.err(f"loading{which} … {loading.elapsed_s:.0f} s{share}{detail}")
 
     def on_ready(self, ready: ServerReady) -> None:
         """Print how long loading took, and how many of several engines are ready."""

@@ -212,7 +212,7 @@ class ClientProtocol:
     def _on_session(self, data: Mapping[str, Any]) -> None:
         match data["phase"]:
             case "loading":
-                self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")))
+                self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")), progress=data.get("progress"))
             case "failed":
                 self.end_session(SessionEnded("failed", str(data.get("message", ""))))
             case "started":

@@ -26,6 +26,7 @@ class Status:
     `position` counts from 1 in a wait queue of `length`. `detail` is a line for people: the output of the model while
     it loads, or the reason of the end. `notice` is the server's last notice about the session (`ending`, `idle`,
     `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire of an ended session.
+    `progress` is how far the model has loaded, from 0 to 1, None if it is unknown.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -36,6 +37,7 @@ class Status:
     notice: str = ""
     seconds: float | None = None
     reason: str = ""
+    progress: float | None = None
 
     def with_notice(self, data: Mapping[str, Any]) -> Status:
         """Return the status after a notice of the server; a notice without seconds removes `ending` and `idle`."""
@@ -47,6 +49,8 @@ class Status:
 
     def __str__(self) -> str:
         match self.phase:
+            case Phase.LOADING if self.progress is not None:
+                return f"loading, {self.progress:.0%}: {self.detail}"
             case Phase.WAITING if self.position is not None:
                 return f"in the wait queue, {self.position} of {self.length}"
             case Phase.WAITING:

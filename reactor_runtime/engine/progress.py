@@ -1,4 +1,4 @@
-"""The last line that a model logged or printed while it loads, for clients that wait until it has loaded."""
+"""How far a model has loaded, for clients that wait: the last line that it logged or printed, and its progress."""
 
 from __future__ import annotations
 
@@ -11,6 +11,40 @@ from reactor_runtime.streams import StandardStream
 
 LONGEST = 200
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+# As tqdm prints it: "Loading checkpoint shards:  50%|█████     | 2/4 [00:01<00:01]". Hugging Face uses it.
+BAR = re.compile(r"(?P<label>.*?):? *(?P<percent>100|\d{1,2})%\|[^|]*\| *(?P<rest>.*)")
+
+
+class Progress:
+    """Combine what the model reports with the lines it writes; `on_change(line, fraction)` gets each change.
+
+    A progress bar in the last line has the fraction that the bar shows, unless the model has reported one.
+    """
+
+    def __init__(self, on_change: Callable[[str, float | None], object]) -> None:
+        self._on_change = on_change
+        self._reported: float | None = None
+        self._last: tuple[str, float | None] = "", None
+
+    def add_line(self, line: str) -> None:
+        """Take a line that the model logged or printed; any thread."""
+        bar = BAR.fullmatch(line)
+        if bar is None:
+            self._change(line, self._reported)
+        else:
+            fraction = int(bar["percent"]) / 100 if self._reported is None else self._reported
+            self._change(f"{bar['label']} {bar['rest']}".strip(), fraction)
+
+    def report(self, fraction: float | None, message: str) -> None:
+        """Take what the model reports; any thread."""
+        self._reported = fraction if fraction is None else round(fraction, 2)
+        self._change(message.strip()[:LONGEST] or self._last[0], self._reported)
+
+    def _change(self, line: str, fraction: float | None) -> None:
+        if (line, fraction) != self._last:
+            self._last = line, fraction
+            self._on_change(line, fraction)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
 from reactor_runtime.engine.output.sink import IpcSink
-from reactor_runtime.engine.progress import watch_output
+from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -69,15 +69,19 @@ def _load(load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, l
     standard_streams = streams.installed()
     if load.log_format == "json":
         prints.log_prints(standard_streams)
-    with watch_output(lambda line: channel.send(ipc.Loading(line)), list(standard_streams.values())):
+    progress = Progress(lambda line, fraction: channel.send(ipc.Loading(line, fraction)))
+    with watch_output(progress.add_line, list(standard_streams.values())):
         model_class = importing.import_class(project, load.module, load.class_name)
         contract = Contract.of(model_class)
         contract.style.check_finished(model_class)
         channel.send(ipc.Described(contract.to_json()))
         config = author.config_of(model_class, yaml.safe_load(load.config), project)
+        # Of the class, because a VideoModel loads in its __init__.
+        contract.model._on_progress = progress.report
         model = author.make_model(contract, config, project)
         trace = TraceRecorder(clock, channel.send) if load.trace else None
         host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace)
         author.call_load(model, config, project)
+        contract.model._on_progress = None
         contract.style.check_loaded(model)
     return host

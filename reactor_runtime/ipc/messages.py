@@ -114,9 +114,10 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """engine → server: the last line the model logged or printed while loading."""
+    """engine → server: the last line the model logged or printed while loading, and its progress from 0 to 1."""
 
     detail: str
+    progress: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,12 +96,16 @@ class ServerListening:
 
 @dataclass(frozen=True, slots=True)
 class LoadingProgress:
-    """How long engine number `engine` of `engines` has been loading, and the last line that it logged or printed."""
+    """How long engine number `engine` of `engines` has been loading, and the last line that it logged or printed.
+
+    `progress` is how far the load is, from 0 to 1; None if it is unknown.
+    """
 
     elapsed_s: float
     detail: str
     engine: int = 1
     engines: int = 1
+    progress: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,9 +209,8 @@ class Service:
             reported_s = 0.0
         if elapsed_s - reported_s < REPORT_S:
             return reported_s
-        self._operator.on_loading(
-            LoadingProgress(elapsed_s, slot.engine.detail, slot.number, len(self._admission.slots))
-        )
+        engine, engines = slot.engine, len(self._admission.slots)
+        self._operator.on_loading(LoadingProgress(elapsed_s, engine.detail, slot.number, engines, engine.progress))
         return elapsed_s
 
     async def _preload(self, freeze: bool) -> None:

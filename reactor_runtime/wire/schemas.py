@@ -22,6 +22,7 @@ from reactor_runtime.wire.json_schema import (
 from reactor_runtime.wire.welcome import welcome_schema
 
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
+PROGRESS: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null: it is unknown"}
 STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
 
 
@@ -148,7 +149,7 @@ def _session() -> Schema:
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (
             {"detail": {**STRING, "description": "The last line that the model printed"}, "elapsed_s": SECONDS},
-            {},
+            {"model": STRING, "progress": PROGRESS},
         ),
         "started": ({"session": STRING}, {}),
         "ending": ({"seconds": SECONDS_OR_NULL}, {}),

@@ -170,7 +170,9 @@ def test_urls_contain_the_token_and_there_is_no_warning(
 def test_long_loading_is_reported(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:
     announcer.on_loading(LoadingProgress(10.02, "fetching weights"))
     announcer.on_loading(LoadingProgress(15.0, ""))
-    assert capsys.readouterr() == ("", "loading … 10 s: fetching weights\nloading … 15 s\n")
+    announcer.on_loading(LoadingProgress(20.0, "shard 2 of 4", progress=0.4))
+    printed = "loading … 10 s: fetching weights\nloading … 15 s\nloading … 20 s, 40%: shard 2 of 4\n"
+    assert capsys.readouterr() == ("", printed)
 
 
 def test_the_number_of_ready_engines_is_printed(announcer: Announcer, capsys: pytest.CaptureFixture[str]) -> None:

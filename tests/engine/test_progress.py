@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.engine.progress import LONGEST, watch_output
+from reactor_runtime.engine.progress import LONGEST, Progress, watch_output
 from tests.printing import Streams, standard_streams
 
 
@@ -62,3 +62,26 @@ def test_a_log_line_with_the_wrong_arguments_is_no_reason_for_load_to_fail() -> 
         (watching,) = [each for each in logging.getLogger().handlers if each not in before]
         watching.handle(logging.makeLogRecord({"msg": "%d layers", "args": ("six",)}))
     assert told == ["%d layers"]
+
+
+BAR = "Loading checkpoint shards:  50%|#####     | 2/4 [00:01<00:01]"
+HALF = "Loading checkpoint shards 2/4 [00:01<00:01]"
+
+
+def test_a_progress_bar_has_a_fraction_and_the_next_line_has_none() -> None:
+    told: list[tuple[str, float | None]] = []
+    progress = Progress(lambda *change: told.append(change))
+    for line in (BAR, BAR, "compiling", " 100%|####|"):
+        progress.add_line(line)
+    assert told == [(HALF, 0.5), ("compiling", None), ("", 1.0)]
+
+
+def test_the_reported_progress_stays_while_lines_and_bars_follow() -> None:
+    told: list[tuple[str, float | None]] = []
+    progress = Progress(lambda *change: told.append(change))
+    progress.report(0.4004, "shard 2 of 4")
+    progress.report(0.4001, "shard 2 of 4")
+    progress.add_line(BAR)
+    progress.report(0.6, "")
+    progress.report(None, "warming up")
+    assert told == [("shard 2 of 4", 0.4), (HALF, 0.4), (HALF, 0.6), ("warming up", None)]

@@ -57,6 +57,7 @@ class Script:
     inputs: dict[str, int | None] = field(default_factory=dict)  # name → sample rate, None for pictures
     loading: tuple[str, ...] = ()
     loading_s: float = 0.5
+    progress: float | None = None
     held_loading: bool = False
     failed: str = ""
     refuse: int = 0
@@ -264,7 +265,15 @@ class FakeServer:
         started = time.monotonic()
         for line in self.script.loading:
             elapsed_s = time.monotonic() - started
-            await send(client, "reactor.session", phase="loading", detail=line, elapsed_s=elapsed_s)
+            await send(
+                client,
+                "reactor.session",
+                phase="loading",
+                model=self.script.model,
+                detail=line,
+                progress=self.script.progress,
+                elapsed_s=elapsed_s,
+            )
             await asyncio.sleep(self.script.loading_s)
         if self.script.held_loading:
             self._released.clear()

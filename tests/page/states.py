@@ -32,7 +32,8 @@ def connecting(page: Page, server: FakeServer) -> None:
 
 
 def loading(page: Page, server: FakeServer) -> None:
-    server.script.loading, server.script.held_loading = ("Loading checkpoint shards: 2/4",), True
+    server.script.loading, server.script.held_loading = ("Loading checkpoint shards 2/4",), True
+    server.script.progress = 0.5
     page.goto(server.url)
     expect_phase(page, "loading")
     expect(page.locator("#controls .placeholder")).to_be_visible()

@@ -65,7 +65,7 @@ def test_arrow_up_brings_back_former_prompts_also_after_a_reload(page: Page, ser
     for text in ("a hare", "a bear"):
         bar.fill(text)
         bar.press("Enter")
-        server.wait_for("set_prompt", lambda data, text=text: data == {"prompt": text})
+        expect(page.locator(".prompt-mark")).to_have_text("Applied")
     page.reload()
     expect(bar).to_be_enabled()
     bar.fill("a draft")

@@ -35,9 +35,11 @@ def expect_notice(page: Page, pattern: str) -> None:
 
 def test_loading_shows_the_last_log_line(page: Page, server: FakeServer) -> None:
     server.script.loading = ("Loading checkpoint shards: 2/4",)
-    server.script.held_loading = True
+    server.script.held_loading, server.script.progress = True, 0.5
     page.goto(server.url)
     expect_phase(page, "loading")
+    expect(page.get_by_role("status")).to_have_text("Loading aurora")
+    expect(page.get_by_role("progressbar", name="Loading")).to_have_js_property("value", 0.5)
     expect(page.locator("#notice")).to_contain_text(re.compile(r"Loading checkpoint shards: 2/4\s*\d+ s"))
     server.release()
     expect_phase(page, "connected")

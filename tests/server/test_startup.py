@@ -108,7 +108,7 @@ def test_what_is_no_address_is_a_usage_error(tmp_path: Path, host: str) -> None:
 
 
 async def test_the_page_and_the_line_are_there_while_the_model_loads(tmp_path: Path) -> None:
-    load = f"print('reading weights'); {WAIT}"
+    load = f"print('reading weights'); self.progress(0.25); {WAIT}"
     go = tmp_path / "go"
     project = write_project(tmp_path / "model", good(load))
     with listening(project, "--set", f"go={go}") as server:
@@ -116,7 +116,8 @@ async def test_the_page_and_the_line_are_there_while_the_model_loads(tmp_path: P
         assert server.health()[0] == 503
         async with client(server.url) as controller, client(server.url, role="viewer") as viewer:
             assert await controller.data("reactor.queue") == {"position": 1, "length": 1}
-            loading = await controller.data("reactor.session", phase="loading", detail="reading weights")
+            loading = await controller.data("reactor.session", phase="loading", progress=0.25)
+            assert loading["detail"] == "reading weights"
             assert loading["elapsed_s"] >= 0
             await viewer.data("reactor.session", phase="loading", detail="reading weights")
             assert server.health()[1]["status"] == "loading"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.code.source import declared_at
@@ -22,6 +23,8 @@ class Model:
     fps: float
     buffer_size: int = 4
     max_fps: float = 60
+    # The engine sets it while the model loads.
+    _on_progress: ClassVar[Callable[[float | None, str], None] | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -34,6 +37,17 @@ class Model:
 
     def load(self, config: dict[str, Any]) -> None:
         """Prepare the model: read weights, allocate memory. Runs once, before any client; override it."""
+
+    def progress(self, fraction: float | None, message: str = "") -> None:
+        """Report from `load()` or `__init__` how far it is: a number from 0 to 1, or None if that is unknown.
+
+        The page and the terminal show it with the message. Any thread; has no effect after loading. Raises ValueError
+        for any other number.
+        """
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise ValueError(f"progress must be from 0 to 1, not {fraction!r}")
+        if self._on_progress is not None:
+            self._on_progress(None if fraction is None else float(fraction), message)
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:

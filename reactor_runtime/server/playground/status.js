@@ -20,17 +20,18 @@ const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"];
 const withoutPrefix = (detail) => detail?.replace(/^the model failed: /, "");
 
 /**
- * Return {phase, headline, role?, detail?, since?, next?, at?, button?} for a status of the session: `role` is what the
+ * Return {phase, headline, role?, detail?, progress?, since?, next?, at?, button?} for a status of the session: `role` is what the
  * user may do; `next` happens at `at`, on performance.now()'s clock.
  */
 export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
 
 const descriptions = {
   connecting: () => ({ phase: "connecting", headline: "Connecting" }),
-  loading: ({ detail, elapsedS }) => ({
+  loading: ({ model, detail, progress, elapsedS }) => ({
     phase: "loading",
-    headline: "Loading the model",
+    headline: `Loading ${model || "the model"}`,
     detail,
+    progress,
     since: performance.now() - 1000 * elapsedS,
   }),
   waiting: ({ position, length, role }) => ({
@@ -83,7 +84,8 @@ export class Status {
 
   /** `reason` stays visible until there is a session again. */
   show(now, reason = this.#reason) {
-    const { phase, headline, role, detail, at, button } = now;
+    const { phase, headline, role, detail, progress, at, button } = now;
+    const bar = /** @type {HTMLProgressElement} */ (byId("notice-progress"));
     const mark = role ? "●" : (MARKS[phase] ?? "◌");
     const { documentElement } = document;
     this.now = now;
@@ -96,6 +98,8 @@ export class Status {
     setText(byId("headline"), headline);
     setText(byId("notice-reason"), `Before: ${reason}`);
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
+    bar.hidden = typeof progress !== "number";
+    if (!bar.hidden) bar.value = progress;
     byId("retry").hidden = !at && !button;
     setText(byId("retry"), button || "Try now");
     this.notice = role ? "" : headline;

@@ -97,6 +97,11 @@ class Slot:
         self._on_session_ended = on_session_ended
 
     @property
+    def model_name(self) -> str:
+        """Return the name of the model, which before its class is imported is that of the manifest."""
+        return self._settings.name_of(self.engine.contract)
+
+    @property
     def has_started(self) -> bool:
         """Whether there is a session that has started, and can be watched."""
         return self._started and self.engine.phase is EnginePhase.READY
@@ -127,7 +132,7 @@ class Slot:
         controls = session is not None and session.controller is client
         settings = self._settings
         welcome = welcome_message(
-            session, contract, model=settings.name_of(contract), controls=controls, limits=settings.options.limits
+            session, contract, model=self.model_name, controls=controls, limits=settings.options.limits
         )
         client.send_message("reactor.welcome", welcome)
         if session is not None:

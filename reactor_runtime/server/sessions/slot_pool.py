@@ -98,8 +98,15 @@ class SlotPool:
     def loading_message(self) -> dict[str, Any] | None:
         """Return the data of the `reactor.session` message for loading; None while a slot serves, or none loads."""
         # An engine that loads while its session remains has just crashed: the message `ended` comes first.
-        loading = [slot.engine for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
+        loading = [slot for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
         if self.ready_count or not loading:
             return None
-        engine = max(loading, key=lambda engine: engine.loading_s)
-        return {"phase": "loading", "detail": engine.detail, "elapsed_s": round(engine.loading_s, 1)}
+        slot = max(loading, key=lambda slot: slot.engine.loading_s)
+        engine = slot.engine
+        return {
+            "phase": "loading",
+            "model": slot.model_name,
+            "detail": engine.detail,
+            "progress": engine.progress,
+            "elapsed_s": round(engine.loading_s, 1),
+        }

@@ -26,12 +26,14 @@ class EnginePhase(StrEnum):
 class Engine(Protocol):
     """A model that serves one session at a time.
 
-    `detail` is the last line that the model logged or printed while loading. `contract` is None until the model's class
+    `detail` is the last line that the model logged or printed while loading, `progress` how far that is, from 0 to 1;
+    None if it is unknown. `contract` is None until the model's class
     has been imported.
     """
 
     phase: EnginePhase
     detail: str
+    progress: float | None
     contract: dict[str, Any] | None
 
     @property

@@ -49,6 +49,7 @@ class Supervisor:
     ) -> None:
         self.phase = EnginePhase.LOADING
         self.detail = ""
+        self.progress: float | None = None
         self.contract: dict[str, Any] | None = None
         self._restarts = Restarts()
         self._stopping = False
@@ -94,6 +95,7 @@ class Supervisor:
                 return
             if pause_s:
                 self.detail = f"the model's process is started again in {pause_s:.1f} s"
+                self.progress = None
             await asyncio.sleep(pause_s)
             if self._is_last():
                 return
@@ -192,13 +194,13 @@ class Supervisor:
         return self._stopping or self._draining
 
     def _begin_loading(self) -> None:
-        self.phase, self.detail = EnginePhase.LOADING, ""
+        self.phase, self.detail, self.progress = EnginePhase.LOADING, "", None
         self._loading_since = time.monotonic()
 
     def _receive(self, callbacks: EngineCallbacks, message: ipc.Message, ring: RingReader) -> None:
         match message:
             case ipc.Loading():
-                self.detail = message.detail
+                self.detail, self.progress = message.detail, message.progress
             case ipc.Described():
                 self.contract = message.contract
             case ipc.Ready():

@@ -366,13 +366,12 @@ async def test_a_crash_ends_the_session_and_the_next_one_starts_after_loading(se
 
 async def test_a_client_that_connects_during_loading_gets_a_slot_after_it(services: AdmissionFixture) -> None:
     services.engine.phase = EnginePhase.LOADING
-    services.engine.detail = "reading weights"
+    services.engine.detail, services.engine.progress = "reading weights", 0.25
     services.engine.contract = None
     controller, viewer = services.come(), services.come(Role.VIEWER)
     assert await types(controller) == ["reactor.queue", "reactor.session"]
-    assert await told(viewer) == [
-        ("reactor.session", {"phase": "loading", "detail": "reading weights", "elapsed_s": 0.0})
-    ]
+    loading = {"phase": "loading", "model": "m", "detail": "reading weights", "progress": 0.25, "elapsed_s": 0.0}
+    assert await told(viewer) == [("reactor.session", loading)]
     services.engine.phase, services.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
     services.slot.on_engine_ready(2.0)
     assert await types(viewer) == ["reactor.welcome"]

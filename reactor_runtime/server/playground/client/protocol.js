@@ -63,11 +63,11 @@ export class ClientProtocol {
   };
 
   #changeSession({ phase, ...rest }) {
-    const { session, reason, message = "", detail, elapsed_s: elapsedS = 0 } = rest;
+    const { session, reason, message = "", detail, model, progress, elapsed_s: elapsedS = 0 } = rest;
     // A viewer stays.
     const starts = phase === "started" && this.#welcomed && !(this.role && this.welcome.session);
     if (starts) this.#begin({ ...this.welcome, session });
-    else if (phase === "loading") this.#leave({ phase, detail, elapsedS });
+    else if (phase === "loading") this.#leave({ phase, model, detail, progress, elapsedS });
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });

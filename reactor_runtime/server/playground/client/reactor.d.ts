@@ -155,8 +155,15 @@ export interface Stats {
 
 export type Status =
   | { phase: "connecting"; role: null }
-  /** The model is loading; `detail` is the last line of its log. */
-  | { phase: "loading"; role: null; detail?: string; elapsedS: number }
+  /** The model is loading; `detail` is the last line of its log, `progress` is from 0 to 1, or null if it is unknown. */
+  | {
+      phase: "loading";
+      role: null;
+      model?: string;
+      detail?: string;
+      progress?: number | null;
+      elapsedS: number;
+    }
   /**
    * In the wait queue, with the position, and with a role if the client watches meanwhile. As a viewer: nobody controls
    * the model; `reason` and `detail` are those of the last session's end.
