@@ -199,7 +199,7 @@ def test_a_click_carries_its_place(painter: Page, server: FakeServer) -> None:
     x, y = middle_of_picture(painter)
     painter.mouse.click(x, y)
     assert server.wait_for("drop") == {"x": pytest.approx(0.5, abs=0.01), "y": pytest.approx(0.5, abs=0.01)}
-    painter.mouse.click(1, y)  # beside the picture
+    painter.mouse.click(x, 52)  # above the picture
     settled(painter, server)
     assert len(sent(server, "drop")) == 1
 

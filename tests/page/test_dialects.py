@@ -203,6 +203,6 @@ def test_where_colours_can_t_follow_the_scheme_the_page_is_dark(page: Page, serv
     page.route("**/style.css", older)
     page.emulate_media(color_scheme="light")
     waiting(page, server)
-    expect(page.locator("html")).to_have_css("background-color", "rgb(24, 24, 27)")
+    expect(page.locator("html")).to_have_css("background-color", "rgb(14, 14, 16)")
     for words in ("h1", "#notice-headline"):
         expect(page.locator(words)).to_have_css("color", "rgb(237, 237, 235)")

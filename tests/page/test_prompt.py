@@ -61,7 +61,7 @@ def test_enter_sends_and_the_first_frame_that_shows_it_marks_it(page: Page, serv
     expect(page.locator(".prompt-mark")).to_be_empty()
 
 
-def test_arrow_up_brings_back_former_prompts_also_after_a_reload(page: Page, server: FakeServer, bar: Locator) -> None:
+def test_arrow_up_brings_back_former_prompts_also_after_a_reload(page: Page, bar: Locator) -> None:
     for text in ("a hare", "a bear"):
         bar.fill(text)
         bar.press("Enter")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.code.source import declared_at
@@ -24,7 +24,7 @@ class Model:
     buffer_size: int = 4
     max_fps: float = 60
     # The engine sets it while the model loads.
-    _on_progress: ClassVar[Callable[[float | None, str], None] | None] = None
+    _on_progress: Callable[[float | None, str], None] | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

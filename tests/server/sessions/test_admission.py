@@ -370,7 +370,7 @@ async def test_a_client_that_connects_during_loading_gets_a_slot_after_it(servic
     services.engine.contract = None
     controller, viewer = services.come(), services.come(Role.VIEWER)
     assert await types(controller) == ["reactor.queue", "reactor.session"]
-    loading = {"phase": "loading", "model": "m", "detail": "reading weights", "progress": 0.25, "elapsed_s": 0.0}
+    loading = {"phase": "loading", "model": "my-model", "detail": "reading weights", "progress": 0.25, "elapsed_s": 0.0}
     assert await told(viewer) == [("reactor.session", loading)]
     services.engine.phase, services.engine.contract = EnginePhase.READY, {"tracks": [], "schema": {}}
     services.slot.on_engine_ready(2.0)
