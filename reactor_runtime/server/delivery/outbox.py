@@ -232,9 +232,10 @@ class Outbox:
 
     def _take_frame(self, track: str, now: float) -> MediaFile:
         _, frame = self._newest.pop(track)
-        rung, file = self.track_senders[track].send_frame(frame, now, self.view.max_fps)
+        sender = self.track_senders[track]
+        rung, file = sender.send_frame(frame, now, self.view.max_fps)
         self.counters.sent += 1
-        self._metrics.frames.sent[track, rung] += 1
+        self._metrics.frames.sent[track, sender.encoding.name, rung] += 1
         self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
         return file
 

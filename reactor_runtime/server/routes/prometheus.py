@@ -98,10 +98,10 @@ def _counts(name: str, about: str, label: str, counts: Mapping[str, int]) -> Met
     return family
 
 
-def _by_rung(name: str, about: str, counts: Mapping[tuple[str, int], int]) -> Metric:
-    family = CounterMetricFamily(name, about, labels=["track", "rung"])
-    for (track, rung), count in counts.items():
-        family.add_metric([track, str(rung)], count)
+def _by_rung(name: str, about: str, counts: Mapping[tuple[str, str, int], int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=["track", "encoding", "rung"])
+    for (track, encoding, rung), count in counts.items():
+        family.add_metric([track, encoding, str(rung)], count)
     return family
 
 

@@ -67,17 +67,17 @@ def _by_track() -> defaultdict[str, int]:
     return defaultdict(int)
 
 
-def _by_rung() -> defaultdict[tuple[str, int], int]:
+def _by_rung() -> defaultdict[tuple[str, str, int], int]:
     return defaultdict(int)
 
 
 @dataclass(slots=True)
 class FrameCounters:
-    """Count the frames that the model handed over, by track, and those encoded and sent, by track and rung."""
+    """Count frames that the model handed over by track, frames encoded and sent by track, encoding and rung."""
 
     emitted: defaultdict[str, int] = field(default_factory=_by_track)
-    encoded: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
-    sent: defaultdict[tuple[str, int], int] = field(default_factory=_by_rung)
+    encoded: defaultdict[tuple[str, str, int], int] = field(default_factory=_by_rung)
+    sent: defaultdict[tuple[str, str, int], int] = field(default_factory=_by_rung)
 
 
 @dataclass(slots=True)
@@ -142,8 +142,9 @@ class Metrics:
         """Count the frames of a bundle's jobs, and observe the time from the first start to the last end."""
         self.encode_s.observe(max(job.ended for job in jobs) - min(job.began for job in jobs))
         for frame in (frame for job in jobs for frame in job.frames):
-            for rung in (rung for files in frame.files.values() for rung in files):
-                self.frames.encoded[frame.track, rung] += 1
+            for encoding, files in frame.files.items():
+                for rung in files:
+                    self.frames.encoded[frame.track, encoding.name, rung] += 1
 
     def lost(self, bundle: Bundle, reason: str) -> None:
         """Count a bundle that is not shown, by reason."""

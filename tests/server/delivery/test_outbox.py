@@ -36,13 +36,13 @@ def outbox(clock: FakeClock) -> Outbox:
     return Outbox(clock)
 
 
-async def test_frames_that_are_sent_are_counted_by_track_and_rung(clock: FakeClock) -> None:
+async def test_frames_that_are_sent_are_counted_by_track_encoding_and_rung(clock: FakeClock) -> None:
     metrics = Metrics()
     outbox = Outbox(clock, metrics)
     for seq in range(2):
         outbox.offer_frame(frame(seq))
         await drain(outbox)
-    assert dict(metrics.frames.sent) == {("video", 0): 2}
+    assert dict(metrics.frames.sent) == {("video", "jpeg", 0): 2}
 
 
 async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outbox: Outbox) -> None:

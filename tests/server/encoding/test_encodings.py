@@ -114,7 +114,7 @@ async def test_a_frame_is_encoded_in_the_encodings_in_use_alone(delivery: Delive
     delivery.join(PNG_VIEW)
     assert delivery.subscribers.rungs_in_use("video") == {PNG: [0]}
     await delivery.show_frame(0)
-    assert delivery.metrics.frames.encoded == {("video", 0): 1}
+    assert delivery.metrics.frames.encoded == {("video", "png", 0): 1}
     by_default = delivery.join(View())
     by_default.outbox.track_sender("video").ladder.rung = 3
     assert delivery.subscribers.rungs_in_use("video") == {DEFAULT: [3], PNG: [0]}

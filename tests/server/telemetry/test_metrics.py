@@ -136,12 +136,12 @@ def test_encoded_and_sent_frames_are_counted_by_rung() -> None:
     metrics, frame = Metrics(), frame_of(0, {0: b"", 3: b"", 5: b""})
     whole, smaller = frame_of(0), frame_of(0, {3: b"", 5: b""})
     metrics.encoded([Encoded((whole,), (), 1.0, 1.5, thread=7), Encoded((smaller,), (), 1.25, 2.0, thread=8)])
-    assert metrics.frames.encoded == {("video", rung): 1 for rung in (0, 3, 5)}
+    assert metrics.frames.encoded == {("video", "jpeg", rung): 1 for rung in (0, 3, 5)}
     assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
     outbox = Outbox(FakeClock(), metrics)
     outbox.offer_frame(frame)
     outbox.take_next()
-    assert metrics.frames.sent == {("video", 0): 1}
+    assert metrics.frames.sent == {("video", "jpeg", 0): 1}
 
 
 def test_a_copy_does_not_change() -> None:
