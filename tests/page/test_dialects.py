@@ -163,6 +163,7 @@ HTMLVideoElement.prototype.requestPictureInPicture = function () {
 };"""
 
 
+@pytest.mark.whole_browser
 def test_the_window_of_the_picture_is_asked_for_in_the_click_itself(page: Page, server: FakeServer) -> None:
     page.add_init_script(IN_THE_CLICK_ALONE)
     connected(page, server)

@@ -27,7 +27,7 @@ FRAME = """url => {
 @pytest.fixture(scope="module")
 def browser(chromium: BrowserType) -> Iterator[Browser]:
     """Devices, and nobody who would allow their use."""
-    with launched(chromium, DEVICES, ELSEWHERE) as browser:
+    with launched(chromium, DEVICES, ELSEWHERE, whole=True) as browser:
         yield browser
 
 
