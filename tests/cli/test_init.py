@@ -20,6 +20,8 @@ FILES = {
     "README.md",
     "AGENTS.md",
     "tests/test_pipeline.py",
+    "Dockerfile",
+    ".dockerignore",
     ".gitignore",
 }
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -39,6 +40,11 @@ def test_a_template_describes_itself_and_all_its_files(template: Template) -> No
     used = {source for file in template.files for source in file.sources}
     assert used == stored(TEMPLATES / template.name) | stored(TEMPLATES / SHARED)
     assert all(file.phrase for file in template.files)
+
+
+def test_projects_require_the_version_that_made_them() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nreactor-live>={version}\n" in (TEMPLATES / SHARED / "requirements.txt").read_text()
 
 
 def test_the_default_template_comes_first() -> None:
