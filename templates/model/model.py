@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from reactor_runtime.interface import InputField, ModelMessage, Output, ReactorModel, Video, connected, event
+from reactor_runtime.interface import InputField, ModelMessage, Output, ReactorModel, Tap, Video, connected, event
 
 from picture import PALETTES, Splash, render_batch
 from settings import whole_number
@@ -63,7 +63,7 @@ class MyModel(ReactorModel):
     def set_caption(self, caption: str = InputField(default="hello", max_length=24)) -> None:
         self.caption = caption
 
-    @event(name="splash", description="Drop a pebble into the picture")
+    @event(name="splash", description="Drop a pebble into the picture", bind=Tap())
     def splash(
         self,
         x: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is left, 1 is right"),

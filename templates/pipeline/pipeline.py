@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Video, event
+from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Tap, Video, event
 
 from picture import PALETTES, Splash, add_ripple, colour_ring, flow, paint, write
 from settings import whole_number
@@ -43,8 +43,8 @@ class MyModel(ReactorPipeline):
         self.height = whole_number(config, "height", 480, least=16, most=4096)
         self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
 
-    # A button on the page, with a form for its parameters. Events are handled between two yields, never within a step.
-    @event(name="splash", description="Drop a pebble into the picture")
+    # A button on the page, and a click on the frame. Events are handled between two yields, never within a step.
+    @event(name="splash", description="Drop a pebble into the picture", bind=Tap())
     def splash(
         self,
         x: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is left, 1 is right"),

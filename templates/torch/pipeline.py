@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from reactor_runtime.interface import InputField, InputState, Output, ReactorPipeline, Video, connected, event
+from reactor_runtime.interface import InputField, InputState, Output, Pointer, ReactorPipeline, Video, connected, event
 
 from settings import whole_number
 
@@ -85,7 +85,8 @@ class MyModel(ReactorPipeline):
         self.state._dish = self.new_dish()
         self.state._dish.sow()
 
-    @event(name="paint", description="Paint living matter into the dish")
+    # A pressed mouse or a finger on the frame sends this event at each movement.
+    @event(name="paint", description="Paint living matter into the dish", bind=Pointer())
     def paint(
         self,
         x: float = InputField(default=0.5, ge=0.0, le=1.0, description="0 is left, 1 is right"),

@@ -106,5 +106,14 @@ def test_a_splash_is_drawn_from_the_next_frame_on(model):
     assert not np.array_equal(next(steps).main_video, calm)
 
 
+def test_a_click_on_the_frame_makes_a_splash_there():
+    with PipelineExecutor(MyModel, config=SMALL) as ex:
+        ex.connect()
+        # Tap() sends the place of the click, from 0 to 1.
+        ex.send_event("splash", x=0.2, y=0.4)
+        (splash,) = ex.state._splashes
+    assert (splash.x, splash.y) == (0.2, 0.4)
+
+
 def test_a_splash_fades():
     assert np.array_equal(frame(splashes=(Splash(0.5, 0.5, 30 - 4 * 60),)), frame())
