@@ -1,7 +1,7 @@
 """An instrument in the browser: notes are events; each output has a frame and the sound that belongs to it.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
-synth.py makes the sound, scope.py draws it.
+synth.py makes the sound, scope.py and piano.py draw it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from reactor_runtime.interface import (
     Audio,
     InputField,
     InputState,
+    Key,
     ModelMessage,
     Output,
+    Pointer,
     ReactorPipeline,
     Video,
     connected,
     event,
 )
 
+from piano import Piano
 from scope import SKIES, Scope
 from settings import whole_number
 from synth import RATE, WAVES, Synth, frequency, note_name, samples_in, to_int16, tune
 
 # The tune starts after this many samples without a note from a client.
 PAUSE = 6 * RATE
+MIDDLE_C = 60
 
 
 # Two tracks in one output are shown and played together. Sound is int16, (channels, samples), at 48 kHz; a subclass
@@ -55,9 +59,26 @@ class MyState(InputState):
     echo: float = InputField(default=0.35, ge=0.0, le=0.8, description="Volume of the echo")
     tune: bool = InputField(default=True, description="Play a tune while no client does")
     sky: str = InputField(default="aurora", choices=list(SKIES), description="Colours of the picture")
+    # The place on the frame where the mouse or a finger is pressed.
+    touch: tuple[float, float] | None = InputField(default=None, bind=Pointer(), description="Play the drawn piano")
+    # True while the computer's key is held, which has the place of the piano's key.
+    c: bool = InputField(default=False, bind=Key("a"), description="Hold the lower C")
+    c_sharp: bool = InputField(default=False, bind=Key("w"), description="Hold C sharp")
+    d: bool = InputField(default=False, bind=Key("s"), description="Hold D")
+    d_sharp: bool = InputField(default=False, bind=Key("e"), description="Hold D sharp")
+    e: bool = InputField(default=False, bind=Key("d"), description="Hold E")
+    f: bool = InputField(default=False, bind=Key("f"), description="Hold F")
+    f_sharp: bool = InputField(default=False, bind=Key("t"), description="Hold F sharp")
+    g: bool = InputField(default=False, bind=Key("g"), description="Hold G")
+    g_sharp: bool = InputField(default=False, bind=Key("y"), description="Hold G sharp")
+    a: bool = InputField(default=False, bind=Key("h"), description="Hold A")
+    a_sharp: bool = InputField(default=False, bind=Key("u"), description="Hold A sharp")
+    b: bool = InputField(default=False, bind=Key("j"), description="Hold B")
+    high_c: bool = InputField(default=False, bind=Key("k"), description="Hold the upper C")
     # Private fields are not controls; each client gets new ones.
     _synth: Synth = field(default_factory=Synth)
     _scope: Scope | None = None
+    _held: frozenset[int] = frozenset()
     _quiet_since: int = -PAUSE
 
 
@@ -69,10 +90,11 @@ class MyModel(ReactorPipeline):
     def load(self, config: dict[str, Any]) -> None:
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 360, least=16, most=4096)
+        self.piano = Piano(self.width, self.height)
 
     @connected
     def switch_on(self) -> None:
-        self.state._scope = Scope(self.width, self.height)
+        self.state._scope = Scope(self.width, self.height - self.piano.rows)
 
     @event(name="play", description="Play a note")
     def play(
@@ -96,8 +118,31 @@ class MyModel(ReactorPipeline):
         assert scope is not None, "switch_on() made it when the client connected"
         for frame_idx in itertools.count():
             count = samples_in(frame_idx, self.fps)
+            self.play_held_keys()
             if state.tune and synth.now - state._quiet_since >= PAUSE:
                 for at, note, velocity in tune(synth.now, synth.now + count):
                     synth.play(note, velocity, wave=state.wave, attack_s=state.attack, at=at)
             sound = synth.samples(count, volume=state.volume, echo=state.echo)
-            yield MyOutput(main_video=scope.draw(sound, state.sky), main_audio=to_int16(sound))
+            frame = self.piano.draw_below(scope.draw(sound, state.sky), state._held, synth.loudness(), state.sky)
+            yield MyOutput(main_video=frame, main_audio=to_int16(sound))
+
+    def play_held_keys(self) -> None:
+        """Begin the notes of keys that were pressed since the last step, and fade those that were released."""
+        state, before = self.state, self.state._held
+        state._held = self.held_keys()
+        for note in state._held - before:
+            self.play(note)
+        for note in before - state._held:
+            state._synth.stop(state.release, note)
+            state._quiet_since = state._synth.now
+
+    def held_keys(self) -> frozenset[int]:
+        """Return the notes that the computer's keys, the mouse or a finger hold now."""
+        now = self.state
+        keys = (
+            now.c, now.c_sharp, now.d, now.d_sharp, now.e, now.f, now.f_sharp,
+            now.g, now.g_sharp, now.a, now.a_sharp, now.b, now.high_c,
+        )
+        touched = None if now.touch is None else self.piano.key_at(*now.touch)
+        held = {MIDDLE_C + idx for idx, down in enumerate(keys) if down}
+        return frozenset(held if touched is None else held | {touched})

@@ -92,10 +92,16 @@ class Synth:
         voice.fade(self.now, HURRY)
         voice.leaving = True
 
-    def stop(self, release_s: float) -> None:
-        """Fade all notes out."""
+    def stop(self, release_s: float, note: int | None = None) -> None:
+        """Fade one note out, or all."""
         for voice in self.voices:
-            voice.fade(self.now, max(1, round(release_s * RATE)))
+            if note is None or voice.note == note:
+                voice.fade(self.now, max(1, round(release_s * RATE)))
+
+    def loudness(self) -> dict[int, float]:
+        """Return how loud each note is now, from 0 to 1."""
+        heard = [voice for voice in self.voices if voice.began < self.now and not voice.leaving]
+        return {voice.note: float(voice.loudness(np.array(self.now - voice.began))) for voice in heard}
 
     def samples(self, count: int, *, volume: float, echo: float) -> np.ndarray:
         """Return the next samples of all voices with their echo, (2, count), from -1 to 1."""

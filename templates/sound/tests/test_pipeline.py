@@ -9,7 +9,8 @@ from reactor_runtime import PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline import PAUSE, MyModel
+from piano import HIGHEST, LOWEST, Piano
+from pipeline import MIDDLE_C, PAUSE, MyModel
 from scope import SKIES, Scope
 from synth import MOST_VOICES, RATE, WAVES, Synth, frequency, samples_in, tune
 
@@ -82,6 +83,55 @@ def test_the_same_notes_make_the_same_sound_and_frames():
 def test_the_reply_to_a_note_has_its_name(ex):
     assert ex.send_event("play", note=69).data == {"name": "A4", "hertz": 440.0}
     assert ex.send_event("play", note=60).data["name"] == "C4"
+
+
+def test_a_held_key_plays_its_note_until_it_is_released(ex):
+    ex.send_event("set_release", release=0.1)
+    ex.send_event("set_echo", echo=0.0)
+    ex.send_event("set_a", a=True)
+    spectrum = np.abs(np.fft.rfft(listen(ex, 30)[0]))
+    assert np.argmax(spectrum) == 440
+    assert [voice.note for voice in ex.state._synth.voices] == [69]
+    ex.send_event("set_a", a=False)
+    assert not listen(ex, 10)[:, -1600:].any()
+
+
+def test_every_key_of_the_octave_has_its_note(ex):
+    names = ("c", "c_sharp", "d", "d_sharp", "e", "f", "f_sharp", "g", "g_sharp", "a", "a_sharp", "b", "high_c")
+    for idx, name in enumerate(names):
+        ex.send_event(f"set_{name}", **{name: True})
+        next(ex)
+        assert max(ex.state._held) == MIDDLE_C + idx
+
+
+def test_a_finger_plays_the_key_below_it_and_slides_to_the_next(ex):
+    piano = ex.model.piano
+    for x, note in ((0.01, LOWEST), (0.99, HIGHEST)):
+        ex.send_event("set_touch", touch=[x, 0.99])
+        next(ex)
+        assert ex.state._held == {note} == {piano.key_at(x, 0.99)}
+    for above in ([0.5, 0.1], None):
+        ex.send_event("set_touch", touch=above)
+        next(ex)
+        assert not ex.state._held
+
+
+def test_every_key_of_the_piano_can_be_touched():
+    piano = Piano(640, 360)
+    touched = {piano.key_at(x, y) for x in np.linspace(0, 1, 640) for y in (piano.top, 1.0)}
+    assert touched == set(range(LOWEST, HIGHEST + 1))
+
+
+def test_held_keys_are_darker_and_keys_glow_while_they_sound():
+    piano, above = Piano(320, 180), np.zeros((135, 320, 3), np.uint8)
+    silent = piano.draw_below(above, set(), {}, "aurora").astype(int)
+    held = piano.draw_below(above, {60}, {}, "aurora").astype(int)
+    glowing = piano.draw_below(above, set(), {60: 0.5, 20: 1.0}, "aurora").astype(int)
+    assert silent.shape == (180, 320, 3)
+    columns = np.flatnonzero((held != silent).any(axis=(0, 2)))
+    assert {piano.key_at(x / 320, 0.99) for x in columns} == {60}
+    assert (held <= silent).all()
+    assert (glowing[-1, columns[5]] != silent[-1, columns[5]]).any()
 
 
 @pytest.mark.parametrize("wave", WAVES)
