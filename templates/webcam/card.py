@@ -1,8 +1,9 @@
-"""The frames that are shown without a camera: a sun that looks around, and text."""
+"""The frames that are shown without a camera: a sun that looks around, text, and images of clients."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import BinaryIO
 
 import numpy as np
 
@@ -77,3 +78,14 @@ FONT = (
     "7F090909063E4151215E7F09192946464949493101017F01013F4040403F1F2040201F3F4038403F"
     "631408146307087008076151494543007F41410002040810200041417F0004020102044040404040"
 )
+
+
+def read_image(file: BinaryIO) -> np.ndarray:
+    """Return an image as uint8 RGB of its own size. Raises ValueError if the file is no image."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as image:
+            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError("this file is no image that Pillow can read") from error

@@ -10,9 +10,20 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from reactor_runtime.interface import Input, InputField, InputState, ModelMessage, Output, ReactorPipeline, Video
+from reactor_runtime.interface import (
+    CommandError,
+    Input,
+    InputField,
+    InputState,
+    ModelMessage,
+    Output,
+    ReactorPipeline,
+    UploadedFile,
+    Video,
+    event,
+)
 
-from card import draw_card, write
+from card import draw_card, read_image, write
 from filters import FILTERS, fit
 from settings import whole_number
 
@@ -27,11 +38,14 @@ class MyOutput(Output):
     main_video: Video
 
 
-# What clients may change: a menu, a slider and a switch on the page.
+# What clients may change: a menu, a slider, a switch and a field for a file on the page.
 class MyState(InputState):
     filter: str = InputField(default="oil", choices=list(FILTERS), description="What happens to the picture")
     strength: float = InputField(default=0.6, ge=0.0, le=1.0, description="How much of it")
     mirror: bool = InputField(default=True, description="Left and right as in a mirror")
+    image: UploadedFile | None = InputField(default=None, description="An image instead of the camera")
+    # A field with a leading underscore is private: clients cannot read or set it.
+    _image: np.ndarray | None = None
 
 
 # A message to clients.
@@ -52,6 +66,15 @@ class MyModel(ReactorPipeline):
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
 
+    # Replaces the event of the field, to read the file once and to refuse what is no image.
+    @event(name="set_image", description="An image instead of the camera")
+    def set_image(self, image: UploadedFile | None = None) -> None:
+        try:
+            self.state._image = None if image is None else fit(read_image(image.open()), self.width, self.height)
+        except ValueError as error:
+            raise CommandError("bad_image", str(error)) from error
+        self.state.image = image
+
     # Started for each client. The camera's frame and the filter are local variables: the next client gets new ones.
     def inference(self) -> Iterator[MyOutput]:
         camera: np.ndarray | None = None
@@ -64,13 +87,15 @@ class MyModel(ReactorPipeline):
                 if camera is None or camera.shape != frames[0].shape:
                     self.send_nowait(CameraOn(width=frames[0].shape[1], height=frames[0].shape[0]))
                 camera = frames[0]
-            if camera is None:
+            if self.state._image is not None:
+                frame = self.state._image
+            elif camera is None:
                 frame = draw_card(self.width, self.height, idx / 30)
             else:
                 frame = fit(camera, self.width, self.height)
             if chosen != self.state.filter:
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
             shown = apply(frame[:, ::-1] if self.state.mirror else frame, self.state.strength)
-            if camera is None:
+            if camera is None and self.state._image is None:
                 write(shown, ["waiting for a camera", "press start beside the picture"])
             yield MyOutput(main_video=shown)

@@ -1,11 +1,12 @@
 """Tests of the model without a server: PipelineExecutor makes its steps and pushes frames of a camera."""
 
+import io
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from reactor_runtime import PipelineExecutor
+from reactor_runtime import CommandError, PipelineExecutor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -69,6 +70,27 @@ def test_the_next_client_starts_without_a_camera(ex):
     ex.disconnect()
     ex.connect()
     assert np.array_equal(next(ex).output.main_video, card)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_an_image_is_shown_instead_of_the_camera(ex, kind):
+    Image = pytest.importorskip("PIL.Image")
+    file = io.BytesIO()
+    Image.new("RGB", (90, 60), (0, 0, 250)).save(file, kind)
+    ex.send_event("set_filter", filter="plain")
+    ex.push_media("camera", camera())
+    ex.send_event("set_image", image=file.getvalue())
+    assert next(ex).output.main_video[..., 2].min() > 240
+    ex.send_event("set_image", image=None)
+    assert next(ex).output.main_video[..., 2].max() == 0
+
+
+@pytest.mark.parametrize("wrong", [b"", b"hello"])
+def test_a_file_that_is_no_image_is_refused(ex, wrong):
+    pytest.importorskip("PIL.Image")
+    with pytest.raises(CommandError, match="no image"):
+        ex.send_event("set_image", image=wrong)
+    assert ex.state._image is None
 
 
 @pytest.mark.parametrize("name", [name for name in FILTERS if name != "plain"])
