@@ -100,7 +100,7 @@ def test_controls_follow_the_state_but_not_under_the_users_hands(connected: Page
     ("event", "act", "value"),
     [
         ("set_prompt", say("a hare"), {"prompt": "a hare"}),
-        ("set_palette", lambda control: control.locator("select").select_option("deep sea"), {"palette": "deep sea"}),
+        ("set_palette", lambda control: control.get_by_text("deep sea").click(), {"palette": "deep sea"}),
         ("set_frozen", lambda control: control.get_by_role("switch").click(), {"frozen": True}),
         ("set_seed", enter("12"), {"seed": 12}),
         ("set_guidance", lambda control: control.get_by_label("none").uncheck(), {"guidance": 0}),

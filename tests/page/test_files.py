@@ -121,7 +121,7 @@ def test_a_file_can_be_dropped(page: Page) -> None:
     area = page.locator('[data-event="set_picture"] .file')
     area.evaluate(DROP)
     page.wait_for_function(SHOWS_ON_CANVAS, arg=150)
-    expect(area).to_contain_text("level · 0.001 kB")
+    expect(area).to_contain_text("level · 1 B")
 
 
 def test_a_file_the_server_refuses_is_said_beside_the_control(

@@ -6,11 +6,14 @@
 import { ConnectionLost } from "../client/reactor.js";
 import { el, humanise, newId, setText } from "../dom.js";
 import { findMainText } from "../prompt.js";
+import { describeParameter, nameChoice } from "./parameters.js";
 import { throttledSender } from "./throttle.js";
-import { describeParameter, makeWidget } from "./widgets.js";
+import { makeWidget } from "./widgets.js";
 
 // With more forms than this, all start closed.
 const OPEN_FORMS = 2;
+const STYLES = ["live", "button", "form"];
+const BOUND = "Keys and pointer";
 
 export class Controls {
   #fieldset;
@@ -69,31 +72,21 @@ export class Controls {
   }
 
   #build(events) {
-    const ofStyle = (style) => events.filter((event) => event.style === style);
-    const forms = ofStyle("form");
-    const action = ({ name, event, specs }) =>
-      makeAction(
-        name,
-        event.description,
-        specs,
-        this.#send,
-        forms.length > OPEN_FORMS || event.parameters["x-reactor-bind"],
-      );
     const main = findMainText(events);
-    const live = ofStyle("live")
-      .filter((event) => event !== main)
-      .map(({ name, event, specs }) => new LiveControl(name, event, specs[0], this.#send));
     this.#promptBar.begin(main);
     this.#promptBar.enabled = !this.#fieldset.disabled;
+    const manyForms = events.filter(({ style }) => style === "form").length > OPEN_FORMS;
+    const make = ({ style, name, event, specs }) =>
+      style === "live"
+        ? new LiveControl(name, event, specs[0], this.#send)
+        : { root: makeAction(name, event, specs, this.#send, manyForms) };
+    const parts = events.filter((event) => event !== main).map((event) => ({ ...event, control: make(event) }));
+    const live = parts.filter(({ style }) => style === "live").map(({ control }) => control);
     this.#live = main ? [this.#promptBar, ...live] : live;
-    this.#fieldset.replaceChildren(
-      ...group(
-        "live",
-        live.map(({ root }) => root),
-      ),
-      ...group("buttons", ofStyle("button").map(action)),
-      ...group("forms", forms.map(action)),
-    );
+    const sections = Map.groupBy(parts.sort(byOrder), sectionOf);
+    const named = [...sections.keys()].filter((name) => name && name !== BOUND);
+    const layOut = (name) => makeSection(name, sections.get(name) ?? []);
+    this.#fieldset.replaceChildren(...["", ...named, BOUND].flatMap(layOut));
     if (!events.length) this.#placeholder("This model takes no input.");
   }
 
@@ -106,13 +99,30 @@ export class Controls {
   }
 }
 
-const group = (name, elements) => (elements.length ? [el("div", { class: `group ${name}` }, ...elements)] : []);
+const byOrder = (a, b) => a.order - b.order;
+
+/** Return the group that the author named, that of controls bound to devices, or "". */
+function sectionOf({ event, specs }) {
+  const group = specs.find(({ ui }) => ui.group)?.ui.group;
+  const isBound = event.parameters?.["x-reactor-bind"] || specs.some(({ bound }) => bound);
+  return group ?? (isBound ? BOUND : "");
+}
+
+function makeSection(name, parts) {
+  const groups = STYLES.flatMap((wanted) => {
+    const roots = parts.filter(({ style }) => style === wanted).map(({ control }) => control.root);
+    return roots.length ? [el("div", { class: `group ${wanted}s` }, ...roots)] : [];
+  });
+  if (!name || !parts.length) return groups;
+  return [el("details", { class: "section", open: true }, el("summary", {}, name), ...groups)];
+}
 
 function readEvent([name, event]) {
   const properties = Object.entries(event.parameters?.properties ?? {});
   const specs = properties.map(([parameter, schema]) => describeParameter(parameter, schema, event.parameters));
   const style = specs.length === 0 ? "button" : event.field && specs.length === 1 ? "live" : "form";
-  return { name, event, specs, style };
+  specs.sort((a, b) => (a.ui.order ?? 0) - (b.ui.order ?? 0));
+  return { name, event, specs, style, order: specs[0]?.ui.order ?? 0 };
 }
 
 // The state message follows the reply closely; until then the user's value stays.
@@ -137,7 +147,7 @@ class LiveControl {
     this.#send = send;
     this.#known = spec.default;
     this.#sender = throttledSender((value, inputAt) => this.#deliver(value, inputAt));
-    const labels = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${humanise(field)}` };
+    const labels = { title: `Reset to ${JSON.stringify(spec.default)}`, "aria-label": `Reset ${labelOf(spec, field)}` };
     this.#reset = el(
       "button",
       { ...labels, type: "button", class: "reset idle", onclick: () => this.#resetByHand() },
@@ -249,11 +259,9 @@ class LiveControl {
   }
 }
 
-/**
- * Make a button, or a form for an event with parameters; `folded`: the form starts closed. `send` is as for
- * LiveControl.
- */
-function makeAction(event, description, specs, send, folded) {
+/** Make a button, or a form for an event with parameters, closed if there are many forms; `send` is as for LiveControl. */
+function makeAction(event, { description, parameters }, specs, send, manyForms) {
+  const folded = manyForms || parameters?.["x-reactor-bind"];
   const rows = specs.map((spec) =>
     makeRow(spec, spec.name, spec.description, { error: { "data-error-param": spec.name } }),
   );
@@ -298,20 +306,27 @@ function readAll(rows) {
   return readable ? values : null;
 }
 
+const labelOf = ({ ui }, name) => ui.label || humanise(name);
+
 /**
  * `options`: live, edited, commit for the widget; reset, a button beside the label; error, attributes of the error
  * element.
  */
-function makeRow(spec, label, description, { error, reset = null, ...options }) {
+function makeRow(spec, name, description, { error, reset = null, ...options }) {
   const [id, hintId, errorId] = [newId(), newId(), newId()];
-  const widget = makeWidget(spec, { id, label: humanise(label), describedBy: `${hintId} ${errorId}`, ...options });
+  const label = labelOf(spec, name);
+  const widget = makeWidget(spec, { id, label, describedBy: `${hintId} ${errorId}`, ...options });
   const place = el("p", { class: "error", id: errorId, "aria-live": "polite", ...error });
   const root = el(
     "div",
-    { class: "control", "data-kind": spec.kind },
-    el("div", { class: "control-head" }, el("label", { for: id, title: label }, humanise(label)), reset, widget.aside),
+    { class: "control", "data-kind": spec.kind, "data-widget": spec.widget },
+    el("div", { class: "control-head" }, el("label", { for: id, title: name }, label), reset, widget.aside),
     ...makeHint(description, hintId),
     widget.main,
+    ...makeExamples(spec, label, (value) => {
+      widget.write(value);
+      options.commit?.();
+    }),
     place,
   );
   const fail = (text) => {
@@ -327,6 +342,15 @@ function makeRow(spec, label, description, { error, reset = null, ...options }) 
       return place.textContent !== "";
     },
   };
+}
+
+function makeExamples({ examples }, label, choose) {
+  if (!examples.length) return [];
+  const buttons = examples.map((value) => {
+    const name = nameChoice(value);
+    return el("button", { type: "button", class: "chip", title: name, onclick: () => choose(value) }, name);
+  });
+  return [el("div", { class: "examples", role: "group", "aria-label": `${label}, examples` }, ...buttons)];
 }
 
 /** Return the errors of one parameter as text, with the rest of a deeper path (`pose.x`, `steps[2]`). */
