@@ -183,7 +183,7 @@ class FakeServer:
                 await action(client)
 
         assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_S)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
