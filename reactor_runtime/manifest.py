@@ -17,7 +17,7 @@ from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestEr
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
-KEYS = ("model", "name", "config")
+KEYS = ("model", "name", "config", "page")
 _NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
 
 
@@ -35,6 +35,7 @@ class Manifest:
     name: str
     config_path: Path | None
     is_named: bool = True
+    page: Path | None = None
     model_at: Location | None = field(default=None, compare=False)
 
     def name_with(self, declared: str | None) -> str:
@@ -78,7 +79,17 @@ def load(project: Path) -> Manifest:
     module, class_name = _split_model(model, file.items["model"])
     name = _text(file, "name", "`name: my-model`") if "name" in file.keys else kebab_case(class_name)
     is_named = "name" in file.keys
-    return Manifest(path.parent, model, module, class_name, name, _config_path(file), is_named, file.items["model"])
+    return Manifest(
+        path.parent,
+        model,
+        module,
+        class_name,
+        name,
+        _config_path(file),
+        is_named=is_named,
+        page=_page_path(file),
+        model_at=file.items["model"],
+    )
 
 
 def of_class(project: Path, module: str, class_name: str) -> Manifest:
@@ -218,4 +229,20 @@ def _config_path(file: YamlFile) -> Path | None:
         f"the config file {written} {problem}",
         where=file.items["config"],
         hint="the path is taken from the directory of reactor.yaml; leave the key out to go without a config",
+    )
+
+
+def _page_path(file: YamlFile) -> Path | None:
+    """Return the directory of the author's own page."""
+    if "page" not in file.keys:
+        return None
+    written = _text(file, "page", "`page: my_page/`, or leave the key out")
+    path = file.path.parent / Path(written).expanduser()
+    if (path / "index.html").is_file():
+        return path
+    problem = "has no index.html" if path.is_dir() else "is not a directory" if path.exists() else "doesn't exist"
+    raise ManifestError(
+        f"the page {written} {problem}",
+        where=file.items["page"],
+        hint="the path is taken from the directory of reactor.yaml; leave the key out for the page of Reactor",
     )

@@ -43,6 +43,15 @@ def test_only_the_model_is_required(tmp_path: Path) -> None:
     assert (manifest.name, manifest.config_path) == ("loop-model", None)
 
 
+def test_a_page_is_a_directory_with_an_index(tmp_path: Path) -> None:
+    (tmp_path / "my_page").mkdir()
+    error = failure(tmp_path, "model: pipeline:M\npage: my_page/\n")
+    assert (error.message, place(error)) == ("the page my_page/ has no index.html", (2, 7))
+    assert failure(tmp_path, "model: pipeline:M\npage: gone\n").message == "the page gone doesn't exist"
+    (tmp_path / "my_page" / "index.html").write_text("<!doctype html>")
+    assert load(project(tmp_path, "model: pipeline:M\npage: my_page/\n")).page == tmp_path / "my_page"
+
+
 def test_the_project_is_absolute_whatever_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +88,7 @@ def test_the_error_for_an_unknown_key_names_the_nearest(tmp_path: Path, key: str
 def test_the_error_for_an_unknown_key_without_a_similar_one_lists_all(tmp_path: Path) -> None:
     error = failure(tmp_path, "model: pipeline:M\nzzz: 1\n")
     assert place(error) == (2, 1)
-    assert error.hint == "the keys are model, name, config"
+    assert error.hint == "the keys are model, name, config, page"
 
 
 @pytest.mark.parametrize(
@@ -93,14 +102,14 @@ def test_the_error_for_an_unknown_key_without_a_similar_one_lists_all(tmp_path: 
 def test_a_manifest_of_another_version_is_answered_with_the_line_to_write(tmp_path: Path, text: str) -> None:
     error = failure(tmp_path, text)
     assert error.message.startswith("unknown key")
-    assert error.hint == "write `model: nets.pipeline:MyModel`; all keys are model, name, config"
+    assert error.hint == "write `model: nets.pipeline:MyModel`; all keys are model, name, config, page"
 
 
 def test_a_version_is_to_be_left_out(tmp_path: Path) -> None:
     error = failure(tmp_path, "model: pipeline:MyModel\napi_version: 3\n")
     assert (error.message, error.hint) == (
         'unknown key "api_version"',
-        "the keys are model, name, config; leave this line out",
+        "the keys are model, name, config, page; leave this line out",
     )
 
 

@@ -33,9 +33,10 @@ from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.net.other_server import NoServer
 from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
 from reactor_runtime.server.preload import preload
+from reactor_runtime.server.routes.docs_page import docs_route
 from reactor_runtime.server.routes.health import status_routes
 from reactor_runtime.server.routes.metrics import metrics_route
-from reactor_runtime.server.routes.pages import page_routes
+from reactor_runtime.server.routes.pages import own_page_route, page_routes
 from reactor_runtime.server.routes.streams import watch_routes
 from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import Services, socket_routes
@@ -176,13 +177,17 @@ class Service:
 
     def _routes(self) -> list[BaseRoute]:
         services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
+        page = self._options.manifest.page
+        own = [] if page is None else [own_page_route(page, self._options.access.origins)]
         return [
-            *page_routes(),
+            *page_routes(own=page is not None),
+            docs_route(self._admission),
             *status_routes(self._admission, time.monotonic()),
             metrics_route(self._admission),
             *watch_routes(services),
             self._uploads.route(),
             *socket_routes(services),
+            *own,
         ]
 
     async def _tick(self) -> None:

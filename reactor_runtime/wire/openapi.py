@@ -138,6 +138,7 @@ def _state(events: Iterable[Mapping[str, Any]]) -> Schema:
 def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     described = {
         "/": _get("page", "The page that shows the model", {"200": _answer("The page", _content("text/html", STRING))}),
+        "/docs": _docs(),
         "/health": _health(),
         "/live": _get("live", "Liveness", {"200": _answer("The process answers", TEXT)}),
         "/metrics": _get("metrics", "Metrics for Prometheus", {"200": _answer("The text format of Prometheus", TEXT)}),
@@ -184,6 +185,14 @@ def _schema() -> dict[str, Any]:
         "503": _answer("The model isn't known yet", TEXT),
     }
     return _get("schema", "This document", answers)
+
+
+def _docs() -> dict[str, Any]:
+    answers = {
+        "200": _answer("The page", _content("text/html", STRING)),
+        "503": _answer("The model isn't known yet", TEXT),
+    }
+    return _get("docs", "The model's events, messages and tracks as a page, with lines to paste", answers)
 
 
 def _upload() -> dict[str, Any]:

@@ -51,7 +51,7 @@ async def test_nothing_is_imported_once_the_model_is_ready(tmp_path: Path, monke
             await controller.data("reactor.error")
             await controller.socket.send("{")
             await controller.data("reactor.error")
-            for path in ("/", "/metrics", "/health", "/ready", "/schema", "/nothing"):
+            for path in ("/", "/docs", "/metrics", "/health", "/ready", "/schema", "/nothing"):
                 server.get(path)
             for path in ("/snapshot/main_video.jpg", "/stream/main_video.mjpg"):
                 async with asked(server.port, path) as answer:

@@ -77,13 +77,19 @@ def test_the_server_gives_the_document_that_the_command_prints(server: RunningSe
     assert document == {**printed, "servers": [{"url": "/"}]}
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/live", "/metrics", "/ready", "/schema"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/live", "/metrics", "/ready", "/schema"])
 def test_every_route_answers_as_described(server: RunningServer, document: Document, path: str) -> None:
     status, body = server.get(path)
     content = document["paths"][path]["get"]["responses"][str(status)]["content"]
     if "application/json" not in content:
-        assert list(content) == ["text/html" if path == "/" else "text/plain"]
-        begins = {"/": "<!doctype html>", "/live": "ok", "/metrics": "# HELP ", "/ready": "ready"}
+        assert list(content) == ["text/html" if path in ("/", "/docs") else "text/plain"]
+        begins = {
+            "/": "<!doctype html>",
+            "/docs": "<!doctype html>",
+            "/live": "ok",
+            "/metrics": "# HELP ",
+            "/ready": "ready",
+        }
         assert body.startswith(begins[path])
         return
     found = strict(document)

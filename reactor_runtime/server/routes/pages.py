@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-from reactor_runtime.server.security.middleware import NO_STORE
+from reactor_runtime.server.security.middleware import NO_STORE, adding_headers
 
 PLAYGROUND = Path(__file__).parents[1] / "playground"
 # The page that asks for the token.
 TOKEN_PAGE = Path(__file__).parents[1] / "token_page"
+# The page of the API, see `docs_page.py`.
+DOCS_PAGE = Path(__file__).parents[1] / "docs_page"
 TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
 # Relative, so that it is right below --root-path too.
 CLIENT = 'export * from "./static/client/reactor.js";\n'
 NO_CACHE = {"Cache-Control": "no-cache"}
 
 
-def page_routes() -> list[BaseRoute]:
-    """Return the routes of the page and its files."""
+def page_routes(*, own: bool = False) -> list[BaseRoute]:
+    """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
     files = {
         path.relative_to(folder).as_posix(): path
-        for folder in (PLAYGROUND, TOKEN_PAGE)
+        for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE)
         for path in folder.rglob("*")
         if path.is_file()
     }
@@ -46,4 +52,21 @@ def page_routes() -> list[BaseRoute]:
     async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return Response(CLIENT, media_type="text/javascript", headers=NO_CACHE)
 
-    return [Route("/", page), Route("/static/{name:path}", static), Route("/reactor.js", client)]
+    shared: list[BaseRoute] = [Route("/static/{name:path}", static), Route("/reactor.js", client)]
+    return shared if own else [Route("/", page), *shared]
+
+
+def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:
+    """Return the route of the author's own page: the files of a directory, at all paths without another route.
+
+    The author's HTML may load what it likes; as with our page, only `embedders` may show it in a frame.
+    """
+    frames = " ".join(each for each in embedders if each != "null")
+    headers = {**NO_CACHE, "Content-Security-Policy": f"frame-ancestors 'self' {frames}".rstrip()}
+    files = StaticFiles(directory=folder, html=True)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        served = files if scope["type"] == "http" else WebSocketClose()
+        await served(scope, receive, adding_headers(headers, send))
+
+    return Mount("/", serve)

@@ -80,7 +80,7 @@ class SecurityMiddleware:
         request = HTTPConnection(scope)
         secure = scope["scheme"] in ("https", "wss")
         headers = security_headers(request.headers, secure=secure, embedders=self._origins.allowed)
-        send = _adding(headers, _counting(self._refusals, send))
+        send = adding_headers(headers, _counting(self._refusals, send))
         refusal = self._refusal(request)
         if refusal is not None:
             await self._refuse(refusal, request, scope, receive, send)
@@ -157,7 +157,7 @@ class SecurityMiddleware:
             return send
         cookie = Response()
         self._token.remember(cookie, request)
-        return _adding({"Set-Cookie": cookie.headers["set-cookie"]}, send)
+        return adding_headers({"Set-Cookie": cookie.headers["set-cookie"]}, send)
 
 
 def _root_of(scope: Scope) -> str:
@@ -214,7 +214,9 @@ def _counting(refusals: LabelledCounter, send: Send) -> Send:
     return count
 
 
-def _adding(headers: Mapping[str, str], send: Send) -> Send:
+def adding_headers(headers: Mapping[str, str], send: Send) -> Send:
+    """Return a `send` that adds headers to the response, except those that it has."""
+
     async def add(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             present = MutableHeaders(scope=message)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from reactor_runtime.server.routes.pages import own_page_route, page_routes
+
+
+@pytest.fixture
+async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve a page of an author, with a file beside its directory."""
+    page = tmp_path / "my_page"
+    (page / "parts").mkdir(parents=True)
+    (page / "index.html").write_text("mine")
+    (page / "parts" / "app.js").write_text("let a")
+    (page / "reactor.js").write_text("not this one")
+    (tmp_path / "secret.txt").write_text("secret")
+    (page / "link.txt").symlink_to(tmp_path / "secret.txt")
+    app = Starlette(routes=[*page_routes(own=True), own_page_route(page, ["https://a.example", "null"])])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        yield client
+
+
+async def test_the_page_of_the_author_is_served_with_its_files(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/")
+    assert (answer.status_code, answer.text) == (200, "mine")
+    assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'self' https://a.example"
+    assert answer.headers["Cache-Control"] == "no-cache"
+    script = await http.get("/parts/app.js")
+    assert (script.text, script.headers["Content-Type"]) == ("let a", "text/javascript; charset=utf-8")
+    assert (await http.get("/nothing.js")).status_code == 404
+
+
+async def test_the_client_stays_where_it_is(http: httpx.AsyncClient) -> None:
+    assert "static/client/reactor.js" in (await http.get("/reactor.js")).text
+    assert (await http.get("/static/client/reactor.js")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/../secret.txt", "/%2e%2e/secret.txt", "/parts/..%2f..%2fsecret.txt", "/link.txt"])
+async def test_files_outside_of_the_directory_are_not_served(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.get(httpx.URL(f"http://localhost{path}", raw_path=path.encode()))
+    assert answer.status_code == 404
