@@ -203,11 +203,13 @@ async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.Lo
 async def test_a_failing_handler_is_logged_and_the_session_continues(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rig = Rig(Handlers)
+    rig, failures = Rig(Handlers), list[BaseException]()
     async with rig.running():
+        rig.session.failed = failures.append
         rig.event(name, 7)
         rig.event("note", 8, text="next")
         await rig.play(0.2)
+    assert len(failures) == 1
     (refusal,) = rig.sink.of(EventRefused)
     assert (refusal.ticket, refusal.code) == (7, "internal_error")
     assert "secret" not in refusal.message

@@ -99,6 +99,14 @@ async def test_an_exit_of_the_author_s_is_an_error(session: ModelSession) -> Non
         await session.guard(leave())
 
 
+async def test_an_input_wakes_an_idle_model(session: ModelSession) -> None:
+    idle = asyncio.create_task(session.alarm.wait())
+    await settle()
+    session.notify_input()
+    await asyncio.wait_for(idle, TIMEOUT_S)
+    assert session.input_pending
+
+
 def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
     clock = FakeClock(now=50.0)
     session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)

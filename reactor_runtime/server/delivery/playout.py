@@ -143,7 +143,6 @@ class Playout:
         """Drop everything, messages and credits included: the engine has ended."""
         for item in self._queue:
             if isinstance(item, _Queued):
-                item.dropped = True
                 self._count_dropped(item.bundle, "engine_lost")
         self._queue.clear()
 

@@ -107,6 +107,12 @@ def test_item_on_hold_blocks_later_items_until_it_is_released() -> None:
     assert (len(backlog), backlog.newest_on_hold()) == (3, None)
 
 
+def test_releasing_an_item_holds_no_later_one_back() -> None:
+    backlog = backlog_of(3)
+    backlog.release(ITEMS[0])
+    assert len(backlog) == 3
+
+
 def test_dropping_a_bad_item_on_hold_releases_those_before_it() -> None:
     backlog = backlog_of(1)
     backlog.push(ITEMS[1], hold=True)

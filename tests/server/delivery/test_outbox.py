@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -222,6 +223,28 @@ async def test_a_finished_outbox_sends_its_messages_and_nothing_else(outbox: Out
     assert await drain(outbox) == ["goodbye"]
     assert outbox.finished
     assert outbox.take_next() == (None, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda outbox: outbox.queue_message("hello"),
+        lambda outbox: outbox.queue_sound(sound(1)),
+        lambda outbox: outbox.offer_frame(frame(1)),
+        lambda outbox: outbox.acknowledge("video", 0),
+        lambda outbox: outbox.set_view(View(max_fps=60)),
+        lambda outbox: outbox.finish(),
+    ],
+    ids=["message", "sound", "frame", "acknowledgement", "view", "finish"],
+)
+async def test_the_sender_is_notified_of_each_change_that_may_allow_it_to_send(
+    outbox: Outbox, change: Callable[[Outbox], object]
+) -> None:
+    notified: list[None] = []
+    outbox.offer_frame(frame(0))
+    outbox.notify_queued(lambda: notified.append(None))
+    change(outbox)
+    assert len(notified) == 1
 
 
 async def test_an_acknowledgement_of_an_unknown_track_is_ignored(outbox: Outbox) -> None:

@@ -279,6 +279,16 @@ async def test_clearing_drops_everything_and_later_frames_are_shown(fixture: Pla
     assert len(fixture.playout) == 0
 
 
+async def test_nothing_is_sent_to_the_next_engine_for_a_bundle_of_the_one_that_has_ended(
+    fixture: PlayoutFixture,
+) -> None:
+    fixture.put_frame(0, 0.1)
+    fixture.playout.clear()
+    fixture.encoder.run_all()
+    await fixture.clock.advance(1.0)
+    assert (fixture.order, fixture.credits) == ([], [])
+
+
 async def test_a_credit_has_the_time_when_the_bundle_was_ready(fixture: PlayoutFixture) -> None:
     fixture.put_frame(0, 0.5)
     await fixture.clock.advance(0.2)

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from reactor_runtime.server.net.limits import (
     MESSAGES_AT_ONCE,
     MESSAGES_PER_S,
+    MOST_SOURCES,
     OVER_S,
+    Budget,
     ConnectionLimiter,
     ConnectionPace,
     LineLimit,
@@ -54,6 +56,13 @@ def test_the_page_with_a_camera_at_60_fps_stays_far_below_the_rate() -> None:
     a_second = 60 + 4 * 60 + 2 * 60 + 1  # pictures, acknowledgements of four tracks, two sliders in motion, a ping
     assert all(rate.take(n / a_second) for n in range(int(a_second * 2 * OVER_S)))
     assert a_second < MESSAGES_PER_S / 2
+
+
+def test_a_budget_is_spent_and_given_back() -> None:
+    budget = Budget(10)
+    assert [budget.take(size) for size in (6, 5, 4)] == [True, False, True]
+    budget.give_back(6)
+    assert [budget.take(size) for size in (7, 6)] == [False, True]
 
 
 def test_the_limit_counts_each_address_separately() -> None:
@@ -112,8 +121,10 @@ def test_a_source_has_one_line_a_minute_with_the_number_of_events() -> None:
 
 def test_any_number_of_sources_has_at_most_1000_lines_a_minute() -> None:
     lines = LineLimit()
-    assert sum(lines.take(f"192.0.2.{number}", 0.0) for number in range(5000)) == 1000
-    assert lines.take("198.51.100.1", 60.0) == 1
+    assert sum(lines.take(f"192.0.2.{number}", 10.0) for number in range(5000)) == 1000
+    assert lines.take("198.51.100.1", 69.9) == 0
+    assert lines.take("198.51.100.1", 70.0) == 1
+    assert len(lines._sources) == 1
 
 
 def test_connections_of_a_source_wait_after_the_first_few() -> None:
@@ -128,4 +139,5 @@ def test_sources_are_forgotten_when_their_connections_need_not_wait() -> None:
     pace = ConnectionPace(10, 1)
     for source in range(5000):
         assert pace.wait_s(str(source), float(source)) == 0
+        assert len(pace._next) <= MOST_SOURCES
     assert pace.wait_s("4999", 4999.0) == pytest.approx(0.1)

@@ -8,10 +8,12 @@ from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.encoding.encoded import EncodedSound
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status
 from reactor_runtime.server.sessions.session import MOST_EARLY
 from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 from tests.engine.rig import frame as pixels
@@ -268,6 +270,27 @@ async def test_a_flush_of_the_engine_drops_what_waits_and_delivers_the_messages_
     assert await told(controller) == []
     services.say(ipc.Flush(session, before=8))
     assert await told(controller) == [("progress", {"step": 1})]
+
+
+async def test_a_flush_of_the_engine_drops_the_sound_that_waits_for_clients(services: AdmissionFixture) -> None:
+    controller = services.come()
+    session = services.begin()
+    services.subscribers.play_sound(EncodedSound(MediaHeader("audio", 0, 0, 0), b"sound", 0.1))
+    assert controller.outbox.sounds
+    services.say(ipc.Flush(session, before=0))
+    assert not controller.outbox.sounds
+
+
+async def test_a_viewer_that_connects_while_the_engine_restarts_gets_the_welcome_after_it(
+    services: AdmissionFixture,
+) -> None:
+    services.come()
+    services.begin()
+    services.crash()
+    viewer = services.come(Role.VIEWER)
+    assert await types(viewer) == ["reactor.session"]
+    services.load()
+    assert await types(viewer) == ["reactor.welcome"]
 
 
 async def test_a_state_change_is_in_the_welcome_of_later_viewers(services: AdmissionFixture) -> None:
