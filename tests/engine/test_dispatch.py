@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.dispatch import check_event
+from reactor_runtime.engine.dispatch import MOST_WAITING, check_event
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
@@ -99,6 +99,15 @@ async def test_handlers_run_in_the_order_of_arrival_and_are_numbered() -> None:
         await rig.play(0.2)
     assert calls(rig) == ["a", "b", "c"]
     assert [(answer.ticket, answer.n) for answer in rig.sink.of(EventApplied)] == [(0, 1), (1, 2), (2, 3)]
+
+
+async def test_an_event_is_refused_while_1000_wait() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        for ticket in range(MOST_WAITING + 1):
+            rig.event("note", ticket, text="x")
+        (refused,) = rig.sink.of(EventRefused)
+        assert (refused.ticket, refused.code) == (MOST_WAITING, "rate_limited")
 
 
 async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_answered() -> None:

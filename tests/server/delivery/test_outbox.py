@@ -153,9 +153,10 @@ async def test_a_piece_longer_than_a_second_is_the_only_one_of_its_track(outbox:
 
 
 async def test_sound_that_was_sent_makes_room(outbox: Outbox) -> None:
-    for number in range(100):
-        outbox.queue_sound(sound(number))
-        assert await drain(outbox) == [b"sound %d" % number]
+    for first in range(0, 100, 5):
+        for number in range(first, first + 5):
+            outbox.queue_sound(sound(number))
+        assert await drain(outbox) == [b"sound %d" % number for number in range(first, first + 5)]
 
 
 async def test_sound_is_kept_while_frames_are_skipped(outbox: Outbox, clock: FakeClock) -> None:

@@ -149,6 +149,19 @@ def test_frames_continue_and_stay_in_order(
     assert path.painted == sorted(set(path.painted))
 
 
+def test_a_path_that_carries_every_frame_again_gets_one_more_for_jitter() -> None:
+    window = SendWindow()
+    allowed: list[int] = []
+    for seq in range(60):
+        window.frame_sent(seq, seq / 30, 1 / 30)
+        if seq == 5:
+            window.frame_skipped()
+        window.frames_acknowledged(seq, seq / 30 + 0.01)
+        allowed.append(window.frames)
+    assert 1 in allowed[5:20]
+    assert set(allowed[-16:]) == {2}
+
+
 def test_a_new_session_is_acknowledged_after_an_unacknowledged_frame_of_the_last() -> None:
     window = SendWindow()
     window.frame_sent(238, 1.0, 1 / 30)

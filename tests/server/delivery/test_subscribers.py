@@ -9,9 +9,9 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.subscribers import Subscribers
-from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile, Snapshot
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, Snapshot
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.wire.media_header import FrameFlag, detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, HandEncoder, jpeg_frame, settle
 from tests.server.admission_fixture import drain, told
@@ -122,6 +122,15 @@ async def test_cleared_frames_do_not_reach_clients_that_are_not_served_yet() -> 
     subscribers.clear_frames()
     fixture.run_all_turns()
     assert fixture.taken[viewers[-1]] == ['{"type":"progress","data":{}}']
+
+
+async def test_cleared_frames_and_sound_do_not_reach_a_client_that_has_not_sent_them_yet() -> None:
+    subscribers = Subscribers()
+    client = viewer(subscribers)
+    subscribers.show_frame(frame(1))
+    subscribers.play_sound(EncodedSound(MediaHeader("audio", 0, 0, 0), b"sound", 0.1))
+    subscribers.clear_frames()
+    assert await drain(client.outbox) == []
 
 
 async def test_a_view_gives_no_frames_to_a_client_in_the_wait_queue() -> None:

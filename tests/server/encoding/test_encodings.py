@@ -117,7 +117,7 @@ async def test_a_frame_is_encoded_in_the_encodings_in_use_alone(delivery: Delive
     assert delivery.metrics.frames.encoded == {("video", "png", 0): 1}
     by_default = delivery.join(View())
     by_default.outbox.track_sender("video").ladder.rung = 3
-    assert delivery.subscribers.rungs_in_use("video") == {DEFAULT: [3], PNG: [0]}
+    assert list(delivery.subscribers.rungs_in_use("video").items()) == [(DEFAULT, [3]), (PNG, [0])]
 
 
 async def test_a_client_changes_its_encoding_with_the_next_frame(delivery: Delivery) -> None:
