@@ -18,6 +18,7 @@ import typer
 
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
 from reactor_cli.environment import host_of, in_space, port_of, space_access
+from reactor_cli.share import tunnel_access
 from reactor_runtime.errors import UsageError
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
@@ -97,6 +98,10 @@ class RunOptions:
             metavar="TOKEN", help=f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}."
         ),
     ] = None
+    share: Annotated[
+        bool,
+        typer.Option("--share", help="Make it public by a tunnel of cloudflared, with a token, and print the link."),
+    ] = False
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Accept requests for this host name too; may be repeated."),
@@ -222,11 +227,15 @@ class RunOptions:
         from reactor_runtime.server.security.hosts import parse_host
         from reactor_runtime.server.security.origins import parse_origin
         from reactor_runtime.server.security.proxies import parse_proxies
-        from reactor_runtime.server.security.token import parse_token
+        from reactor_runtime.server.security.token import AUTO, parse_token
 
         if self.key is not None and self.certificate is None:
             raise UsageError("--ssl-keyfile without a certificate", hint="--ssl-certfile names it")
+        if self.share and self.certificate is not None:
+            raise UsageError("--share serves https by itself", hint="leave out --ssl-certfile")
         token = self.token if self.token is not None else os.environ.get(TOKEN_VARIABLE) or None
+        if self.share and token is None:
+            token = AUTO
         access = Access(
             token=None if token is None else parse_token(token),
             hosts=tuple(map(parse_host, self.allow_host or [])),
@@ -238,6 +247,8 @@ class RunOptions:
             proxies=parse_proxies(self.proxies),
             expose_errors=self.dev,
         )
+        if self.share:
+            access = tunnel_access(access)
         return space_access(access, os.environ) if in_space(os.environ) else access
 
 

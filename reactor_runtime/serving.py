@@ -39,6 +39,7 @@ OF_THE_HTTP_SERVER = {
     "path",
     "port",
     "root_path",
+    "share",
     "ssl_certfile",
     "ssl_keyfile",
     "verbose",

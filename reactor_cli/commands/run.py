@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +13,7 @@ import typer
 from reactor_cli import console
 from reactor_cli.common_options import project_config, project_directory
 from reactor_cli.run_options import RunOptions, with_run_options
+from reactor_cli.share import Tunnel, find_program, qr_code
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -49,7 +52,25 @@ def run(context: typer.Context, options: RunOptions) -> None:
     checked = settings.manifest or manifest.load(project_directory(options.directory, options.path))
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
-    _serve(served, Announcer(manifest=checked, access=served.access, open_page=options.open_page))
+    with contextlib.ExitStack() as stack:
+        share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
+        announcer = Announcer(manifest=checked, access=served.access, open_page=options.open_page, share=share)
+        _serve(served, announcer)
+
+
+def _share(stack: contextlib.ExitStack, program: str, url: str, query: str, *, with_qr: bool) -> None:
+    """Start a tunnel to the server at `url`, which ends with `stack`, and print its link with the query."""
+
+    def on_address(address: str) -> None:
+        link = f"{address}{query}"
+        console.out(f"  {console.paint(link, 'cyan')}  for everybody who has this link")
+        if with_qr:
+            console.out(qr_code(link))
+
+    def on_failed(line: str) -> None:
+        console.warn(f"cloudflared ended, the model is not shared: {console.printable(line)}")
+
+    stack.callback(Tunnel(program, url, on_address=on_address, on_failed=on_failed).close)
 
 
 def _serve(options: ServeOptions, announcer: Announcer) -> None:
@@ -72,6 +93,8 @@ class Announcer:
     manifest: Manifest
     access: Access
     open_page: bool
+    # Called with the local URL and the query that has the token.
+    share: Callable[[str, str], None] | None = None
 
     def on_listening(self, listening: ServerListening) -> None:
         """Print the model and the URLs, and open the page with `--open`."""
@@ -87,14 +110,19 @@ class Announcer:
                 console.out(f"  {console.paint(self._with_token(elsewhere), 'cyan')}  for other machines")
             if self.access.token is None:
                 console.warn(OPEN_TO_ALL)
+        if self.share is not None:
+            self.share(url, self._query())
         if self.open_page:
             _open_browser(self._with_token(url))
 
     def _with_token(self, url: str) -> str:
         """Return the URL with the token, if there is one."""
+        return f"{url}{self._query()}"
+
+    def _query(self) -> str:
         from urllib.parse import quote
 
-        return url if self.access.token is None else f"{url}/?token={quote(self.access.token, safe='')}"
+        return "" if self.access.token is None else f"/?token={quote(self.access.token, safe='')}"
 
     def on_loading(self, loading: LoadingProgress) -> None:
         """Print how long load() has been running, its progress, and in which of several engines."""

@@ -1,0 +1,95 @@
+"""`--share`: a public address for a local server, by a quick tunnel of cloudflared."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING
+
+from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_runtime.server.options import Access
+
+PROGRAM = "cloudflared"
+# The host names of quick tunnels.
+HOSTS = "*.trycloudflare.com"
+INSTALL = "brew install cloudflared, or https://developers.cloudflare.com/tunnel/downloads/"
+ENDED_S = 3.0
+_ADDRESS = re.compile(r"https://[a-z0-9-]+\.trycloudflare\.com")
+
+
+def tunnel_access(access: Access) -> Access:
+    """Return the options on access for a server that a tunnel on this machine makes public."""
+    return dataclasses.replace(access, hosts=(*access.hosts, HOSTS), proxies=access.proxies or ("127.0.0.1", "::1"))
+
+
+def find_program() -> str:
+    """Return the path of cloudflared. Raises UsageError if it is not installed."""
+    found = shutil.which(PROGRAM)
+    if found is None:
+        raise UsageError(f"--share needs {PROGRAM}, which is not on the PATH", hint=f"install it: {INSTALL}")
+    return found
+
+
+class Tunnel:
+    """Run cloudflared; call `on_address` with the public address, and `on_failed` with its last line; on a thread.
+
+    Ctrl-C in a terminal reaches cloudflared too: it then waits for the connections, which the server closes.
+    """
+
+    def __init__(
+        self, program: str, url: str, *, on_address: Callable[[str], object], on_failed: Callable[[str], object]
+    ) -> None:
+        self._on_address = on_address
+        self._on_failed = on_failed
+        self._closing = False
+        self._process = subprocess.Popen(
+            [program, "tunnel", "--no-autoupdate", "--url", url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        assert self._process.stderr is not None, "it is a pipe"
+        self._reader = threading.Thread(target=self._read, args=(self._process.stderr,), name="tunnel", daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """End cloudflared, and wait until it has ended."""
+        self._closing = True
+        self._process.terminate()
+        try:
+            self._process.wait(ENDED_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(ENDED_S)
+
+    def _read(self, lines: IO[str]) -> None:
+        address = ""
+        last = ""
+        with lines:
+            # A closed pipe would end cloudflared, so everything is read.
+            for line in lines:
+                last = line.strip() or last
+                if not address and (found := _ADDRESS.search(line)):
+                    address = found[0]
+                    self._on_address(address)
+        if self._process.wait() and not self._closing:
+            self._on_failed(last)
+
+
+def qr_code(url: str) -> str:
+    """Return a QR code of half blocks, for a terminal with a dark background or a light one."""
+    import segno
+
+    text = io.StringIO()
+    segno.make(url, micro=False, error="l").terminal(out=text, border=2, compact=True)
+    return text.getvalue().rstrip("\n")
