@@ -35,6 +35,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "bytes": st.binary(max_size=200),
     "float": st.floats(allow_nan=False),
+    "float | None": st.none() | st.floats(allow_nan=False),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
     "str | None": st.none() | texts,

@@ -143,7 +143,7 @@ async def test_the_frames_of_a_stream_are_counted(tmp_path: Path) -> None:
             await controller.frame(applied=1)
             async with asked(server.port, STREAM) as stream:
                 await stream.frame()
-            sent = 'reactor_frames_sent_total{rung="0",track="main_video"} 2.0\n'
+            sent = 'reactor_frames_sent_total{encoding="jpeg",rung="0",track="main_video"} 2.0\n'
             server.until(lambda: sent in server.get("/metrics")[1], "figures of both")
 
 
