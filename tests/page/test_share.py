@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from .fake_server import FakeServer
@@ -49,6 +51,21 @@ def test_a_recording_is_saved_when_it_is_stopped(page: Page, server: FakeServer,
     assert file.suffix in (".webm", ".mp4")
     assert file.stat().st_size > 1000
     expect(record).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_last_seconds_are_saved_with_one_click(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    server.script.sounds = {"voice": 16000}
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    page.wait_for_function("() => +document.querySelector('canvas').dataset.seq > 15")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the last 10 s").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    assert file.name.startswith("aurora-clip-")
+    assert file.stat().st_size > 1000
+    assert page.evaluate("window.films[0].tracks") == ["audio live", "video live"]
+    expect(page.get_by_role("button", name="Save the last 10 s")).to_have_attribute("aria-busy", "false")
 
 
 FILMS = """window.films = [];
@@ -154,6 +171,34 @@ def test_a_link_that_can_t_be_used_says_why(page: Page, server: FakeServer) -> N
     expect(page.locator("#log")).to_contain_text("The link's values can't be read")
 
 
+@pytest.mark.parametrize(
+    ("length", "digest"),
+    [(42, "dd7266abde626695"), (106, "b6db6123e0fff600"), (152, "754fb1b4d7bbe1db"), (213, "4522638fcf789c24")],
+)
+def test_a_code_has_the_modules_that_another_encoder_draws(still: Page, length: int, digest: str) -> None:
+    """The digests are of the codes of segno 1.6.6: `make_qr(text, error="m", mask=0, boost_error=False)`."""
+    rows = still.evaluate("async (text) => (await import('/static/toolbar/qr.js')).modulesOf(text)", "h" * length)
+    drawn = "\n".join("".join(str(int(dark)) for dark in row) for row in rows)
+    assert hashlib.sha256(drawn.encode()).hexdigest().startswith(digest)
+
+
+def test_on_this_computer_only_the_links_come_with_what_to_do(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    page.get_by_role("button", name="Share").click()
+    dialog = page.get_by_role("dialog", name="Share")
+    expect(dialog).to_contain_text("Only this computer can open these links")
+    expect(dialog.get_by_role("img")).to_be_hidden()
+    page.evaluate("""async () => {
+      const { makeLinks } = await import("/static/toolbar/share.js");
+      const button = (title) => Object.assign(document.createElement("button"), { id: "other", textContent: title });
+      const { root, opener } = makeLinks({ values: {} }, button, "192.168.1.2");
+      document.body.append(root, opener);
+      document.querySelector(".links").hidePopover();
+      root.showPopover();
+    }""")
+    expect(page.get_by_role("img", name="as a QR code").last).to_have_js_property("width", 29 + 8)
+
+
 def test_links_to_watch_and_for_other_pages(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url)
     assert link(page, "Link to watch") == f"{server.url}?role=viewer"
@@ -183,7 +228,7 @@ def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Pa
     save = page.get_by_role("button", name="Save the frame")
     save.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("button", name="Record")).to_be_focused()
+    expect(page.get_by_role("button", name="Save the last 10 s")).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(save).to_be_focused()
     page.keyboard.press("Tab")

@@ -47,7 +47,8 @@ on("session", (welcome) => {
 });
 
 on("status", (now) => {
-  const { role, opened, reason } = now;
+  const { role, opened, reason, model } = now;
+  if (model) status.model = model;
   const phase = reason ? "ended" : now.phase;
   // The message of the end is more specific than a close code.
   const isEnd = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase);

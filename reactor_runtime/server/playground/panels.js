@@ -56,7 +56,7 @@ export async function makePanels(session, stage, drawer) {
     metrics,
     controls,
     bindings: new BindingsPanel(element, send),
-    media: new MediaPanels(session, log),
+    media: new MediaPanels(session, element, log),
     toolbar,
   };
 }
@@ -101,16 +101,19 @@ class BindingsPanel {
 /** Loads the sound button and the panels of input tracks for the first model that needs them, and keeps them. */
 class MediaPanels {
   #session;
+  #stage;
   #log;
   // name → promise of the panel, undefined if it could not be loaded
   #loaded = {};
 
   /**
    * @param {Session} session
+   * @param {HTMLElement} stage the element around the canvases
    * @param {Log} log
    */
-  constructor(session, log) {
+  constructor(session, stage, log) {
     this.#session = session;
+    this.#stage = stage;
     this.#log = log;
   }
 
@@ -123,7 +126,10 @@ class MediaPanels {
     if (hasSound)
       this.#load("sound", async () => (await import("./sound.js")).SoundButton.make(byId("listen"), session, onError));
     if (inputs.length)
-      this.#load("inputs", async () => (await import("./inputs/inputs.js")).attach({ session, stage: byId("side") }));
+      this.#load("inputs", async () => {
+        const { attach } = await import("./inputs/inputs.js");
+        return attach({ session, side: byId("side"), stage: this.#stage });
+      });
     (await this.#loaded.inputs)?.offer(inputs);
     const sound = await this.#loaded.sound;
     if (sound) sound.available = hasSound;

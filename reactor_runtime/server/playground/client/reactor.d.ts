@@ -304,6 +304,8 @@ export interface SessionEvents<Model extends Modelled = any> {
   listening: boolean;
   /** A frame was received; its times are set when it is decoded and shown, or not at all if a newer one replaces it. */
   arrived: FrameHeader;
+  /** A frame arrived, with its JPEG. */
+  encoded: { header: FrameHeader; bytes: ArrayBuffer };
   /** Size of a received frame or piece of sound in bytes. */
   received: number;
   /** The turn ends in `seconds`; null: it does not. */

@@ -271,7 +271,10 @@ export class Session extends EventTarget {
   #showFrame(header, bytes) {
     if (header) header.receivedAt = performance.now();
     this.#outputs.put(header, bytes);
-    if (header) this.#emit("arrived", header);
+    if (header) {
+      this.#emit("arrived", header);
+      this.#emit("encoded", { header, bytes });
+    }
     if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
   }
 

@@ -5,20 +5,24 @@
 import { loadStyle, recall, remember } from "../browser.js";
 import { el, humanise, newId, setText } from "../dom.js";
 import { explain, listDevices } from "./devices.js";
+import { Offer } from "./offer.js";
 import { audioInput, videoInput } from "./sources.js";
 
 /**
- * Add the panels at the top of `stage`. Return {offer, detach}: offer(tracks) shows panels for these tracks, as
+ * Add the panels at the top of `side`, and buttons for unused inputs to `stage`. Return {offer, detach}: offer(tracks) shows panels for these tracks, as
  * reactor.welcome describes them; panels of the same tracks stay, others stop sending.
- * @param {{ session: Session, stage: HTMLElement }} parts
+ * @param {{ session: Session, side: HTMLElement, stage: HTMLElement }} parts
  */
-export async function attach({ session, stage }) {
+export async function attach({ session, side, stage }) {
   const root = el("section", { class: "inputs", "aria-label": "What is sent to the model", hidden: true });
   const make = (track) => new Input(track, track.kind === "audio" ? audioInput : videoInput, session);
   // Track as JSON → Input
   let inputs = new Map();
   await loadStyle(new URL("inputs.css", import.meta.url));
-  stage.prepend(root);
+  side.prepend(root);
+  const buttons = new Offer();
+  stage.append(buttons.root);
+  root.addEventListener("inputchange", () => buttons.update(inputs.values()));
 
   const offer = (tracks) => {
     const wanted = new Map(tracks.map((track) => [JSON.stringify(track), track]));
@@ -27,6 +31,7 @@ export async function attach({ session, stage }) {
     inputs = new Map([...wanted].map(([text, track]) => [text, inputs.get(text) ?? make(track)]));
     root.replaceChildren(...[...inputs.values()].map((input) => input.root));
     root.hidden = !inputs.size;
+    buttons.update(inputs.values());
   };
   const leave = new AbortController();
   const onStatus = ({ detail }) => {
@@ -38,6 +43,7 @@ export async function attach({ session, stage }) {
     leave.abort();
     offer([]);
     root.remove();
+    buttons.root.remove();
   };
   return { offer, detach };
 }
@@ -54,6 +60,7 @@ class Input {
   // {source, capture, sending, timer} while it is on
   #running = null;
   #wanted = false;
+  #used = false;
   #epoch = 0;
   #counts = noCounts();
   #leave = new AbortController();
@@ -80,6 +87,34 @@ class Input {
 
   get root() {
     return this.#panel.root;
+  }
+
+  get title() {
+    return this.#panel.title;
+  }
+
+  get kind() {
+    return this.#track.kind;
+  }
+
+  /** Sources for the buttons on the stage: {source, label} each. */
+  get suggestions() {
+    return this.#kind.suggestions;
+  }
+
+  /** Whether nothing was sent to the track, and nothing is about to be. */
+  get isUnused() {
+    return !this.#used && !this.#wanted;
+  }
+
+  /** Why the last start failed, or "". */
+  get failure() {
+    return this.#panel.failure;
+  }
+
+  /** Start with a source, which is the beginning of its value; a file has to be chosen first. */
+  use(source) {
+    this.#panel.use(source);
   }
 
   /** Stop and show a message, if it is on. */
@@ -152,6 +187,7 @@ class Input {
     source.lost = (text) => this.#stop(text, "failed");
     source.paused = (text) => this.#panel.show("on", text || sending);
     this.#counts = noCounts();
+    this.#used = true;
     on("sent", (sent) => this.#sent(sent));
     on("skipped", () => (this.#counts.skipped += 1));
     on("nobody", () => this.#onNoSession());
@@ -272,6 +308,21 @@ class Panel {
     return this.#source;
   }
 
+  get title() {
+    return this.#title;
+  }
+
+  get failure() {
+    return this.#phase === "failed" ? this.#status.textContent : "";
+  }
+
+  use(source) {
+    const { menu } = this.#source;
+    menu.value = [...menu.options].find(({ value }) => value.startsWith(source)).value;
+    menu.dispatchEvent(new Event("change"));
+    if (this.#phase === "off" || this.#phase === "failed") this.#pressed();
+  }
+
   /** `phase` is off, opening, on or failed; `view` the preview element, if any. */
   show(phase, text, view) {
     const isOn = phase === "on" || phase === "opening";
@@ -286,6 +337,7 @@ class Panel {
     this.#preview.hidden = !this.#preview.firstChild;
     this.#fit();
     this.#meter.hidden = phase !== "on" || this.#kind.device !== "microphone";
+    this.root.dispatchEvent(new Event("inputchange", { bubbles: true }));
   }
 
   set level(level) {

@@ -28,6 +28,10 @@ export const videoInput = {
     ["pattern", "Test pattern"],
   ],
   accept: "video/*,image/*",
+  suggestions: [
+    { source: "device:", label: "Use your camera" },
+    { source: "file", label: "Choose an image" },
+  ],
   menus: [
     { name: "size", label: "Maximum size", options: SIZES.map((size) => [size, size]), initial: "640×480" },
     {
@@ -214,6 +218,7 @@ export const audioInput = {
     ["tone", "Test tone"],
   ],
   accept: "audio/*,video/*",
+  suggestions: [{ source: "device:", label: "Use your microphone" }],
   menus: [],
   toggle: {
     name: "clean",

@@ -13,6 +13,13 @@ export async function saveFrame(model, canvas) {
   download(blob, `${model}-${canvas.dataset.track}-${timestamp()}.png`);
 }
 
+/** Return the format of recordings. Throws Error if the browser cannot record. */
+export function recordingFormat() {
+  const type = FORMATS.find((format) => globalThis.MediaRecorder?.isTypeSupported(format));
+  if (!type) throw new Error("this browser cannot record");
+  return type;
+}
+
 export class Recording {
   /** Promise that resolves when the file was saved, to null or the error that ended the recording. */
   ended;
@@ -24,8 +31,7 @@ export class Recording {
    * @param {Session} session
    */
   static async start(session) {
-    const type = FORMATS.find((format) => globalThis.MediaRecorder?.isTypeSupported(format));
-    if (!type) throw new Error("this browser cannot record");
+    const type = recordingFormat();
     const names = session.tracks.filter(
       ({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on),
     );

@@ -2,27 +2,46 @@
 
 import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
+import { drawCode } from "./qr.js";
 
 /** Return {root, opener}: the popover, and `makeOpener(title)` as the button that opens it. */
-export function makeLinks(controls, makeOpener) {
+export function makeLinks(controls, makeOpener, host = location.hostname) {
+  const toWatch = () => addressWith(location.href, {}, { role: "viewer" });
+  /** @type {[string, () => string][]} */
   const fields = [
     ["Link with these values", () => addressWith(location.href, controls.values)],
-    ["Link to watch", () => addressWith(location.href, {}, { role: "viewer" })],
+    ["Link to watch", toWatch],
     ["For another page", () => frameOf(addressWith(location.href, {}, { embed: "", role: "viewer" }))],
   ];
+  const code = el("canvas", { class: "qr", role: "img", "aria-label": "The link to watch as a QR code" });
+  const alone = isLoopback(host);
   const rows = fields.map(([label, text]) => row(label, text));
   const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
   const root = el(
     "div",
     { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
+    alone ? el("p", { class: "alone" }, ...ALONE) : null,
+    code,
     ...rows.map((each) => each.root),
     el("p", { class: "hint" }, note),
   );
-  root.addEventListener("beforetoggle", ({ newState }) => newState === "open" && rows.forEach((each) => each.fill()));
+  root.addEventListener("beforetoggle", ({ newState }) => {
+    if (newState !== "open") return;
+    for (const each of rows) each.fill();
+    code.hidden = alone || !drawCode(code, toWatch());
+  });
   const opener = makeOpener("Share");
   opener.setAttribute("popovertarget", root.id);
   return { root, opener };
 }
+
+const ALONE = [
+  "Only this computer can open these links. For others, start the server with ",
+  el("code", {}, "--host 0.0.0.0 --token …"),
+  ", which serves your network.",
+];
+
+export const isLoopback = (host) => /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(host);
 
 function row(label, text) {
   const id = newId();

@@ -1,15 +1,17 @@
-/** The toolbar on the stage: save a frame, record, share, picture in picture, full screen. */
+/** The toolbar on the stage: save a frame, the last 10 s or a recording, share, picture in picture, full screen. */
 
 /** @import { Session } from "../client/reactor.js" */
 
 import { loadStyle } from "../browser.js";
 import { el, setText } from "../dom.js";
+import { Clip } from "./clip.js";
 import { Recording, saveFrame } from "./record.js";
 import { makeLinks, valuesIn } from "./share.js";
 
 const ICONS = {
   snapshot: "M4 7h3l2-2h6l2 2h3v12H4zM12 10a3 3 0 1 0 .01 0z",
   record: "M12 6a6 6 0 1 0 .01 0z",
+  clip: "M12 6a7 7 0 1 1-6.6 4.7M12 9v4l3 2M3 6l2 5 5-1",
   link: "M9 15l6-6M7 12l-2 2a3.5 3.5 0 0 0 5 5l2-2M17 12l2-2a3.5 3.5 0 0 0-5-5l-2 2",
   float: "M3 5h18v14H3zM12 12h7v5h-7z",
   full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
@@ -42,6 +44,9 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     attempt("The frame can't be saved", () => saveFrames(session, canvases())),
   );
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
+  const kept = new Clip(session);
+  const left = el("span");
+  const clip = button("clip", "Save the last 10 s", attempt("The clip can't be saved", saveClip), left);
   const { root: links, opener } = makeLinks(controls, (title) => button("link", title));
   const floating = new PictureInPicture(session, stage);
   const float = button(
@@ -63,13 +68,14 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     "div",
     { class: "tools over", role: "toolbar", "aria-label": "Picture" },
     snap,
+    clip,
     record,
     opener,
     float,
     full,
     links,
   );
-  makeOneTabStop(bar, [snap, record, opener, float, full]);
+  makeOneTabStop(bar, [snap, clip, record, opener, float, full]);
   stage.append(bar);
   stage.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);
@@ -99,12 +105,23 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     });
   }
 
+  async function saveClip() {
+    if (clip.ariaBusy === "true") return;
+    clip.ariaBusy = "true";
+    try {
+      await kept.save((seconds) => setText(left, `${Math.ceil(seconds)}`));
+    } finally {
+      clip.ariaBusy = "false";
+      setText(left, "");
+    }
+  }
+
   let linked = session.role === "viewer" ? {} : fromAddress(onError);
   return {
     /** Start a session; the first one as controller gets the values of the page's address. */
     begin() {
       const hasPicture = canvases().length > 0;
-      for (const tool of [snap, float]) tool.toggleAttribute("disabled", !hasPicture);
+      for (const tool of [snap, clip, float]) tool.toggleAttribute("disabled", !hasPicture);
       if (session.role !== "controller") return;
       for (const name of controls.set(linked)) onError("The link sets a field that this model does not have", name);
       linked = {};
