@@ -161,7 +161,7 @@ def connected(page: Page, server: FakeServer) -> Page:
 
 
 def chip(page: Page) -> Locator:
-    return page.locator(".chip")
+    return page.locator(".metrics-chip")
 
 
 def brighten(page: Page, server: FakeServer, value: str) -> None:
@@ -312,8 +312,8 @@ def test_keys_of_the_model_are_the_dialog_s_while_it_is_open(page: Page, server:
 
 def test_embedded_t_does_nothing(page: Page, server: FakeServer) -> None:
     page.goto(server.url + "?embed")
-    expect(page.locator(".chip")).to_be_attached()
-    expect(page.locator(".chip")).to_be_hidden()
+    expect(page.locator(".metrics-chip")).to_be_attached()
+    expect(page.locator(".metrics-chip")).to_be_hidden()
     page.keyboard.press("t")
     page.evaluate("() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
     expect(page.locator("dialog")).to_have_count(0)

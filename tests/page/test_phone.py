@@ -102,7 +102,7 @@ def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, ser
 def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: FakeServer) -> None:
     connected(phone, server)
     phone.set_viewport_size({"width": 844, "height": 342})
-    phone.locator(".chip").tap()
+    phone.locator(".metrics-chip").tap()
     expect(phone.locator(".graph")).to_be_visible()
     expect(phone.locator(".stage")).to_be_in_viewport(ratio=0.98)
     figures, controls = (phone.locator(part).bounding_box() for part in ("#metrics", ".controls"))

@@ -99,7 +99,7 @@ def test_a_viewer_reads_the_prompt_of_the_controller(page: Page, server: FakeSer
 def test_on_a_phone_the_bar_is_between_the_stage_and_the_controls(page: Page, server: FakeServer) -> None:
     connected(page, server)
     page.set_viewport_size({"width": 390, "height": 844})
-    page.locator(".chip").click()
+    page.locator(".metrics-chip").click()
     page.evaluate("scrollTo(0, 0)")
     parts = [page.locator(part).bounding_box() for part in (".stage", ".prompt", "#controls", "#metrics")]
     tops = [part["y"] for part in parts if part]

@@ -218,9 +218,9 @@ def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeSer
     open_connected(page, server.url)
     full = page.get_by_role("button", name="Full screen")
     full.click()
-    page.wait_for_function("document.fullscreenElement?.className === 'stage'")
+    page.wait_for_function("() => document.fullscreenElement?.className === 'stage'")
     full.click()
-    page.wait_for_function("!document.fullscreenElement")
+    page.wait_for_function("() => !document.fullscreenElement")
 
 
 def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Page, server: FakeServer) -> None:

@@ -173,7 +173,11 @@ const CHIP_TITLE = "Frames a second, and the time from an input to its frame: sh
  */
 export function addPanel(panel, { stage, session, metrics, timings, onError }) {
   const text = el("span");
-  const chip = el("button", { type: "button", class: "chip over", title: CHIP_TITLE, onclick: () => toggle() }, text);
+  const chip = el(
+    "button",
+    { type: "button", class: "metrics-chip over", title: CHIP_TITLE, onclick: () => toggle() },
+    text,
+  );
   const place = el("div", { class: "opened" });
   const trace = el(
     "button",
