@@ -7,9 +7,10 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 BIN := $(CURDIR)/.venv/bin
 RUNTIME := .venv/.runtime
 READY := .venv/.installed
+SITE := .venv/.site
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast check fix bench soak clean
+.PHONY: help install demo test test-fast check fix docs bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +62,13 @@ fix: $(READY) ## apply the fixes of ruff and, if Node is found, of Biome, and fo
 	$(BIN)/ruff format .
 	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js fix; fi
 
+$(SITE): $(RUNTIME)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(SITE) ## build the documentation site in site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -68,4 +76,4 @@ soak: $(READY) ## connect and disconnect clients and kill the model for 20 minut
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 clean: ## remove the environment and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 import reactor_runtime
 from reactor_cli.app import app
@@ -42,6 +44,19 @@ def test_a_link_resolves(page: Path, target: str) -> None:
 @pytest.mark.parametrize("page", sorted({*DOCS.rglob("*.md")} - {DOCS / "README.md"}), ids=lambda page: page.name)
 def test_the_index_links_to_every_page(page: Path) -> None:
     assert f"({page.relative_to(DOCS)})" in (DOCS / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_site_has_every_page() -> None:
+    listed = _leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def _leaves(nav: object) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    assert isinstance(parts, Iterable)
+    return [leaf for part in parts for leaf in _leaves(part)]
 
 
 @pytest.mark.parametrize("name", reactor_runtime.__all__)
