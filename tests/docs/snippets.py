@@ -14,7 +14,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-LANGUAGES = {"python", "json", "yaml", "sh", "console", "text", "html", "js", "jsx", "ts", "dockerfile", "ini"}
+LANGUAGES = {"python", "json", "yaml", "sh", "console", "text", "html", "js", "jsx", "ts", "ini"}
 
 _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _numbers = itertools.count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import shlex
 from typing import Any
 
@@ -12,7 +11,7 @@ import typer
 import yaml
 
 from reactor_cli.app import app
-from tests.docs.snippets import one, snippets
+from tests.docs.snippets import one
 
 PAGE = "deploy.md"
 
@@ -26,15 +25,10 @@ def _commands() -> dict[str, list[str]]:
     compose = yaml.safe_load(one(PAGE, "compose.yaml").text)
     (deployment,) = [part for part in _kubernetes() if part["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    images = [snippet.text for snippet in snippets("dockerfile") if snippet.page.name == PAGE]
     return {
         "systemd": from_unit,
         "compose": shlex.split(compose["services"]["model"]["command"])[1:],
         "kubernetes": [*container["command"][1:], *container["args"]],
-        **{
-            f"dockerfile {number}": json.loads(text.removeprefix("CMD ").replace("\\\n", ""))[1:]
-            for number, text in enumerate(images)
-        },
     }
 
 
