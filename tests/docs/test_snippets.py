@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import typer
+from PIL import Image
 
 from reactor_cli.app import app
 from reactor_runtime import config, manifest
@@ -37,6 +38,7 @@ OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pi
 # Not models: each has a test of its own.
 PROGRAMS = {
     "client.py",
+    "clip.py",
     "images.py",
     "header.py",
     "send.py",
@@ -232,6 +234,14 @@ async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path
     await _run_program(one("client-python.md", "record.py").text, scaffold, tmp_path)
     files = [tmp_path / f"{number:03}.jpg" for number in range(10)]
     assert all(simplejpeg.decode_jpeg(file.read_bytes()).shape == (64, 96, 3) for file in files)
+
+
+async def test_the_clip_of_the_cookbook_moves(scaffold: RunningServer, tmp_path: Path) -> None:
+    await _run_program(one("clients.md", "clip.py").text, scaffold, tmp_path)
+    with Image.open(tmp_path / "clip.webp") as clip:
+        assert clip.format == "WEBP"
+        # Raises an error if there is only one frame.
+        clip.seek(1)
 
 
 async def test_the_typed_python_client_steers(scaffold: RunningServer, tmp_path: Path) -> None:
