@@ -80,10 +80,9 @@ async def test_a_model_is_compiled_and_makes_frames(
     for file in modules_of(snippet.page):
         (tmp_path / file.title).write_text(file.text)
         monkeypatch.delitem(sys.modules, file.title.removesuffix(".py"), raising=False)
-    prelude = "" if snippet.title else one(snippet.page.name, "prelude.py").text
-    with imported(prelude + snippet.text, tmp_path) as module:
+    with imported(snippet.text, tmp_path) as module:
         classes = [value for value in vars(module).values() if _is_model(value, module.__name__)]
-        assert classes or snippet.title == "prelude.py", "a snippet of Python shows a model"
+        assert classes, "a snippet of Python shows a model"
         for model in classes:
             assert await _frames(model) > 0
 
