@@ -274,6 +274,8 @@ async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServe
 )
 def test_yaml_is_a_manifest_or_a_config(snippet: Snippet, tmp_path: Path) -> None:
     (tmp_path / "config.yml").write_text("")
+    (tmp_path / "my_page").mkdir()
+    (tmp_path / "my_page" / "index.html").write_text("<canvas></canvas>")
     (tmp_path / snippet.title).write_text(snippet.text)
     if snippet.title == "reactor.yaml":
         assert manifest.load(tmp_path).class_name == "MyModel"
