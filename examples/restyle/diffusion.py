@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ class Restyler:
 
     @classmethod
     def tiny(cls) -> Restyler:
-        """Return one with small random weights: it paints noise, fast enough for two CPU cores, and needs no files."""
+        """Return one with small random weights: it paints patterns, on two CPU cores too, and needs no files."""
         from diffusers import AutoencoderTiny, DDPMScheduler, UNet2DConditionModel
         from transformers import CLIPTextConfig, CLIPTextModel
 
@@ -86,11 +87,20 @@ class Restyler:
             attention_head_dim=8,
             norm_num_groups=8,
         )
+        vae = AutoencoderTiny(**channels, **blocks)
+        image = torch.rand(1, 3, 64, 64) * 2 - 1
+        calibrate(vae.encoder.layers[-1], lambda: vae.encode(image).latents, mean=0.0, deviation=1.0)
+        calibrate(
+            vae.decoder.layers[-1],
+            lambda: (vae.decode(torch.randn(1, 4, 8, 8)).sample + 1) / 2,
+            mean=0.5,
+            deviation=0.3,
+        )
         scheduler = DDPMScheduler(beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
         return cls(
             ByteTokenizer(),
             CLIPTextModel(CLIPTextConfig(vocab_size=258, bos_token_id=256, eos_token_id=257, **text)).eval(),
-            AutoencoderTiny(**channels, **blocks).eval(),
+            vae.eval(),
             unet.eval(),
             scheduler.alphas_cumprod,
             torch.device("cpu"),
@@ -125,6 +135,17 @@ class ByteTokenizer:
 
         ids = [256, *text.encode()[: max_length - 2]]
         return BatchEncoding({"input_ids": torch.tensor([ids + [257] * (max_length - len(ids))])})
+
+
+@torch.no_grad()
+def calibrate(last: Any, run: Callable[[], torch.Tensor], *, mean: float, deviation: float) -> None:
+    """Scale the random weights of a network's last layer, so that its output has this mean and deviation."""
+    outputs = run()
+    scale = deviation / outputs.std((0, 2, 3))
+    if last.bias is None:
+        last.bias = torch.nn.Parameter(torch.zeros(len(scale)))
+    last.bias.copy_((last.bias - outputs.mean((0, 2, 3))) * scale + mean)
+    last.weight.mul_(scale[:, None, None, None])
 
 
 def download(name: str) -> Path:

@@ -27,7 +27,12 @@ class MyOutput(Output):
 
 
 class MyState(InputState):
-    prompt: str = InputField(default="an oil painting of a fox in the snow", max_length=300, description="What to see")
+    prompt: str = InputField(
+        default="an oil painting of a fox in the snow",
+        max_length=300,
+        description="What to see",
+        examples=["a pencil sketch of a sailor", "a marble statue in a garden", "a city at night, neon light, rain"],
+    )
     strength: float = InputField(default=0.5, ge=0.1, le=1.0, description="1 ignores the camera")
     blend: float = InputField(default=1.0, ge=0.0, le=10.0, description="Seconds from one prompt to the next")
     seed: int = InputField(default=1, ge=0, le=2**31 - 1, description="The noise to begin with")
@@ -47,7 +52,9 @@ class MyModel(ReactorPipeline):
         else:
             device = choose_device(config.get("device", "auto"))
             self.restyler = Restyler.load(device, compile=config.get("compile", False))
-        # The first frame takes longest, above all with `compile`: let no client wait for it.
+        # The first frame takes longest, above all with `compile`: let no client wait for it. The bars of the downloads
+        # appear on the page by themselves.
+        self.progress(None, "painting the first frame")
         self.paint(np.zeros((self.size, self.size, 3), np.uint8), self.restyler.encode_prompt(""), MyState())
 
     def inference(self) -> Iterator[MyOutput | type[Idle]]:
