@@ -25,6 +25,8 @@ from reactor_runtime.interface import (
 from settings import whole_number
 from standin import StandIn
 
+PROMPTS = ("northern lights over a lake", "neon city in the rain", "a forest in autumn", "liquid gold")
+
 
 # Each field is a track that clients receive.
 @dataclass
@@ -35,7 +37,7 @@ class MyOutput(Output):
 # Each field is a control on the page and an event, set_<field>. Wrong values are refused before they get here.
 @dataclass
 class MyState(InputState):
-    prompt: str = InputField(default="northern lights over a lake", max_length=500, description="What to show")
+    prompt: str = InputField(default=PROMPTS[0], max_length=500, description="What to show", examples=PROMPTS)
     negative_prompt: str = InputField(default="", max_length=500, description="What to avoid")
     seed: int = InputField(default=1, ge=0, le=2**32 - 1, description="The noise to begin with")
     steps: int = InputField(default=4, ge=1, le=8, description="Denoising steps for each frame")
