@@ -120,7 +120,7 @@ class FakeServer:
         self._ready.clear()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10), "the fake server did not start"
+        assert self._ready.wait(TIMEOUT_S), "the fake server did not start"
 
     def stop(self) -> None:
         if self._server is None or self._thread is None:

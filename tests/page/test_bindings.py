@@ -54,7 +54,8 @@ def settled(page: Page, server: FakeServer) -> None:
     before = len([message for message in server.received if message.type == "reactor.ack"])
     with server.changed:
         assert server.changed.wait_for(
-            lambda: len([message for message in server.received if message.type == "reactor.ack"]) > before + 2, 10
+            lambda: len([message for message in server.received if message.type == "reactor.ack"]) > before + 2,
+            TIMEOUT_S,
         )
 
 
@@ -288,7 +289,7 @@ def test_a_gamepad_is_let_go_while_the_window_is_away(walker: Page, server: Fake
     wait_for(server, "set_walk", 0)
     walker.evaluate("window.dispatchEvent(new Event('focus'))")
     with server.changed:
-        assert server.changed.wait_for(lambda: sent(server, "set_walk") == [1, 0, 1], 10)
+        assert server.changed.wait_for(lambda: sent(server, "set_walk") == [1, 0, 1], TIMEOUT_S)
 
 
 def test_the_legend_says_what_does_what(walker: Page) -> None:

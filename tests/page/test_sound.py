@@ -19,6 +19,8 @@ from .conftest import open_page
 HERE = Path(__file__).parent
 CLAPS = (HERE / "claps.js").read_text()
 IN_TIME_MS = 40.0
+# A busy machine may take several rounds of five seconds until one is in time.
+MOST_S = 4 * TIMEOUT_S
 CLAPPER = """
 class Voice(Audio):
     sample_rate = 16000
@@ -85,7 +87,7 @@ def hear(page: Page, claps: int) -> list[float]:
 
 def expect_in_time(page: Page) -> list[float]:
     """Wait until the claps of both tracks are in time: at once, unless the machine is busy. Gives by how much."""
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + MOST_S
     while True:
         apart = hear(page, 12)
         if all(statistics.median(map(abs, one_track)) < IN_TIME_MS for one_track in (apart[::2], apart[1::2])):
@@ -111,7 +113,7 @@ def test_a_model_that_paused_is_heard_in_time_again(page: Page) -> None:
 def test_the_page_s_own_figure_says_what_is_heard(page: Page) -> None:
     listen(page)
     figure = page.locator("[data-figure=sound]")
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + MOST_S
     while True:  # they are of different moments, and agree at once unless the machine is busy
         apart = statistics.median(hear(page, 12))
         expect(figure).to_have_text(re.compile(r"^[+−]\d+ ms$"))
