@@ -42,3 +42,8 @@ def python(*arguments: str, cwd: Path, lines: str | None = None, **variables: st
 
 def reactor(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
     return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, **variables)
+
+
+def run_pytest(project: Path) -> Outcome:
+    """Run the tests of a project without the plugins that are installed here, which its users do not have."""
+    return python("-m", "pytest", "-q", "-W", "error", cwd=project, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")

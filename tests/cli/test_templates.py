@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from reactor_cli.scaffold import find, templates, write
 from reactor_runtime.client import Session, connect
 from reactor_runtime.media import jpeg
-from tests.cli.command import ROOT, environment, python, reactor
+from tests.cli.command import ROOT, environment, python, reactor, run_pytest
 from tests.cli.values import value
 from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
@@ -45,7 +45,7 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_its_own_tests_pass(project: Path) -> None:
-    outcome = python("-m", "pytest", "-q", "-W", "error", cwd=project)
+    outcome = run_pytest(project)
     assert outcome.code == 0, outcome.out
     assert " passed" in outcome.out
 

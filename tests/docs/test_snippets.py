@@ -26,7 +26,7 @@ from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach
 from reactor_runtime.wire.messages import Event
-from tests.cli.command import python, reactor
+from tests.cli.command import python, reactor, run_pytest
 from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
 from tests.engine.rig import Rig
 from tests.server.client import WireClient, client
@@ -130,7 +130,7 @@ def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
     for source in (one("authoring.md", "pipeline.py"), one("blocks.md", "blocks.py")):
         (tmp_path / source.title).write_text(source.text)
     (tmp_path / snippet.title).write_text(snippet.text)
-    outcome = python("-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
+    outcome = run_pytest(tmp_path)
     assert outcome.code == 0, outcome.out
 
 
