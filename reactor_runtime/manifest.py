@@ -7,18 +7,42 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from pathlib import Path
+from typing import Any
 
 from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
-KEYS = ("model", "name", "config", "page")
+PAGE_KEYS = ("title", "description", "accent", "logo", "links", "thumbnail", "presets")
+KEYS = ("model", "name", "config", "page", *PAGE_KEYS)
 _NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
+_COLOR = re.compile("#[0-9a-fA-F]{6}")
+_ADDRESS = re.compile(r"(https?://|mailto:)[^\s]+")
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".svg")
+# Sites that show a preview of a link read these.
+_PHOTOS = (".png", ".jpg", ".jpeg", ".webp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings:
+    """Hold what the page shows about the model: `description` is Markdown, `accent` a colour as "#rrggbb", or "".
+
+    `presets` are named sets of values of state fields.
+    """
+
+    title: str = ""
+    description: str = ""
+    accent: str = ""
+    logo: Path | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
+    thumbnail: Path | None = None
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +61,7 @@ class Manifest:
     is_named: bool = True
     page: Path | None = None
     model_at: Location | None = field(default=None, compare=False)
+    page_settings: PageSettings = field(default_factory=PageSettings)
 
     def name_with(self, declared: str | None) -> str:
         """Return the model's name, given the one that its class declares or None."""
@@ -88,6 +113,7 @@ def load(project: Path) -> Manifest:
         _config_path(file),
         is_named=is_named,
         page=_page_path(file),
+        page_settings=_page_settings(file),
         model_at=file.items["model"],
     )
 
@@ -246,3 +272,102 @@ def _page_path(file: YamlFile) -> Path | None:
         where=file.items["page"],
         hint="the path is taken from the directory of reactor.yaml; leave the key out for the page of Reactor",
     )
+
+
+def _page_settings(file: YamlFile) -> PageSettings:
+    given = set(file.keys)
+    settings: dict[str, Any] = {}
+    if "title" in given:
+        settings["title"] = _text(file, "title", "`title: My model`")
+    if "description" in given:
+        settings["description"] = _long_text(file, "description")
+    if "accent" in given:
+        settings["accent"] = _color(file, "accent")
+    if "logo" in given:
+        settings["logo"] = _image(file, "logo", _IMAGES)
+    if "links" in given:
+        settings["links"] = _links(file)
+    if "thumbnail" in given:
+        settings["thumbnail"] = _image(file, "thumbnail", _PHOTOS)
+    if "presets" in given:
+        settings["presets"] = _presets(file)
+    return PageSettings(**settings)
+
+
+def _long_text(file: YamlFile, key: str) -> str:
+    value = file.values[key]
+    if isinstance(value, str) and value.strip():
+        return value
+    raise ManifestError(
+        f'"{key}" is {"empty" if value == "" else name_of(value)}, not text',
+        where=file.items[key],
+        hint=f"write `{key}: |` and the text below it, indented",
+    )
+
+
+def _color(file: YamlFile, key: str) -> str:
+    value = file.values[key]
+    if isinstance(value, str) and _COLOR.fullmatch(value):
+        return value
+    # Without quotes YAML takes # for the start of a comment, and the value is empty.
+    shown = "empty" if value is None else json.dumps(str(value))
+    raise ManifestError(
+        f'"{key}" is {shown}, not a colour',
+        where=file.items[key],
+        hint=f'write `{key}: "#ff8800"`, with the quotes',
+    )
+
+
+def _image(file: YamlFile, key: str, suffixes: Sequence[str]) -> Path:
+    written = _text(file, key, f"`{key}: {key}.png`")
+    path = file.path.parent / Path(written).expanduser()
+    hint = f"name an image in the directory of {FILE_NAME}, with one of the suffixes {', '.join(suffixes)}"
+    if path.suffix.lower() not in suffixes:
+        raise ManifestError(
+            f'"{key}" names {written}, which has no suffix of an image', where=file.items[key], hint=hint
+        )
+    if not path.is_file():
+        raise ManifestError(f'"{key}" names {written}, which is not a file', where=file.items[key], hint=hint)
+    return path
+
+
+def _links(file: YamlFile) -> dict[str, str]:
+    links = _mapping(file, "links", "`links: {Paper: https://example.org/paper}`")
+    for name, address in links.items():
+        if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
+            raise ManifestError(
+                f'the link "{name}" is {json.dumps(str(address))}, not an address',
+                where=file.items["links"],
+                hint=f"write `{name}: https://example.org/paper`",
+            )
+    return links
+
+
+def _presets(file: YamlFile) -> dict[str, dict[str, Any]]:
+    example = "`presets: {Night: {prompt: a harbour at night, strength: 0.5}}`"
+    presets = _mapping(file, "presets", example)
+    for name, values in presets.items():
+        problem = _unfit_preset(values)
+        if problem:
+            raise ManifestError(
+                f'the preset "{name}" {problem}', where=file.items["presets"], hint=f"write {example}, with field names"
+            )
+    return presets
+
+
+def _unfit_preset(values: object) -> str:
+    if not isinstance(values, dict) or not values or not all(isinstance(name, str) for name in values):
+        return "is not a mapping of fields to values"
+    try:
+        json.dumps(values, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"can't be sent as JSON: {error}"
+    return ""
+
+
+def _mapping(file: YamlFile, key: str, example: str) -> dict[str, Any]:
+    value = file.values[key]
+    if isinstance(value, dict) and value and all(isinstance(name, str) and name.strip() for name in value):
+        return value
+    problem = "is empty" if not value else f"is {name_of(value)}, not a mapping of names"
+    raise ManifestError(f'"{key}" {problem}', where=file.items[key], hint=f"write {example}")

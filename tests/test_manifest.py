@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
-from reactor_runtime.manifest import Manifest, kebab_case, load, unread_config
+from reactor_runtime.manifest import KEYS, Manifest, PageSettings, kebab_case, load, unread_config
 
 
 def project(tmp_path: Path, text: str) -> Path:
@@ -88,7 +88,7 @@ def test_the_error_for_an_unknown_key_names_the_nearest(tmp_path: Path, key: str
 def test_the_error_for_an_unknown_key_without_a_similar_one_lists_all(tmp_path: Path) -> None:
     error = failure(tmp_path, "model: pipeline:M\nzzz: 1\n")
     assert place(error) == (2, 1)
-    assert error.hint == "the keys are model, name, config, page"
+    assert error.hint == f"the keys are {', '.join(KEYS)}"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_the_error_for_an_unknown_key_without_a_similar_one_lists_all(tmp_path: 
 def test_a_manifest_of_another_version_is_answered_with_the_line_to_write(tmp_path: Path, text: str) -> None:
     error = failure(tmp_path, text)
     assert error.message.startswith("unknown key")
-    assert error.hint == "write `model: nets.pipeline:MyModel`; all keys are model, name, config, page"
+    assert error.hint == f"write `model: nets.pipeline:MyModel`; all keys are {', '.join(KEYS)}"
 
 
 def test_a_version_is_to_be_left_out(tmp_path: Path) -> None:
     error = failure(tmp_path, "model: pipeline:MyModel\napi_version: 3\n")
     assert (error.message, error.hint) == (
         'unknown key "api_version"',
-        "the keys are model, name, config, page; leave this line out",
+        f"the keys are {', '.join(KEYS)}; leave this line out",
     )
 
 
@@ -241,3 +241,62 @@ def test_an_unread_config_file_is_mentioned(tmp_path: Path, manifest_text: str, 
         (tmp_path / name).write_text(text)
     unread = unread_config(load(tmp_path))
     assert unread.startswith("config.yml is not read") is said
+
+
+PAGE = """\
+model: pipeline:M
+title: My model
+description: |
+  Paints *light*.
+accent: "#ff8800"
+logo: logo.svg
+thumbnail: wide.png
+links: {Paper: https://example.org/paper}
+presets:
+  Night: {prompt: a harbour at night, strength: 0.5}
+"""
+
+
+def test_the_settings_of_the_page(tmp_path: Path) -> None:
+    for name in ("logo.svg", "wide.png"):
+        (tmp_path / name).touch()
+    assert load(project(tmp_path, PAGE)).page_settings == PageSettings(
+        title="My model",
+        description="Paints *light*.\n",
+        accent="#ff8800",
+        logo=tmp_path / "logo.svg",
+        thumbnail=tmp_path / "wide.png",
+        links={"Paper": "https://example.org/paper"},
+        presets={"Night": {"prompt": "a harbour at night", "strength": 0.5}},
+    )
+
+
+def test_without_settings_the_page_has_none(tmp_path: Path) -> None:
+    assert load(project(tmp_path, "model: pipeline:M\n")).page_settings == PageSettings()
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("accent: #ff8800", '"accent" is empty, not a colour', 'write `accent: "#ff8800"`, with the quotes'),
+        ("accent: orange", '"accent" is "orange", not a colour', 'write `accent: "#ff8800"`, with the quotes'),
+        ("title: 3", '"title" is a number, not text', "write `title: My model`"),
+        ("description:", '"description" is empty, not text', "write `description: |` and the text below it, indented"),
+        ("logo: mark.png", '"logo" names mark.png, which is not a file', "name an image in the directory of"),
+        ("thumbnail: mark.svg", '"thumbnail" names mark.svg, which has no suffix of an image', ".png, .jpg"),
+        ("links: https://example.org", '"links" is text, not a mapping of names', "write `links: {Paper: "),
+        (
+            "links: {Paper: 'javascript:x'}",
+            'the link "Paper" is "javascript:x", not an address',
+            "write `Paper: https://example.org/paper`",
+        ),
+        ("presets: [a]", '"presets" is a list, not a mapping of names', "write `presets: {Night: {"),
+        ("presets: {Night: dark}", 'the preset "Night" is not a mapping of fields to values', "with field names"),
+        ("presets: {Night: {day: 2024-01-01}}", 'the preset "Night" can\'t be sent as JSON', "with field names"),
+    ],
+)
+def test_a_wrong_setting_of_the_page_names_its_line(tmp_path: Path, line: str, message: str, hint: str) -> None:
+    error = failure(tmp_path, f"model: pipeline:M\n{line}\n")
+    assert error.message.startswith(message)
+    assert hint in error.hint
+    assert place(error)[0] == 2

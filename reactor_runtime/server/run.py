@@ -180,7 +180,7 @@ class Service:
         page = self._options.manifest.page
         own = [] if page is None else [own_page_route(page, self._options.access.origins)]
         return [
-            *page_routes(own=page is not None),
+            *page_routes(self._admission),
             docs_route(self._admission),
             *status_routes(self._admission, time.monotonic()),
             metrics_route(self._admission),

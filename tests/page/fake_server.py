@@ -68,6 +68,7 @@ class Script:
     too_often: int = 0  # so many events are refused
     media_delay_s: float = 0.0  # what reading a picture or a piece of sound takes
     frames: bool = True
+    html: str = ""  # in place of index.html
     skip_every: int = 0
 
 
@@ -211,7 +212,7 @@ class FakeServer:
 
     def _app(self) -> ASGIApp:
         async def index(_: Request) -> Response:
-            page = read_playground()["index.html"]
+            page = self.script.html or read_playground()["index.html"]
             return Response(page, media_type="text/html", headers={"Content-Security-Policy": CSP})
 
         async def static(request: Request) -> Response:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 
+from reactor_runtime.manifest import PageSettings
+from reactor_runtime.server.routes.page_document import PageDocument
+
 from .conftest import open_page
-from .fake_server import FakeServer
+from .fake_server import PLAYGROUND, FakeServer
 from .schemas import NULL, action, setter
 
 UNIT = {"type": "number", "minimum": 0.0, "maximum": 1.0}
@@ -177,3 +181,19 @@ def test_axe_finds_nothing_in_any_widget(served: tuple[Page, FakeServer]) -> Non
     page.emulate_media(reduced_motion="reduce")
     page.evaluate(axe.AXE_SCRIPT)
     assert page.evaluate(RUN) == []
+
+
+def test_the_author_s_texts_and_presets_are_shown(page: Page, server: FakeServer) -> None:
+    settings = PageSettings(
+        title="Aurora", description="Paints *light*.", accent="#0a7d55", presets={"Storm": {"steps": 8, "frozen": True}}
+    )
+    document = PageDocument((PLAYGROUND / "index.html").read_text(encoding="utf-8"), settings)
+    server.script.html = document.render("my-model", server.url, None)
+    page.goto("/")
+    page.get_by_role("button", name="Storm").click()
+    assert server.wait_for("set_steps") == {"steps": 8}
+    assert server.wait_for("set_frozen") == {"frozen": True}
+    expect(page.get_by_role("heading", name="Aurora")).to_be_visible()
+    expect(page).to_have_title(re.compile("Aurora"))
+    expect(page.locator("#about")).to_have_text("Paints light.")
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--heat')") == "#0a7d55"

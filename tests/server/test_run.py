@@ -47,6 +47,7 @@ def unblocked() -> Iterator[BlockBuster]:
         for function in blockbuster.functions.values():
             function.can_block_in("reactor_runtime/ipc/process.py", "__init__")
             function.can_block_in("reactor_runtime/server/routes/pages.py", "page_routes")
+            function.can_block_in("reactor_runtime/server/routes/pages.py", "file_routes")
             function.can_block_in("reactor_runtime/server/routes/docs_page.py", "docs_route")
             function.can_block_in("reactor_runtime/server/security/middleware.py", "__init__")
         yield blockbuster

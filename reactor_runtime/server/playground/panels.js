@@ -20,6 +20,7 @@ const STYLES = ["controls/controls.css", "metrics/metrics.css", "prompt.css"];
  */
 export async function makePanels(session, stage, drawer) {
   await Promise.all(STYLES.map((name) => loadStyle(new URL(name, import.meta.url))));
+  showAuthorsTexts();
   const log = new Log(byId("log"), {
     count: byId("log-count"),
     copyAll: byId("log-copy"),
@@ -59,6 +60,14 @@ export async function makePanels(session, stage, drawer) {
     media: new MediaPanels(session, element, log),
     toolbar,
   };
+}
+
+/** Show what the server took from reactor.yaml. */
+function showAuthorsTexts() {
+  const { accent } = document.documentElement.dataset;
+  if (accent) document.documentElement.style.setProperty("--heat", accent);
+  const about = byId("about");
+  if (about) about.hidden = false;
 }
 
 /** Loads the bindings of keys, gamepad, mouse and fingers for the first model that has any. */

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
@@ -12,7 +13,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from reactor_runtime.server.routes.page_document import PageDocument
+from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_STORE, adding_headers
+from reactor_runtime.server.sessions.admission import Admission
 
 PLAYGROUND = Path(__file__).parents[1] / "playground"
 # The page that asks for the token.
@@ -25,21 +29,32 @@ CLIENT = 'export * from "./static/client/reactor.js";\n'
 NO_CACHE = {"Cache-Control": "no-cache"}
 
 
-def page_routes(*, own: bool = False) -> list[BaseRoute]:
+def page_routes(admission: Admission) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
+    manifest = admission.settings.options.manifest
+    document = PageDocument((PLAYGROUND / "index.html").read_text(encoding="utf-8"), manifest.page_settings)
+
+    async def page(request: Request) -> Response:
+        contract = admission.slots.contract
+        tracks = video_tracks(contract) if contract is not None else []
+        snapshot = f"snapshot/{quote(tracks[0])}.jpg" if tracks else None
+        text = document.render(admission.settings.name_of(contract), str(request.base_url), snapshot)
+        if request.state.guarded:
+            return HTMLResponse(text.replace("</head>", f"{TOKEN_SCRIPT}</head>", 1), headers=NO_STORE)
+        return HTMLResponse(text, headers=NO_CACHE)
+
+    files = file_routes(document.images)
+    return files if manifest.page is not None else [Route("/", page), *files]
+
+
+def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
+    """Return the routes of the page's files, the author's `images` among them, and of the JavaScript client."""
     files = {
         path.relative_to(folder).as_posix(): path
         for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE)
         for path in folder.rglob("*")
         if path.is_file()
-    }
-
-    guarded_page = (PLAYGROUND / "index.html").read_text(encoding="utf-8").replace("</head>", f"{TOKEN_SCRIPT}</head>")
-
-    async def page(request: Request) -> Response:
-        if request.state.guarded:
-            return HTMLResponse(guarded_page, headers=NO_STORE)
-        return FileResponse(PLAYGROUND / "index.html", headers=NO_CACHE)
+    } | dict(images)
 
     async def static(request: Request) -> Response:
         path = files.get(request.path_params["name"])
@@ -52,8 +67,7 @@ def page_routes(*, own: bool = False) -> list[BaseRoute]:
     async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return Response(CLIENT, media_type="text/javascript", headers=NO_CACHE)
 
-    shared: list[BaseRoute] = [Route("/static/{name:path}", static), Route("/reactor.js", client)]
-    return shared if own else [Route("/", page), *shared]
+    return [Route("/static/{name:path}", static), Route("/reactor.js", client)]
 
 
 def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:

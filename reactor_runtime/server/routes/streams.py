@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -120,6 +122,11 @@ def _is_painted(request: Request) -> bool:
     return is_painted(request.headers.get("accept", ""))
 
 
+def video_tracks(contract: Mapping[str, Any]) -> list[str]:
+    """Return the names of the video tracks that the model sends."""
+    return [each["name"] for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
+
+
 async def _disconnected(request: Request) -> None:
     """Wait until the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -131,8 +138,7 @@ def _missing(admission: Admission, track: str, session: str) -> Response | None:
     contract = admission.slots.contract
     if contract is None:
         return _refusal(503, "the model's class is being imported; ask again", {"Retry-After": "1"})
-    tracks = [each for each in contract["tracks"] if each["direction"] == "out" and each["kind"] == "video"]
-    names = [each["name"] for each in tracks]
+    names = video_tracks(contract)
     if track in names and session and admission.slots.find_session(session) is None:
         return _refusal(404, f"there is no session {session[:40]!r}; /health lists those that run")
     if track in names:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from reactor_runtime.server.routes.pages import own_page_route, page_routes
+from reactor_runtime.server.routes.pages import file_routes, own_page_route
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (page / "reactor.js").write_text("not this one")
     (tmp_path / "secret.txt").write_text("secret")
     (page / "link.txt").symlink_to(tmp_path / "secret.txt")
-    app = Starlette(routes=[*page_routes(own=True), own_page_route(page, ["https://a.example", "null"])])
+    app = Starlette(routes=[*file_routes({}), own_page_route(page, ["https://a.example", "null"])])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
 

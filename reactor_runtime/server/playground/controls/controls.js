@@ -20,12 +20,14 @@ export class Controls {
   #resetAll;
   #send;
   #promptBar;
+  #presets;
   #schema = null;
   #live = [];
 
   /** `send(event, data, inputAt)` is as for LiveControl; `promptBar` is the control of the model's main text. */
   constructor(fieldset, resetAll, send, promptBar) {
     this.#promptBar = promptBar;
+    this.#presets = Object.entries(JSON.parse(fieldset.dataset.presets ?? "{}"));
     this.#fieldset = fieldset;
     this.#resetAll = resetAll;
     this.#send = send;
@@ -86,8 +88,17 @@ export class Controls {
     const sections = Map.groupBy(parts.sort(byOrder), sectionOf);
     const named = [...sections.keys()].filter((name) => name && name !== BOUND);
     const layOut = (name) => makeSection(name, sections.get(name) ?? []);
-    this.#fieldset.replaceChildren(...["", ...named, BOUND].flatMap(layOut));
+    this.#fieldset.replaceChildren(...this.#makePresets(), ...["", ...named, BOUND].flatMap(layOut));
     if (!events.length) this.#placeholder("This model takes no input.");
+  }
+
+  /** Make a button for each preset of the manifest; it sends the values of the fields that the model has. */
+  #makePresets() {
+    if (!this.#live.length) return [];
+    const buttons = this.#presets.map(([name, values]) =>
+      el("button", { type: "button", class: "example", onclick: () => this.set(values) }, name),
+    );
+    return buttons.length ? [el("div", { class: "examples", role: "group", "aria-label": "Presets" }, ...buttons)] : [];
   }
 
   #placeholder(text) {
@@ -348,7 +359,7 @@ function makeExamples({ examples }, label, choose) {
   if (!examples.length) return [];
   const buttons = examples.map((value) => {
     const name = nameChoice(value);
-    return el("button", { type: "button", class: "chip", title: name, onclick: () => choose(value) }, name);
+    return el("button", { type: "button", class: "example", title: name, onclick: () => choose(value) }, name);
   });
   return [el("div", { class: "examples", role: "group", "aria-label": `${label}, examples` }, ...buttons)];
 }

@@ -1,0 +1,83 @@
+"""The HTML of the page: the texts of the manifest in it, and nothing that a text could inject."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.manifest import PageSettings
+from reactor_runtime.server.routes.page_document import PageDocument
+from reactor_runtime.server.routes.pages import PLAYGROUND
+
+HTML = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+URL = "https://example.org/models/"
+
+
+def render(settings: PageSettings, snapshot: str | None = "snapshot/main_video.jpg") -> str:
+    return PageDocument(HTML, settings).render("my-model", URL, snapshot)
+
+
+def test_without_settings_only_the_head_changes() -> None:
+    page = render(PageSettings())
+    assert "<title>my-model</title>" in page
+    assert '<meta property="og:title" content="my-model">' in page
+    assert f'<meta property="og:image" content="{URL}snapshot/main_video.jpg">' in page
+    assert page.partition("</head>")[2] == HTML.partition("</head>")[2]
+
+
+def test_without_a_frame_or_thumbnail_there_is_no_image() -> None:
+    assert "og:image" not in render(PageSettings(), snapshot=None)
+
+
+def test_every_setting_is_in_the_page() -> None:
+    settings = PageSettings(
+        title="Aurora",
+        description="Paints *light*.\n\nTry [the paper](https://example.org/a).",
+        accent="#ff8800",
+        logo=Path("art/mark.SVG"),
+        thumbnail=Path("art/wide.png"),
+        links={"Code": "https://example.org/code"},
+        presets={"Night": {"prompt": "a harbour"}},
+    )
+    page = render(settings)
+    assert '<html data-accent="#ff8800" ' in page
+    assert '<img class="logo" src="static/author/logo.svg" alt="">' in page
+    assert '<h1 id="model" data-title="Aurora">Aurora</h1>' in page
+    assert "<p>Paints <em>light</em>.</p>" in page
+    assert '<a href="https://example.org/a" target="_blank" rel="noopener">the paper</a>' in page
+    assert '<li><a href="https://example.org/code" target="_blank" rel="noopener">Code</a></li>' in page
+    assert 'data-presets="{&quot;Night&quot;: {&quot;prompt&quot;: &quot;a harbour&quot;}}"' in page
+    assert '<meta property="og:description" content="Paints light. Try the paper.">' in page
+    assert f'<meta property="og:image" content="{URL}static/author/thumbnail.png">' in page
+    assert PageDocument(HTML, settings).images == {
+        "author/logo.svg": Path("art/mark.SVG"),
+        "author/thumbnail.png": Path("art/wide.png"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "[x](javascript:alert(1))",
+        "![x](https://example.org/x.png)",
+        "<b onclick=alert(1)>x</b>",
+    ],
+)
+def test_no_text_becomes_markup(text: str) -> None:
+    page = render(
+        PageSettings(title=text, description=text, links={text: "https://example.org"}, presets={text: {"a": text}})
+    )
+    plain = render(
+        PageSettings(title="x", description="x", links={"x": "https://example.org"}, presets={"x": {"a": "x"}})
+    )
+    for tag in ("<script", "<img", "<b ", "href="):
+        assert page.count(tag) == plain.count(tag) + (tag == "href=" and text.startswith("![")), tag
+    assert 'href="javascript' not in page
+
+
+def test_a_long_description_is_cut_between_words() -> None:
+    page = render(PageSettings(description="word " * 100))
+    assert f'content="{"word " * 39}word…"' in page
