@@ -37,8 +37,10 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
 
 const ALONE = [
   "Only this computer can open these links. For others, start the server with ",
-  el("code", {}, "--host 0.0.0.0 --token …"),
-  ", which serves your network.",
+  el("code", {}, "--share"),
+  ", which makes a public link, or with ",
+  el("code", {}, "--host 0.0.0.0"),
+  " for your network.",
 ];
 
 export const isLoopback = (host) => /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(host);
