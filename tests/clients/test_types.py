@@ -22,11 +22,16 @@ import(process.env.CLIENT).then((client) => {
 """
 
 
-def members(name: str) -> set[str]:
-    """Read the names of a declared class or interface."""
+def body(name: str) -> str:
+    """Read the declaration of a class or interface."""
     found = re.search(rf"^export (?:class|interface) {name}\b.*?{{\n(.*?)^}}", DECLARED, re.M | re.S)
     assert found is not None
-    return set(re.findall(r"^  (?:readonly )?(\w+)\??[(:<]", found[1], re.M))
+    return found[1]
+
+
+def members(name: str) -> set[str]:
+    """Read the names of a declared class or interface."""
+    return set(re.findall(r"^  (?:readonly )?(\w+)\??[(:<]", body(name), re.M))
 
 
 def test_every_name_is_declared_and_no_other() -> None:
@@ -64,6 +69,18 @@ def test_the_reasons_and_codes_are_those_of_the_server() -> None:
     assert union("ErrorCode") == {*ErrorCode}
 
 
-def test_the_figures_and_limits_are_those_of_the_server() -> None:
+def test_the_metrics_are_those_of_the_server() -> None:
     assert members("Stats") == data_of("reactor.stats")["properties"].keys()
-    assert members("Limits") == data_of("reactor.welcome")["properties"]["limits"]["properties"].keys()
+
+
+def nullable(name: str) -> set[str]:
+    """Read the names of an interface's members that may be null."""
+    return {member for member in members(name) if re.search(rf"^  {member}\??:.*\bnull;$", body(name), re.M)}
+
+
+def test_the_welcome_is_that_of_the_server() -> None:
+    welcome = data_of("reactor.welcome")["properties"]
+    event = welcome["schema"]["properties"]["events"]["additionalProperties"]["properties"]
+    for name, schema in (("Welcome", welcome), ("Limits", welcome["limits"]["properties"]), ("EventSchema", event)):
+        assert members(name) == schema.keys()
+        assert nullable(name) == {key for key, value in schema.items() if "null" in value.get("type", ())}

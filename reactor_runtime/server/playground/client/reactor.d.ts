@@ -82,6 +82,8 @@ export interface EventSchema {
   field: string | null;
   /** A JSON Schema of the event's data. */
   parameters: Record<string, unknown>;
+  /** The types of the message in the event's reply, null for none; null if they are not declared. */
+  replies?: (string | null)[] | null;
 }
 
 export interface Schema {
@@ -127,6 +129,21 @@ export interface Limits {
   max_session_s: number | null;
   idle_timeout_s: number | null;
   resume_grace_s: number | null;
+}
+
+/** The data of reactor.welcome, with the names of the wire. */
+export interface Welcome<Model extends Modelled = any> {
+  protocol: string;
+  /** Null: no session runs. */
+  session: string | null;
+  role: Role;
+  model: string;
+  tracks: { name: string; kind: "video" | "audio"; direction: "in" | "out"; sample_rate?: number }[];
+  schema: Schema;
+  state: Model["state"];
+  resume: string | null;
+  upload_key: string | null;
+  limits: Limits;
 }
 
 /** The server's metrics, once a second: see docs/wire.md. */
@@ -281,11 +298,8 @@ export interface Capture extends Emitter<CaptureEvents> {
 export interface SessionEvents<Model extends Modelled = any> {
   /** Each change of `status`. */
   status: Status;
-  /**
-   * A session began or was resumed: the data of reactor.welcome. `tracks`, `schema` and `state` are those of this
-   * session.
-   */
-  session: Record<string, unknown>;
+  /** A session began or was resumed; `tracks`, `schema` and `state` of the Session are those of this one. */
+  session: Welcome<Model>;
   /** The public fields that changed. */
   state: Partial<Model["state"]>;
   /** A message of the model. */
