@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.http_server import ServerConfig, SocketProtocol
-from reactor_runtime.server.net.limits import Budget
+from reactor_runtime.server.net.limits import PIECES_AT_ONCE, Budget
 from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.reading import Reading
 from reactor_runtime.server.net.sliced_reader import MOST_DROPPED_BYTES, SlicedReader
@@ -97,6 +97,15 @@ async def test_the_transport_is_resumed_after_a_burst_that_takes_several_slices(
     received.reader.close()
 
 
+async def test_a_message_directly_behind_a_ping_is_read() -> None:
+    received, ping = Received(), masked(Opcode.PING)
+    received.reader.feed(ping + masked(Opcode.TEXT, b"one"))
+    received.reader.start(received)
+    await received.read()
+    assert (received.controls, received.messages) == ([ping], [b"one"])
+    received.reader.close()
+
+
 async def test_ignored_messages_are_dropped_and_control_frames_are_not() -> None:
     received, close = Received(), masked(Opcode.CLOSE, b"\x03\xe8")
     received.reader.start(received)
@@ -113,6 +122,15 @@ async def test_too_many_pings_or_pongs_are_a_violation(opcode: Opcode) -> None:
     received = Received()
     received.reader.start(received)
     received.reader.feed(masked(opcode) * 1000)
+    await received.read()
+    assert [violation.code for violation in received.violations] == [CloseCode.RATE_LIMITED]
+    received.reader.close()
+
+
+async def test_a_message_of_too_many_pieces_is_a_violation() -> None:
+    received = Received()
+    received.reader.start(received)
+    received.reader.feed(masked(Opcode.TEXT, fin=False) + masked(Opcode.CONT, fin=False) * int(2 * PIECES_AT_ONCE))
     await received.read()
     assert [violation.code for violation in received.violations] == [CloseCode.RATE_LIMITED]
     received.reader.close()

@@ -423,6 +423,34 @@ async def test_each_client_gets_its_own_statistics(services: AdmissionFixture) -
     assert (statistics["emitted"], statistics["sent"], statistics["fps"]) == (2, 1, {"video": 1.0})
 
 
+async def test_a_notice_of_idleness_is_for_the_controller_and_one_of_the_end_for_everyone() -> None:
+    services = AdmissionFixture(limits=TurnLimits(max_session_s=300, idle_timeout_s=120))
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    services.begin()
+    await told(controller), await told(viewer)
+    await services.clock.advance(121)
+    assert (await phases(controller), await phases(viewer)) == (["idle"], [])
+    services.come()
+    assert (await phases(controller), await phases(viewer)) == (["ending"], ["ending"])
+    os.close(services.memory)
+
+
+async def test_a_drain_closes_clients_that_wait_and_leaves_the_session_its_time() -> None:
+    services = AdmissionFixture(limits=TurnLimits(max_session_s=300))
+    controller = services.come()
+    services.begin()
+    waiting = services.come()
+    await told(controller)
+    services.admission.drain(1000)
+    assert waiting.closing is not None
+    assert (waiting.closing.code, waiting.closing.reason) == (1001, "the server is stopping")
+    (_, called_off), (_, stopping) = await told(controller)
+    assert (called_off["phase"], called_off["seconds"]) == ("ending", None)
+    assert (stopping["phase"], stopping["seconds"]) == ("stopping", 1000.0)
+    assert controller.closing is None
+    os.close(services.memory)
+
+
 async def test_every_client_is_closed_with_1001_when_the_server_stops(services: AdmissionFixture) -> None:
     everyone = [services.come(), services.come(), services.come(Role.VIEWER)]
     services.begin()

@@ -137,6 +137,16 @@ def test_a_stopped_turn_has_no_timer_and_sends_no_notice(limits: TurnLimits) -> 
     assert (timed.clock.pending, timed.notices, timed.ends) == (0, [], [])
 
 
+def test_a_controller_that_is_away_is_not_idle() -> None:
+    timed = Timed(TurnLimits(max_session_s=900, idle_timeout_s=120, resume_grace_s=300))
+    timed.clock.move_to(130)
+    assert timed.turn.wait_for_controller()
+    timed.clock.move_to(200)
+    timed.turn.set_others_waiting(True)
+    timed.clock.move_to(1000)
+    assert timed.ends == [(430, TurnEnd.LEFT)]
+
+
 def test_a_controller_may_resume_within_the_grace_period() -> None:
     timed = Timed(TurnLimits(resume_grace_s=5))
     assert timed.turn.wait_for_controller()
