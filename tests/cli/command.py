@@ -25,7 +25,9 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
 
 
-def python(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
+def python(
+    *arguments: str, cwd: Path, lines: str | None = None, timeout_s: float = TIMEOUT_S, **variables: str
+) -> Outcome:
     """Run Python, with `lines` as piped input."""
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -34,14 +36,16 @@ def python(*arguments: str, cwd: Path, lines: str | None = None, **variables: st
         capture_output=True,
         input=lines,
         encoding="utf-8",
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def reactor(*arguments: str, cwd: Path, lines: str | None = None, **variables: str) -> Outcome:
-    return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, **variables)
+def reactor(
+    *arguments: str, cwd: Path, lines: str | None = None, timeout_s: float = TIMEOUT_S, **variables: str
+) -> Outcome:
+    return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, timeout_s=timeout_s, **variables)
 
 
 def run_pytest(project: Path) -> Outcome:

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from tests.cli.command import ROOT, reactor
+from tests.timeouts import TIMEOUT_S
 from tests.torched import torch
 
 EXAMPLE = ROOT / "examples" / "restyle"
@@ -30,7 +31,9 @@ def diffusion() -> ModuleType:
 
 @pytest.mark.skipif(importlib.util.find_spec("diffusers") is None, reason="diffusers is not installed")
 def test_a_step_with_small_weights_paints_a_frame(tmp_path: Path) -> None:
-    outcome = reactor("check", str(EXAMPLE), "--set", "tiny=true", "--step", cwd=tmp_path, HF_HUB_OFFLINE="1")
+    arguments = ("check", str(EXAMPLE), "--set", "tiny=true", "--step")
+    # Importing diffusers takes many seconds on a busy machine.
+    outcome = reactor(*arguments, cwd=tmp_path, timeout_s=5 * TIMEOUT_S, HF_HUB_OFFLINE="1")
     assert outcome.code == 0, outcome.err
     # A slow machine causes another warning.
     assert "warning: main_video" not in outcome.err
