@@ -24,6 +24,10 @@ settings.load_profile("quick")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# `reactor run` would listen elsewhere.
+for _name in ("HOST", "PORT", "SPACE_ID"):
+    os.environ.pop(_name, None)
+
 # nohup and background jobs of a shell ignore these signals, and children inherit that. A handler they do not inherit.
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
