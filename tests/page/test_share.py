@@ -196,7 +196,7 @@ def test_on_this_computer_only_the_links_come_with_what_to_do(page: Page, server
       document.querySelector(".links").hidePopover();
       root.showPopover();
     }""")
-    expect(page.get_by_role("img", name="as a QR code").last).to_have_js_property("width", 29 + 8)
+    expect(page.get_by_role("img", name="as a QR code").last).to_have_js_property("naturalWidth", 29 + 8)
 
 
 def test_links_to_watch_and_for_other_pages(page: Page, server: FakeServer) -> None:

@@ -20,18 +20,18 @@ const VERSIONS = [
 // Light modules around the code.
 const MARGIN = 4;
 
-/** Draw the code of a text on a canvas; return false if the text is too long. */
-export function drawCode(canvas, text) {
+/** Return the code of a text as the address of an image; null if the text is too long. */
+export function imageOf(text) {
   const modules = modulesOf(text);
-  if (!modules) return false;
+  if (!modules) return null;
   const size = modules.length + 2 * MARGIN;
-  Object.assign(canvas, { width: size, height: size });
+  const canvas = Object.assign(document.createElement("canvas"), { width: size, height: size });
   const context = canvas.getContext("2d");
   context.fillStyle = "#fff";
   context.fillRect(0, 0, size, size);
   context.fillStyle = "#000";
   modules.forEach((row, y) => row.forEach((dark, x) => dark && context.fillRect(x + MARGIN, y + MARGIN, 1, 1)));
-  return true;
+  return canvas.toDataURL();
 }
 
 /** Return the modules of the code of a text in rows, true for dark; null if the text is too long. */

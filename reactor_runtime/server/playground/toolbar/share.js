@@ -2,7 +2,7 @@
 
 import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
-import { drawCode } from "./qr.js";
+import { imageOf } from "./qr.js";
 
 /** Return {root, opener}: the popover, and `makeOpener(title)` as the button that opens it. */
 export function makeLinks(controls, makeOpener, host = location.hostname) {
@@ -13,7 +13,7 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
     ["Link to watch", toWatch],
     ["For another page", () => frameOf(addressWith(location.href, {}, { embed: "", role: "viewer" }))],
   ];
-  const code = el("canvas", { class: "qr", role: "img", "aria-label": "The link to watch as a QR code" });
+  const code = el("img", { class: "qr", alt: "The link to watch as a QR code" });
   const alone = isLoopback(host);
   const rows = fields.map(([label, text]) => row(label, text));
   const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
@@ -28,7 +28,9 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
   root.addEventListener("beforetoggle", ({ newState }) => {
     if (newState !== "open") return;
     for (const each of rows) each.fill();
-    code.hidden = alone || !drawCode(code, toWatch());
+    const image = alone ? null : imageOf(toWatch());
+    code.hidden = !image;
+    if (image) code.src = image;
   });
   const opener = makeOpener("Share");
   opener.setAttribute("popovertarget", root.id);
