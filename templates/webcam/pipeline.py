@@ -97,5 +97,5 @@ class MyModel(ReactorPipeline):
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
             shown = apply(frame[:, ::-1] if self.state.mirror else frame, self.state.strength)
             if camera is None and self.state._image is None:
-                write(shown, ["waiting for a camera", "press start beside the picture"])
+                write(shown, ["waiting for a camera", "choose one on the page"])
             yield MyOutput(main_video=shown)
