@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from .fake_server import FakeServer
-from .schemas import MANY
+from .schemas import MANY, action
 
 
 def say(words: str) -> Callable[[Locator], None]:
@@ -137,6 +137,27 @@ def test_a_form_sends_all_arguments_and_names_the_one_at_fault(connected: Page, 
         "size": 1,
         "sticky": False,
     }
+
+
+def test_an_event_that_sets_one_value_without_a_state_shows_what_was_sent(page: Page, server: FakeServer) -> None:
+    volume = {"type": "number", "minimum": 0, "maximum": 10, "default": 5}
+    server.script.events = {
+        "set_volume": action("How loud", volume=volume),
+        "set_text": action("", words={"type": "string"}),
+    }
+    page.goto(server.url)
+    slider = control(page, "set_volume").locator("[name=volume][type=range]")
+    expect(slider).to_have_value("5")
+    slider.fill("8")
+    assert server.wait_for("set_volume", lambda data: data == {"volume": 8})
+    # Escape returns to the value that the model has.
+    slider.press("Escape")
+    expect(slider).to_have_value("8")
+    control(page, "set_volume").get_by_role("button", name="Reset").click()
+    assert server.wait_for("set_volume", lambda data: data == {"volume": 5})
+    expect(slider).to_have_value("5")
+    # Its parameter has another name.
+    expect(control(page, "set_text").locator("form")).to_be_attached()
 
 
 def test_reset_all_sends_the_defaults_of_what_was_changed(connected: Page, server: FakeServer) -> None:

@@ -52,7 +52,7 @@ export class PromptBar {
 
   /** Show the control of an event, as findMainText returns it; nothing without one. */
   begin(event) {
-    this.field = event?.event.field ?? "";
+    this.field = event?.field ?? "";
     this.#event = event?.name ?? "";
     this.#spec = event?.specs[0] ?? null;
     this.#place.replaceChildren(...(event ? [this.#layOut(event)] : []));

@@ -78,9 +78,9 @@ export class Controls {
     this.#promptBar.begin(main);
     this.#promptBar.enabled = !this.#fieldset.disabled;
     const manyForms = events.filter(({ style }) => style === "form").length > OPEN_FORMS;
-    const make = ({ style, name, event, specs }) =>
+    const make = ({ style, name, event, field, specs }) =>
       style === "live"
-        ? new LiveControl(name, event, specs[0], this.#send)
+        ? new LiveControl(name, { ...event, field, inState: Boolean(event.field) }, specs[0], this.#send)
         : { root: makeAction(name, event, specs, this.#send, manyForms) };
     const parts = events.filter((event) => event !== main).map((event) => ({ ...event, control: make(event) }));
     const live = parts.filter(({ style }) => style === "live").map(({ control }) => control);
@@ -131,9 +131,12 @@ function makeSection(name, parts) {
 function readEvent([name, event]) {
   const properties = Object.entries(event.parameters?.properties ?? {});
   const specs = properties.map(([parameter, schema]) => describeParameter(parameter, schema, event.parameters));
-  const style = specs.length === 0 ? "button" : event.field && specs.length === 1 ? "live" : "form";
+  // An event set_x with one parameter x is a control too: it shows the value that was sent.
+  const setsOne = specs.length === 1 && name === `set_${specs[0].name}`;
+  const field = event.field ?? (setsOne ? specs[0].name : undefined);
+  const style = specs.length === 0 ? "button" : field && specs.length === 1 ? "live" : "form";
   specs.sort((a, b) => (a.ui.order ?? 0) - (b.ui.order ?? 0));
-  return { name, event, specs, style, order: specs[0]?.ui.order ?? 0 };
+  return { name, event, field, specs, style, order: specs[0]?.ui.order ?? 0 };
 }
 
 // The state message follows the reply closely; until then the user's value stays.
@@ -147,12 +150,14 @@ class LiveControl {
   #sender;
   #reset;
   #known;
+  #inState;
   #edited = false;
   #settleTimer = 0;
 
   /** `send(event, data, inputAt)` resolves to the reply and rejects as Session.send does. */
-  constructor(event, { field, description }, spec, send) {
+  constructor(event, { field, description, inState }, spec, send) {
     this.field = field;
+    this.#inState = inState;
     this.#event = event;
     this.#spec = spec;
     this.#send = send;
@@ -254,6 +259,8 @@ class LiveControl {
   async #deliver(value, inputAt) {
     try {
       await this.#send(this.#event, { [this.#spec.name]: value }, inputAt);
+      // No message of the state follows.
+      if (!this.#inState) this.#known = value;
       this.#row.fail("");
     } catch (error) {
       if (!(error instanceof ConnectionLost))
