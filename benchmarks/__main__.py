@@ -5,20 +5,49 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-from benchmarks.measure import BENCHMARKS
+from benchmarks.measure import BENCHMARKS, Row
+
+HEAD = """\
+# Performance
+
+Written by `make bench ARGS="{arguments}"` on {cores} cores that did nothing else. The figures are medians of five
+runs, beside the floor in the same run. They compare on one machine only. Ages and delays are from the model's
+hand-over to the receipt in a client on the same machine.
+
+| | figure | goal |
+|---|---|---|
+"""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help=f"of {', '.join(BENCHMARKS)}; none: all")
-    names = parser.parse_args().names or list(BENCHMARKS)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the figures to a Markdown page as well")
+    arguments = parser.parse_args()
     sys.stdout.write(f"{os.cpu_count()} cores; run it on an otherwise idle machine\n")
+    rows = list(_printed(arguments.names or list(BENCHMARKS)))
+    if arguments.write is not None:
+        arguments.write.write_text(_page(rows))
+    return 0
+
+
+def _printed(names: list[str]) -> Iterator[Row]:
     for name in names:
-        for what, figure, bound in BENCHMARKS[name]():
+        for row in BENCHMARKS[name]():
+            what, figure, bound = row
             sys.stdout.write(f"{what:<58}{figure:>12}   {bound}\n")
             sys.stdout.flush()
-    return 0
+            yield row
+
+
+def _page(rows: list[Row]) -> str:
+    # Details of a figure follow it, indented.
+    cells = ((what.replace("  ", "&emsp;"), figure, bound) for what, figure, bound in rows)
+    lines = "".join(f"| {what} | {figure} | {bound} |\n" for what, figure, bound in cells)
+    return HEAD.format(arguments=" ".join(sys.argv[1:]), cores=os.cpu_count()) + lines
 
 
 if __name__ == "__main__":

@@ -80,6 +80,17 @@ async def collect(visitor: WireClient, count: int) -> list[Frame | Sound]:
     return [await visitor.media() for _ in range(count)]
 
 
+async def black_frames(visitor: WireClient) -> dict[str, Frame]:
+    """Return the black frame of each track that follows a flush."""
+    black: dict[str, Frame] = {}
+    while black.keys() != {"left", "right"}:
+        item = await visitor.media()
+        if item.header.flags & 1 and item.header.seq:
+            assert isinstance(item, Frame)
+            black[item.header.track] = item
+    return black
+
+
 def of(kind: type[K], media: list[Frame | Sound], track: str) -> list[K]:
     return [item for item in media if isinstance(item, kind) and item.header.track == track]
 
@@ -143,12 +154,7 @@ async def test_a_flush_blackens_both_pictures_and_cuts_the_sound(server: Running
         await visitor.send("set_mode", {"mode": "batches"})
         await collect(visitor, 30)
         await visitor.send("cut", id="cut")
-        black: dict[str, Frame] = {}
-        while black.keys() != {"left", "right"}:
-            item = await visitor.media()
-            if item.header.flags & 1 and item.header.seq:
-                assert isinstance(item, Frame)
-                black[item.header.track] = item
+        black = await black_frames(visitor)
         assert {track: frame.size for track, frame in black.items()} == SIZES
         assert all(frame.level < 4 for frame in black.values())
         await visitor.send("set_mode", {"mode": "single"})
@@ -165,7 +171,9 @@ async def test_who_joins_late_sees_both_pictures_and_hears_what_comes(server: Ru
         await visitor.send("set_mode", {"mode": "single"})
         await collect(visitor, 12)
         await visitor.ask("set_mode", {"mode": "quiet"})
-        await visitor.ask("cut")
+        await visitor.send("cut")
+        # The viewer joins when nothing is queued.
+        await black_frames(visitor)
         async with client(server.url, role="viewer") as viewer:
             held = {item.header.track: item for item in await collect(viewer, 2)}
             assert held.keys() == {"left", "right"}

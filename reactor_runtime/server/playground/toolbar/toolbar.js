@@ -179,7 +179,6 @@ class PictureInPicture {
   #stage;
   // Promise of the <video>.
   #making = null;
-  // Set when it plays.
   #video = null;
   #timer = 0;
 
@@ -192,7 +191,7 @@ class PictureInPicture {
     this.#stage = stage;
   }
 
-  /** Make the video element: Safari opens the window only directly in a click. toggle() reports errors. */
+  /** Make the video element. toggle() reports errors. */
   prepare() {
     clearTimeout(this.#timer);
     if (!document.pictureInPictureElement) this.#timer = setTimeout(() => this.#end(), KEPT_MS);
@@ -203,7 +202,8 @@ class PictureInPicture {
   /** Open or close the window. Rejects with a message for people if the browser refuses. */
   async toggle() {
     if (document.pictureInPictureElement) return document.exitPictureInPicture();
-    if (!this.#video) {
+    // Safari opens the window only directly in the click.
+    if (!this.#video?.readyState) {
       this.prepare();
       await this.#making;
     }
@@ -225,8 +225,8 @@ class PictureInPicture {
     });
     video.onleavepictureinpicture = () => this.#end();
     this.#stage.append(video);
-    await video.play();
     this.#video = video;
+    await video.play();
   }
 
   #end() {
