@@ -21,7 +21,8 @@ PROGRAM = "cloudflared"
 HOSTS = "*.trycloudflare.com"
 INSTALL = "brew install cloudflared, or https://developers.cloudflare.com/tunnel/downloads/"
 ENDED_S = 3.0
-_ADDRESS = re.compile(r"https://[a-z0-9-]+\.trycloudflare\.com")
+# cloudflared requests a tunnel from the host `api`, and names it when that fails.
+_ADDRESS = re.compile(r"https://(?!api\.)[a-z0-9-]+\.trycloudflare\.com")
 
 
 def tunnel_access(access: Access) -> Access:
@@ -38,8 +39,9 @@ def find_program() -> str:
 
 
 class Tunnel:
-    """Run cloudflared; call `on_address` with the public address, and `on_failed` with its last line; on a thread.
+    """Run cloudflared.
 
+    Calls `on_address` with the public address and `on_failed` with its last line, both on a thread of its own.
     Ctrl-C in a terminal reaches cloudflared too: it then waits for the connections, which the server closes.
     """
 

@@ -36,7 +36,12 @@ print("INF Requesting new quick Tunnel on trycloudflare.com...", file=sys.stderr
 print("INF |  https://{HOST}  |", file=sys.stderr, flush=True)
 signal.pause()
 """
-FAILING = "#!/bin/sh\necho 'ERR failed to request quick Tunnel: no network' >&2\nexit 1\n"
+FAILING = """\
+#!/bin/sh
+echo 'failed to request quick Tunnel: Post "https://api.trycloudflare.com/tunnel": dial tcp: lookup \
+api.trycloudflare.com: no such host' >&2
+exit 1
+"""
 
 
 @pytest.fixture
@@ -84,8 +89,9 @@ def test_a_shared_server_prints_its_public_link_and_ends_the_tunnel(tools: Path,
 def test_a_tunnel_that_fails_is_reported_and_the_server_goes_on(tools: Path, tmp_path: Path) -> None:
     install(tools, FAILING)
     with serving(write_project(tmp_path / "project", MODEL), "--share") as server:
-        server.wait_for("warning: cloudflared ended, the model is not shared: ERR failed to request quick Tunnel")
+        server.wait_for("warning: cloudflared ended, the model is not shared: failed to request quick Tunnel")
         assert server.get("/live")[0] == 200
+        assert "trycloudflare.com/?token=" not in server.log
 
 
 def test_without_cloudflared_the_error_says_what_to_install(tmp_path: Path) -> None:
