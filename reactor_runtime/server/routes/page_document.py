@@ -12,9 +12,9 @@ from reactor_runtime.manifest import PageSettings
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-# Where the page finds the author's own images, below the route of its files.
-AUTHORS = "author"
-MOST_LETTERS = 200
+# The folder of the author's images below `/static/`.
+IMAGE_FOLDER = "author"
+MOST_CHARACTERS = 200
 
 
 class PageDocument:
@@ -106,14 +106,15 @@ def _markdown() -> MarkdownIt:
 
 def _plain_text(markdown: MarkdownIt, description: str) -> str:
     """Return the beginning of the description, without its marks."""
+    kept = ("text", "code_inline", "softbreak", "hardbreak")
     texts = [
-        "".join(child.content or " " for child in token.children if child.type in ("text", "code_inline", "softbreak"))
+        "".join(child.content or " " for child in token.children if child.type in kept)
         for token in markdown.parse(description)
         if token.children
     ]
     text = " ".join(" ".join(texts).split())
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS].rsplit(' ', 1)[0]}…"
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS].rsplit(' ', 1)[0]}…"
 
 
 def _file_name(name: str, path: Path) -> str:
-    return f"{AUTHORS}/{name}{path.suffix.lower()}"
+    return f"{IMAGE_FOLDER}/{name}{path.suffix.lower()}"

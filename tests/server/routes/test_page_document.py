@@ -78,6 +78,11 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert 'href="javascript' not in page
 
 
+def test_line_breaks_of_the_description_separate_words() -> None:
+    page = render(PageSettings(description="first line  \nsecond\\\nthird\nfourth"))
+    assert 'content="first line second third fourth"' in page
+
+
 def test_a_long_description_is_cut_between_words() -> None:
     page = render(PageSettings(description="word " * 100))
     assert f'content="{"word " * 39}word…"' in page
