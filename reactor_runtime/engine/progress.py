@@ -28,7 +28,7 @@ class Progress:
         self._last: tuple[str, float | None] = "", None
 
     def add_line(self, line: str) -> None:
-        """Take a line that the model logged or printed; any thread."""
+        """Add a line that the model logged or printed; on any thread."""
         bar = BAR.fullmatch(line)
         if bar is None:
             self._change(line, self._reported)
@@ -37,7 +37,7 @@ class Progress:
             self._change(f"{bar['label']} {bar['rest']}".strip(), fraction)
 
     def report(self, fraction: float | None, message: str) -> None:
-        """Take what the model reports; any thread."""
+        """Set the fraction, and the line if `message` is not empty; on any thread."""
         self._reported = fraction if fraction is None else round(fraction, 2)
         self._change(message.strip()[:LONGEST] or self._last[0], self._reported)
 

@@ -59,7 +59,7 @@ class MyModel(ReactorPipeline):
         self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
         self.model = StandIn(width, height)
 
-    # Replaces the event of the field, to read the file once and to refuse what is no image.
+    # Replaces the event of the field, to read the file once and to refuse a file that is not an image.
     @event(name="set_image", description="An image to start from")
     def set_image(self, image: UploadedFile | None = None) -> None:
         try:

@@ -106,17 +106,17 @@ class StandIn:
         for idx, embedding in enumerate(embeddings):
             x, y, u, v = self.denoise(embedding, first_idx + idx, seed, steps)
             relief = 0.5 + 0.25 * (np.sin(2.1 * u) + np.sin(1.7 * v + u))
-            picture = None if image is None else self.bend(image, u - x, v - y, strength)
-            if picture is not None:
-                relief = strength * relief + (1 - strength) * picture.mean(axis=2) / 255
+            bent_image = None if image is None else self.bend(image, u - x, v - y, strength)
+            if bent_image is not None:
+                relief = strength * relief + (1 - strength) * bent_image.mean(axis=2) / 255
             # The light comes from the upper left.
             behind = np.pad(relief, ((1, 0), (1, 0)), "edge")[:-1, :-1]
             light = (1 + 0.04 * self.height * (relief - behind)).clip(0.5, 1.6)
             relief += self.noise(first_idx + idx, seed, steps)
             ring = colour_ring(embedding[: 3 * COLOURS].reshape(COLOURS, 3))
             frame = np.take(ring, (relief * 1023).astype(np.int32), axis=0, mode="clip") * light[..., None]
-            if picture is not None:
-                frame += (1 - strength) ** 2 * (picture - frame)
+            if bent_image is not None:
+                frame += (1 - strength) ** 2 * (bent_image - frame)
             frames[idx] = frame.clip(0, 255)
         return frames
 

@@ -55,7 +55,7 @@ _COLOR = re.compile("#[0-9a-fA-F]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """Hold the arguments of `InputField` that limit nothing."""
+    """Hold the arguments of `InputField` that describe the control of a value."""
 
     label: str = ""
     group: str = ""

@@ -1,7 +1,7 @@
 """Sends and receives through an ASGI server that is not ours, with ASGI's messages in place of our protocols.
 
-Such a server has its own limits, timeouts and buffers. Frames wait for `send`, one at a time, so the newest one still
-replaces those that are not sent.
+Such a server has its own limits, timeouts and buffers. One item at a time is in `send`; meanwhile a newer frame
+replaces the one that waits in the outbox.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def socket_sender(websocket: WebSocket) -> ItemSender:
 
 
 async def receive_messages(websocket: WebSocket, receiver: MessageReceiver) -> bool:
-    """Pass the client's messages to a receiver until it has gone; return whether it closed the connection for good.
+    """Pass the client's messages to a receiver until it disconnects; return whether its close code is final.
 
     Raises Violation if the client breaks a rule.
     """

@@ -19,7 +19,7 @@ TOKEN = "?token=TOKEN"
 
 
 def docs_route(admission: Admission) -> Route:
-    """Return the route, which changes nothing."""
+    """Return the route of the page."""
     template = (DOCS_PAGE / "docs.html").read_text(encoding="utf-8")
 
     async def docs(request: Request) -> Response:
