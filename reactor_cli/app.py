@@ -68,12 +68,24 @@ def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:
 
 def run_options(arguments: Sequence[str]) -> RunOptions:
     """Return the options of `reactor run` for a program that runs the server itself. Raises UsageError."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup), "there are several commands"
     try:
-        return RunOptions(**group.commands["run"].make_context("run", list(arguments)).params)
+        return RunOptions(**_run_command().make_context("run", list(arguments)).params)
     except typer.TyperException as error:
         raise explain_usage(error, ["run", *arguments], ["run"]) from None
+
+
+def run_parameters() -> dict[str, typer.core.TyperOption]:
+    """Return the declarations of the options of `reactor run` by their names, such as --port."""
+    options = [each for each in _run_command().params if isinstance(each, typer.core.TyperOption)]
+    return {name: option for option in options for name in option.opts}
+
+
+def _run_command() -> typer.core.TyperCommand:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup), "there are several commands"
+    command = group.commands["run"]
+    assert isinstance(command, typer.core.TyperCommand), "it is made of a function"
+    return command
 
 
 @app.callback(invoke_without_command=True)

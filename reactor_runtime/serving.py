@@ -52,8 +52,9 @@ def serve(model: type[Model], **options: Any) -> None:
     The options of `reactor run` are keywords: `port=9000`, `open=True`, `allow_host=["example.org"]`,
     `set={"train.lr": 0.001}`. The project is the directory of the file with the class; its `reactor.yaml` is optional.
     Prints errors as `reactor run` does, and raises SystemExit with its exit code. Raises ClassError for a class that
-    the model's process could not import, and UsageError where an event loop runs. Returns at once while a server
-    imports the model's file: the call in a script needs no `if __name__ == "__main__":`.
+    the model's process could not import, and UsageError where an event loop runs or True is given for an option that
+    takes a value. Returns at once while a server imports the model's file: the call in a script needs no
+    `if __name__ == "__main__":`.
     """
     if is_importing():
         return
@@ -91,7 +92,7 @@ class ModelApp:
 
     def __init__(self, manifest: Manifest, options: Mapping[str, Any]) -> None:
         self._manifest = manifest
-        self._arguments = arguments_of(options)
+        self._options = options
         self._app: ASGIApp | None = None
         self._refusal = NOT_STARTED
         for name in OF_THE_HTTP_SERVER & options.keys():
@@ -144,7 +145,7 @@ class ModelApp:
         from reactor_cli.common_options import project_config
 
         # Not the address that the HTTP server listens on, which is unknown: requests by any address are accepted.
-        options = run_options([*self._arguments, "--host=0.0.0.0"])
+        options = run_options([*arguments_of(self._options), "--host=0.0.0.0"])
         return options.serve_options(self._manifest, project_config(self._manifest, options.overrides))
 
 
@@ -197,15 +198,27 @@ def _module_of(model: type[Model]) -> tuple[str, Path]:
 
 
 def arguments_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of `reactor run` for options given by keyword."""
+    """Return the arguments of `reactor run` for options given by keyword.
+
+    Raises UsageError for True if the option takes a value: it would take the next argument.
+    """
+    from reactor_cli.app import run_parameters
+
+    declared = run_parameters()
     arguments = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if name == "set" and isinstance(value, Mapping):
             # As JSON, which is YAML.
             value = [f"{key}={json.dumps(each, ensure_ascii=False)}" for key, each in value.items()]
+        parameter = declared.get(option)
         if value is True:
+            if parameter is not None and not parameter.is_flag:
+                raise UsageError(f"{name} takes a value, not True", hint=f"it is {option} {parameter.metavar}")
             arguments.append(option)
+        elif isinstance(value, list | tuple):
+            repeated = parameter is None or parameter.multiple
+            arguments += [f"{option}={each}" for each in (value if repeated else [",".join(map(str, value))])]
         elif value is not False and value is not None:
-            arguments += [f"{option}={each}" for each in (value if isinstance(value, list | tuple) else [value])]
+            arguments.append(f"{option}={value}")
     return arguments

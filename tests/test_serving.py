@@ -111,6 +111,16 @@ def test_options_are_those_of_reactor_run() -> None:
     assert arguments_of({"set": ["a=1"]}) == ["--set=a=1"]
 
 
+def test_a_list_for_an_option_that_is_not_repeatable_is_joined_by_commas() -> None:
+    assert arguments_of({"gpus": [0, 1]}) == ["--gpus=0,1"]
+    assert arguments_of({"forwarded_allow_ips": ("127.0.0.1", "::1")}) == ["--forwarded-allow-ips=127.0.0.1,::1"]
+
+
+def test_true_for_an_option_with_a_value_is_an_error() -> None:
+    with pytest.raises(UsageError, match="token takes a value, not True"):
+        arguments_of({"token": True, "port": 9000})
+
+
 def test_a_wrong_option_is_reported_as_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with imported(tmp_path, "served_option", MODEL) as model, pytest.raises(SystemExit) as ended:
         serve(model, prot=9000)
