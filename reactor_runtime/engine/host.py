@@ -72,7 +72,7 @@ class Host:
         self.inputs = Inputs(
             model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
         )
-        self._emitter = Emitter(contract, self._clock, sink, first_step, inputs_taken=lambda: self.inputs.taken)
+        self._emitter = Emitter(contract, self._clock, sink, first_step, frames_in=lambda: self.inputs.frame_counts)
         self.hold_steps = self._emitter.hold
         self.runtime = ModelRuntime(self._emitter, sink)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-# The share of its earliness by which an early frame moves the grid, which then lies behind most arrivals of a camera.
+# An early frame moves the grid by this share of its earliness: the grid settles just after most arrivals of a camera.
 PULL = 0.125
+# By how much the rate may exceed the declared one, to follow the clock of a camera.
+SURPLUS = 0.01
 
 
 class Schedule:
@@ -20,6 +22,8 @@ class Schedule:
         self._fps = fps
         self._due_s: float | None = None
         self._length_s: float | None = None
+        # How far the grid may be moved back, one interval at most.
+        self._behind_s = 0.0
 
     @property
     def fps(self) -> float:
@@ -50,21 +54,28 @@ class Schedule:
 
         The lead is the time still needed before the frame can be shown, such as for encoding. `length_s` is the
         duration of this frame, if not one interval. A frame late by at most `forgiven_s` keeps its place on the grid.
-        A frame early by up to `early_s` moves the grid an eighth of that, so that the grid follows frames that come at
-        the rate of a camera.
+        An early frame moves the grid by an eighth of its earliness, of which at most `early_s` counts, until the grid
+        has made up for late frames; beyond that the rate rises by 1 % at most.
         """
         earliest = now + lead_s
         upcoming = self.upcoming
-        if upcoming is None or earliest > upcoming + forgiven_s:
+        if upcoming is None:
+            self._due_s = earliest
+        elif earliest > upcoming + forgiven_s:
+            self._behind_s = min(self._behind_s + earliest - upcoming, self._interval_s)
             self._due_s = earliest
         else:
-            self._due_s = upcoming - PULL * max(0.0, min(upcoming - earliest, early_s))
+            self._behind_s = min(self._behind_s + SURPLUS * self._interval_s, self._interval_s)
+            pull_s = min(PULL * max(0.0, min(upcoming - earliest, early_s)), self._behind_s)
+            self._behind_s -= pull_s
+            self._due_s = upcoming - pull_s
         self._length_s = length_s
         return self._due_s
 
     def reset(self) -> None:
         """Drop the grid: the next frame is due at once. The rate stays."""
         self._due_s = self._length_s = None
+        self._behind_s = 0.0
 
 
 def _interval_s(fps: float) -> float:

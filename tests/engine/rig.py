@@ -56,7 +56,7 @@ class Rig:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
-        self.emitter = Emitter(self.contract, self.clock, self.sink, inputs_taken=lambda: self.inputs.taken)
+        self.emitter = Emitter(self.contract, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
         self.runtime = ModelRuntime(self.emitter, self.sink)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
         if isinstance(self.model, AsyncModel):

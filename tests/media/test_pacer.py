@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.media.pacer import PULL, Schedule
+from reactor_runtime.media.pacer import PULL, SURPLUS, Schedule
 
 fps_st = st.floats(0.5, 240)
 now_st = st.floats(0, 1e6)
@@ -37,8 +37,16 @@ def test_lead_is_kept_when_a_frame_comes_late() -> None:
 def test_early_frames_pull_the_grid_a_little() -> None:
     schedule = Schedule(10)
     schedule.next(now=1.0)
-    assert schedule.next(now=1.02, early_s=0.05) == pytest.approx(1.1 - PULL * 0.05)
-    assert schedule.next(now=1.18, early_s=0.05) == pytest.approx(1.2 - PULL * 0.05 - PULL * (0.02 - PULL * 0.05))
+    assert schedule.next(now=1.15) == pytest.approx(1.15)
+    # The frame before was late by 50 ms.
+    assert schedule.next(now=1.17, early_s=0.05) == pytest.approx(1.25 - PULL * 0.05)
+    assert schedule.next(now=1.32, early_s=0.05) == pytest.approx(1.35 - PULL * 0.05 - PULL * (0.03 - PULL * 0.05))
+
+
+def test_early_frames_raise_the_rate_by_one_per_cent_at_most() -> None:
+    schedule = Schedule(10)
+    dues = [schedule.next(now=1.0, early_s=0.05) for _ in range(500)]
+    assert dues[-1] - dues[0] == pytest.approx(499 * 0.1 / (1 + SURPLUS), rel=0.002)
 
 
 def test_rate_changes_from_the_next_frame() -> None:

@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 Progress = tuple[int, int]
 
 MOST_BLOCKS = 2
-# The longest that commands wait for the first call of a session: one that waits for a command may make none before.
+# The longest that commands wait for the first call of a session. Without a limit, a session that waits for a command
+# before its first call would never get one.
 LONGEST_SETUP_S = 1.0
 
 
@@ -141,8 +142,8 @@ class BlockDriver:
     ) -> None:
         """Run commands one after the other as they come, until the session stops or is over.
 
-        Commands wait for the first call of the session's code, because it sets its attributes before that; else what a
-        command has set could be overwritten.
+        Commands wait for the first call of the session's code: that code sets its attributes before it, and would
+        overwrite what a command has set.
         """
         setup_ends: float | None = self._clock.now() + LONGEST_SETUP_S
         while not (session.stopping or over()):

@@ -146,7 +146,7 @@ class GeneratorDriver:
             if session.stopping:
                 return False
             step_at = self._emitter.step_at()
-            if step_at is not None and self._inputs.available:
+            if step_at is not None and self._inputs.frame_available:
                 step_at -= self._emitter.pace.early_s
             if step_at is not None and step_at <= self._clock.now():
                 return True

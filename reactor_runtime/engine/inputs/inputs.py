@@ -85,14 +85,15 @@ class Inputs:
         return self._waits.waited_s
 
     @property
-    def taken(self) -> int:
-        """Return how many items the model has read so far."""
-        return sum(buffer.reads.taken for buffer in self._buffers.values())
+    def frame_counts(self) -> tuple[int, int]:
+        """Return how many frames have arrived so far, and how many of them the model has read."""
+        buffers = [self._buffers[track] for track in self._counters]
+        return sum(buffer.total_received for buffer in buffers), sum(buffer.reads.taken for buffer in buffers)
 
     @property
-    def available(self) -> bool:
-        """Return whether an item waits to be read."""
-        return any(buffer.available for buffer in self._buffers.values())
+    def frame_available(self) -> bool:
+        """Return whether a frame waits to be read."""
+        return any(self._buffers[track].available for track in self._counters)
 
     def begin_session(self, session: str, *, reopen: bool) -> None:
         """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""

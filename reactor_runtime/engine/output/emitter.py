@@ -27,7 +27,8 @@ Bundles = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
 class Emitter:
     """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread.
 
-    `inputs_taken` returns how many inputs the model has read; the schedule follows them.
+    `frames_in` returns how many frames of clients have arrived, and how many of them the model has read: output at the
+    rate of a camera follows it.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Emitter:
         sink: Sink,
         first_step: FirstStep | None = None,
         *,
-        inputs_taken: Callable[[], int] = lambda: 0,
+        frames_in: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
         self._contract = contract
         self._clock = clock
@@ -52,8 +53,8 @@ class Emitter:
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
-        self._inputs_taken = inputs_taken
-        self._taken_before = 0
+        self._frames_in = frames_in
+        self._arrived_before = self._taken_before = 0
         # Seconds of waiting for room since the engine started.
         self.waited_s = 0.0
         self._sound_alarm_without_session, self._alarm_without_session = Alarm(clock), Alarm(clock)
@@ -132,8 +133,7 @@ class Emitter:
         """
         session = self._session
         alone = is_sound_alone(bundles)
-        taken = self._inputs_taken()
-        self.pace.follows_input, self._taken_before = taken != self._taken_before, taken
+        self._look_at_inputs()
         if session is None:
             await self._pace_without_session(bundles, alone=alone, drop=drop)
             return
@@ -158,6 +158,13 @@ class Emitter:
                     self.skip(bundles[index:])
                     return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
+
+    def _look_at_inputs(self) -> None:
+        """Find out whether the output about to be handed over follows a camera."""
+        arrived, taken = self._frames_in()
+        read = taken - self._taken_before
+        self.pace.follows_input = read > 0 and arrived - self._arrived_before <= read
+        self._arrived_before, self._taken_before = arrived, taken
 
     async def _pace_without_session(self, bundles: Bundles, *, alone: bool, drop: bool) -> None:
         """Discard output at the rate at which it would be shown; return when a session begins."""

@@ -14,7 +14,7 @@ MOST_GROWN = 50
 class OutstandingBundle:
     """Hold a bundle that was handed over; only the first bundle of a step has the `compute_s` of the step.
 
-    `alone` says that it is sound without a picture.
+    An `alone` bundle is sound without a frame.
     """
 
     due: float

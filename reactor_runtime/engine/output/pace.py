@@ -19,7 +19,7 @@ DEFAULT_FPS = 30.0
 OVER_S = 1.0
 # As TCP smooths its round trip (RFC 6298): one late frame moves the estimate by an eighth.
 READY_SMOOTHING = 0.125
-# How much before its time an input may start a step, in intervals. With more, the rate would follow a faster camera.
+# How early a frame of a camera may start a step, in intervals.
 EARLY = 0.5
 
 
@@ -36,7 +36,7 @@ class Pace:
         self._audio_tracks = [track for track in contract.tracks if track.direction == "out" and track.kind == "audio"]
         self._warned = False
         self._in_session = False
-        # Whether the newest output was made from a new input.
+        # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
         self.follows_input = False
         self.schedule = self._alone = Schedule(DEFAULT_FPS)
         # The duration of the newest bundle.
@@ -82,7 +82,7 @@ class Pace:
 
     @property
     def early_s(self) -> float:
-        """Return how many seconds before `step_at` an input may start the step, so that it does not wait."""
+        """Return how many seconds before `step_at` a frame of a camera may start the step."""
         return EARLY / self.schedule.fps if self.follows_input else 0.0
 
     def next(self, now: float, bundle: Mapping[TrackSpec, Payload]) -> float:

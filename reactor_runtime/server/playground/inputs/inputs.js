@@ -9,8 +9,9 @@ import { Offer } from "./offer.js";
 import { audioInput, videoInput } from "./sources.js";
 
 /**
- * Add the panels at the top of `side`, and buttons for unused inputs to `stage`. Return {offer, detach}: offer(tracks) shows panels for these tracks, as
- * reactor.welcome describes them; panels of the same tracks stay, others stop sending.
+ * Add the panels at the top of `side`, and buttons for unused inputs to `stage`. Return {offer, detach}: offer(tracks)
+ * shows panels for these tracks, as reactor.welcome describes them; panels of the same tracks stay, others stop
+ * sending.
  * @param {{ session: Session, side: HTMLElement, stage: HTMLElement }} parts
  */
 export async function attach({ session, side, stage }) {
