@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 NO_FILE_HINT = "save the class in a file, such as my_model.py, and write `from my_model import MyModel`"
 
 NOT_STARTED = "the model is not started: pass its lifespan to your application, FastAPI(lifespan=model_app.lifespan)"
+CANNOT_BE_SERVED = "the model can't be served; the log has the reason"
 OF_THE_HTTP_SERVER = {
     "drain_timeout",
     "forwarded_allow_ips",
@@ -120,10 +121,14 @@ class ModelApp:
             await service.run_mounted()
         except ReactorError as error:
             logger.error("the model can't be served: %s", error)
-            self._refusal = "the model can't be served; the log has the reason"
+            self._refusal = CANNOT_BE_SERVED
+        except Exception:
+            logger.exception("the model can't be served")
+            self._refusal = CANNOT_BE_SERVED
         else:
             self._refusal = NOT_STARTED
-        self._app = None
+        finally:
+            self._app = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, a WebSocket, or the lifespan of a server."""

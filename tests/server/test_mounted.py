@@ -120,6 +120,24 @@ async def test_without_its_lifespan_it_answers_what_is_missing(tmp_path: Path) -
     assert "FastAPI(lifespan=model_app.lifespan)" in answer.text
 
 
+class BrokenService:
+    async def run_mounted(self) -> None:
+        raise RuntimeError("a bug")
+
+
+async def test_a_bug_of_the_service_is_logged_and_leaves_the_application_running(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with imported(tmp_path, "served_broken", MODEL) as model:
+        app = asgi(model)
+    app._app = PlainTextResponse("the model")
+    await app._run(BrokenService())  # type: ignore[arg-type]  # it needs no more of a service
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+        answer = await http.get("/")
+    assert (answer.status_code, "the model can't be served" in answer.text) == (503, True)
+    assert "RuntimeError: a bug" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
