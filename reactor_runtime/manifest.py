@@ -264,6 +264,18 @@ def _page_path(file: YamlFile) -> Path | None:
         return None
     written = _text(file, "page", "`page: my_page/`, or leave the key out")
     path = file.path.parent / Path(written).expanduser()
+    if file.path.is_relative_to(path.resolve()):
+        raise ManifestError(
+            f"the page {written} contains {FILE_NAME}: it would publish the source and the config of the project",
+            where=file.items["page"],
+            hint="move index.html and its files to a directory of their own, such as my_page/",
+        )
+    if (path / "static").is_dir():
+        raise ManifestError(
+            f"the page {written} contains the directory static, but /static/ has the files of Reactor",
+            where=file.items["page"],
+            hint="rename it, for example to assets, and change the addresses in the page",
+        )
     if (path / "index.html").is_file():
         return path
     problem = "has no index.html" if path.is_dir() else "is not a directory" if path.exists() else "doesn't exist"

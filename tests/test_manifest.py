@@ -52,6 +52,25 @@ def test_a_page_is_a_directory_with_an_index(tmp_path: Path) -> None:
     assert load(project(tmp_path, "model: pipeline:M\npage: my_page/\n")).page == tmp_path / "my_page"
 
 
+@pytest.mark.parametrize("page", [".", "./", "..", "my_page/.."])
+def test_a_page_that_contains_the_project_is_refused(tmp_path: Path, page: str) -> None:
+    (tmp_path / "my_page").mkdir()
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    error = failure(tmp_path, f"model: pipeline:M\npage: {page}\n")
+    assert error.message.startswith(f"the page {page} contains reactor.yaml")
+    assert "a directory of their own" in error.hint
+
+
+def test_a_page_with_a_directory_that_another_route_hides_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "my_page" / "static").mkdir(parents=True)
+    (tmp_path / "my_page" / "index.html").write_text("<!doctype html>")
+    error = failure(tmp_path, "model: pipeline:M\npage: my_page\n")
+    assert (error.message, place(error)) == (
+        "the page my_page contains the directory static, but /static/ has the files of Reactor",
+        (2, 7),
+    )
+
+
 def test_the_project_is_absolute_whatever_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

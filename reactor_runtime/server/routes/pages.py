@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from reactor_runtime.server.routes.page_document import PageDocument
@@ -59,7 +59,7 @@ def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
     async def static(request: Request) -> Response:
         path = files.get(request.path_params["name"])
         if path is None:
-            return PlainTextResponse("no such file\n", status_code=404)
+            return _no_file()
         # By its suffix the machine may take it for a video.
         is_typescript = path.suffix == ".ts"
         return FileResponse(path, headers=NO_CACHE, media_type="text/plain" if is_typescript else None)
@@ -73,6 +73,7 @@ def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
 def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:
     """Return the route of the author's own page: the files of a directory, at all paths without another route.
 
+    Files and directories whose name begins with a dot, such as `.env` and `.git`, are not served.
     The author's HTML may load what it likes; as with our page, only `embedders` may show it in a frame.
     """
     frames = " ".join(each for each in embedders if each != "null")
@@ -80,7 +81,13 @@ def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:
     files = StaticFiles(directory=folder, html=True)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        served = files if scope["type"] == "http" else WebSocketClose()
+        served: ASGIApp = files if scope["type"] == "http" else WebSocketClose()
+        if served is files and any(part.startswith(".") for part in scope["path"].split("/")):
+            served = _no_file()
         await served(scope, receive, adding_headers(headers, send))
 
     return Mount("/", serve)
+
+
+def _no_file() -> Response:
+    return PlainTextResponse("no such file\n", status_code=404)

@@ -18,6 +18,9 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (page / "index.html").write_text("mine")
     (page / "parts" / "app.js").write_text("let a")
     (page / "reactor.js").write_text("not this one")
+    (page / ".env").write_text("secret")
+    (page / ".git").mkdir()
+    (page / ".git" / "config").write_text("secret")
     (tmp_path / "secret.txt").write_text("secret")
     (page / "link.txt").symlink_to(tmp_path / "secret.txt")
     app = Starlette(routes=[*file_routes({}), own_page_route(page, ["https://a.example", "null"])])
@@ -42,5 +45,11 @@ async def test_the_client_stays_where_it_is(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("path", ["/../secret.txt", "/%2e%2e/secret.txt", "/parts/..%2f..%2fsecret.txt", "/link.txt"])
 async def test_files_outside_of_the_directory_are_not_served(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.get(httpx.URL(f"http://localhost{path}", raw_path=path.encode()))
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/.env", "/%2eenv", "/.git/config", "/parts/../.env", "/parts/..%2f.env"])
+async def test_hidden_files_are_not_served(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(httpx.URL(f"http://localhost{path}", raw_path=path.encode()))
     assert answer.status_code == 404
