@@ -1,4 +1,4 @@
-"""What the environment sets where an option of `reactor run` is left out: HOST, PORT, and a Hugging Face Space."""
+"""Defaults of `reactor run` from the environment: HOST, PORT, and those of a Hugging Face Space."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ HOST, PORT = "127.0.0.1", 8080
 SPACE_PORT = 7860
 # The page of a Space shows the model in a frame.
 SPACE_PAGE = "https://huggingface.co"
+# The proxy of a Space has a private address. With `*` the first address of X-Forwarded-For would count, which a client
+# can forge; with networks it is the last one outside them.
+SPACE_PROXIES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")
 
 
 def host_of(given: str | None, environment: Mapping[str, str]) -> str:
@@ -49,13 +52,13 @@ def in_space(environment: Mapping[str, str]) -> bool:
 
 
 def space_access(access: Access, environment: Mapping[str, str]) -> Access:
-    """Return the options on access for a Space: its host names, its page, and its proxy, which alone can connect."""
+    """Return the options on access for a Space: its host names, its page, and private networks for its proxy."""
     host = environment.get("SPACE_HOST", "").lower()
     return dataclasses.replace(
         access,
         hosts=(*access.hosts, "*.hf.space", *([host] if host else [])),
         origins=(*access.origins, SPACE_PAGE),
-        proxies=access.proxies or ("*",),
+        proxies=access.proxies or SPACE_PROXIES,
     )
 
 

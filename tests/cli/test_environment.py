@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from reactor_cli.environment import host_of, in_space, port_of, space_access
 from reactor_runtime.errors import UsageError
@@ -58,5 +61,18 @@ def test_a_space_answers_to_its_names_and_may_be_shown_by_the_hub() -> None:
     hosts = Hosts("0.0.0.0", access.hosts)
     assert hosts.allows("me-my-space.hf.space")
     assert not hosts.allows("hf.space.example")
-    assert (access.origins, access.proxies) == (("https://huggingface.co",), ("*",))
+    assert access.origins == ("https://huggingface.co",)
+
+
+async def test_in_a_space_a_client_cannot_forge_its_address() -> None:
+    async def app(*_: Any) -> None: ...
+
+    forged = (b"x-forwarded-for", b"203.0.113.1, 198.51.100.7, 10.0.0.4")
+    request: Any = {"type": "http", "client": ("10.16.1.2", 80), "headers": [forged]}
+    unused: Any = None
+    await ProxyHeadersMiddleware(app, list(space_access(Access(), SPACE).proxies))(request, unused, unused)
+    assert request["client"] == ("198.51.100.7", 0)
+
+
+def test_in_a_space_the_option_on_proxies_comes_first() -> None:
     assert space_access(Access(proxies=("10.0.0.0/8",)), SPACE).proxies == ("10.0.0.0/8",)
