@@ -76,7 +76,7 @@ class Contract:
         check_together(
             [s for event in events.values() for s in (*event.sources, *event.arguments.sources)], model.__name__
         )
-        _check_one_prominent(events.values(), model.__name__)
+        _check_prominent(events.values(), model.__name__)
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
@@ -159,8 +159,16 @@ def _setter(field: FieldSpec) -> EventSpec:
     )
 
 
-def _check_one_prominent(events: Iterable[EventSpec], where: str) -> None:
-    names = [f"{event.name}.{name}" for event in events for name in event.arguments.prominent]
+def _check_prominent(events: Iterable[EventSpec], where: str) -> None:
+    found = [(event, name) for event in events for name in event.arguments.prominent]
+    for event, name in found:
+        # The page draws no other parameter as a control that sends its value by itself.
+        if len(event.arguments.names) > 1 or not (event.field or event.name == f"set_{name}"):
+            raise TypeError(
+                f"{where}: prominent=True has no effect on {event.name}.{name}; give it to a state field, or to "
+                f"the only parameter of an event named set_{name}"
+            )
+    names = [f"{event.name}.{name}" for event, name in found]
     if len(names) > 1:
         raise TypeError(f"{where}: {' and '.join(names)} are prominent; a model has one main text")
 

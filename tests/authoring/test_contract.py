@@ -241,6 +241,34 @@ def test_two_prominent_fields_are_a_class_error() -> None:
         Contract.of(Model)
 
 
+def test_a_prominent_parameter_of_an_event_that_is_a_form_is_a_class_error() -> None:
+    class Ask(ReactorPipeline):
+        state: MyState
+
+        @event(name="ask", description="Ask")
+        def ask(self, text: str = InputField(default="", prominent=True)) -> None: ...
+
+    class Two(ReactorPipeline):
+        state: MyState
+
+        @event(name="set_text", description="Set two values")
+        def write(self, text: str = InputField(default="", prominent=True), size: int = 1) -> None: ...
+
+    for model, where in ((Ask, "ask.text"), (Two, "set_text.text")):
+        with pytest.raises(ClassError, match=f"prominent=True has no effect on {where}; .* named set_text"):
+            Contract.of(model)
+
+
+def test_the_only_parameter_of_an_event_that_sets_it_may_be_prominent() -> None:
+    class Model(ReactorPipeline):
+        state: MyState
+
+        @event(name="set_text", description="Set the text")
+        def write(self, text: str = InputField(default="", prominent=True)) -> None: ...
+
+    assert Contract.of(Model).events["set_text"].arguments.prominent == ("text",)
+
+
 def test_output_that_is_no_dataclass_in_the_end_is_a_class_error() -> None:
     class Wrong(Output):
         note: str = ""
