@@ -31,7 +31,7 @@ NO_FILE_HINT = "save the class in a file, such as my_model.py, and write `from m
 
 NOT_STARTED = "the model is not started: pass its lifespan to your application, FastAPI(lifespan=model_app.lifespan)"
 CANNOT_BE_SERVED = "the model can't be served; the log has the reason"
-OF_THE_HTTP_SERVER = {
+NOT_FOR_ASGI = {
     "drain_timeout",
     "forwarded_allow_ips",
     "host",
@@ -96,8 +96,12 @@ class ModelApp:
         self._options = options
         self._app: ASGIApp | None = None
         self._refusal = NOT_STARTED
-        for name in OF_THE_HTTP_SERVER & options.keys():
-            raise UsageError(f"{name} is an option of the HTTP server, which is not Reactor's here")
+        for name in NOT_FOR_ASGI & options.keys():
+            raise UsageError(
+                f"asgi() does not take {name}",
+                hint="the server that runs the application has the address, TLS and proxies; "
+                "the program configures logging",
+            )
         # The model's process imports this too, and needs no server.
         if not is_importing():
             self._serve_options()
@@ -149,7 +153,7 @@ class ModelApp:
         from reactor_cli.app import run_options
         from reactor_cli.common_options import project_config
 
-        # Not the address that the HTTP server listens on, which is unknown: requests by any address are accepted.
+        # The HTTP server's address is unknown here; with 0.0.0.0 requests by any address are accepted.
         options = run_options([*arguments_of(self._options), "--host=0.0.0.0"])
         return options.serve_options(self._manifest, project_config(self._manifest, options.overrides))
 

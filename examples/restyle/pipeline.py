@@ -1,4 +1,4 @@
-"""Camera in, painted video out: SD-Turbo paints each frame of the camera in one step, as the prompt says.
+"""Camera in, painted video out: SD-Turbo paints each frame of the camera in one step, according to the prompt.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
@@ -52,8 +52,8 @@ class MyModel(ReactorPipeline):
         else:
             device = choose_device(config.get("device", "auto"))
             self.restyler = Restyler.load(device, compile=config.get("compile", False))
-        # The first frame takes longest, above all with `compile`: let no client wait for it. The bars of the downloads
-        # appear on the page by themselves.
+        # The first frame takes longest, above all with `compile`: it is painted here, so that no client waits for it.
+        # The bars of the downloads appear on the page by themselves.
         self.progress(None, "painting the first frame")
         self.paint(np.zeros((self.size, self.size, 3), np.uint8), self.restyler.encode_prompt(""), MyState())
 
