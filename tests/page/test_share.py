@@ -68,6 +68,17 @@ def test_the_last_seconds_are_saved_with_one_click(page: Page, server: FakeServe
     expect(page.get_by_role("button", name="Save the last 10 s")).to_have_attribute("aria-busy", "false")
 
 
+def test_a_clip_that_fails_leaves_no_recording(page: Page, server: FakeServer) -> None:
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    page.wait_for_function("() => +document.querySelector('canvas').dataset.seq > 15")
+    page.get_by_role("button", name="Save the last 10 s").click()
+    page.wait_for_function("() => window.films.length")
+    page.evaluate("() => { globalThis.createImageBitmap = () => Promise.reject(new Error('broken')) }")
+    page.wait_for_function("() => window.films[0].state === 'inactive'")
+    assert page.evaluate("window.films[0].stream.getTracks().every(({ readyState }) => readyState === 'ended')")
+
+
 FILMS = """window.films = [];
 window.MediaRecorder = class extends MediaRecorder {
   start(...given) {

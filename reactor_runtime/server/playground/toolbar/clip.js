@@ -39,9 +39,13 @@ export class Clip {
     const [frames, sounds] = [[...this.#frames], [...this.#sounds]];
     if (!frames.length) throw new Error("there are no frames yet");
     const player = new Player(frames, sounds);
-    const recording = new Recording(player.stream, type, `${this.#session.model}-clip`);
-    await player.play(onLeft);
-    await recording.stop();
+    try {
+      const recording = new Recording(player.stream, type, `${this.#session.model}-clip`);
+      await player.play(onLeft);
+      await recording.stop();
+    } finally {
+      player.close();
+    }
   }
 
   #nameOf(kind) {
@@ -104,6 +108,11 @@ class Player {
     }
     // The last frame is shown for a while too.
     await wait(1000 * LEAD_S);
+  }
+
+  /** Stop the tracks, which ends a recording of them too. */
+  close() {
+    for (const track of this.stream.getTracks()) track.stop();
     this.#audio?.close();
   }
 
