@@ -66,7 +66,7 @@ class MyModel(ReactorPipeline):
         self.width = whole_number(config, "width", 640, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
 
-    # Replaces the event of the field, to read the file once and to refuse what is no image.
+    # Replaces the event of the field, to read the file once and to refuse a file that is not an image.
     @event(name="set_image", description="An image instead of the camera")
     def set_image(self, image: UploadedFile | None = None) -> None:
         try:
