@@ -42,8 +42,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def page(browser: Browser, world: RunningServer) -> Iterator[Page]:
-    with open_page(browser, f"http://127.0.0.1:{world.port}") as page:
+def page(whole_browser: Browser, world: RunningServer) -> Iterator[Page]:
+    """The page in a Chromium with its interface: the shell reports the movements of a locked mouse only sometimes."""
+    with open_page(whole_browser, f"http://127.0.0.1:{world.port}") as page:
         page.goto("/")
         expect(page.locator("canvas[data-seq]")).to_be_attached()
         expect(page.locator(".legend li").first).to_contain_text("W S or ↑ ↓ walk")
