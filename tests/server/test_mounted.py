@@ -80,6 +80,7 @@ async def until_answer(port: int, path: str, text: str) -> httpx.Response:
         return answer
 
 
+@pytest.mark.process
 async def test_a_mounted_model_has_its_page_socket_and_streams_below_the_mount(tmp_path: Path) -> None:
     with imported(tmp_path, "served_mounted", MODEL) as model:
         async with mounted(asgi(model, max_viewers=3)) as port:
@@ -100,6 +101,7 @@ async def test_a_mounted_model_has_its_page_socket_and_streams_below_the_mount(t
         assert not [each for each in started if each in descendants(os.getpid())], "its processes end with the lifespan"
 
 
+@pytest.mark.process
 async def test_a_model_that_fails_to_load_leaves_the_application_running(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
