@@ -133,7 +133,8 @@ class Emitter:
         """
         session = self._session
         alone = is_sound_alone(bundles)
-        self._look_at_inputs()
+        if not alone:
+            self._update_follows_input()
         if session is None:
             await self._pace_without_session(bundles, alone=alone, drop=drop)
             return
@@ -159,8 +160,8 @@ class Emitter:
                     return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
 
-    def _look_at_inputs(self) -> None:
-        """Find out whether the output about to be handed over follows a camera."""
+    def _update_follows_input(self) -> None:
+        """Set whether the frames that are handed over next follow a camera."""
         arrived, taken = self._frames_in()
         read = taken - self._taken_before
         self.pace.follows_input = read > 0 and arrived - self._arrived_before <= read

@@ -85,7 +85,11 @@ export class Controls {
     const parts = events.filter((event) => event !== main).map((event) => ({ ...event, control: make(event) }));
     const live = parts.filter(({ style }) => style === "live").map(({ control }) => control);
     this.#live = main ? [this.#promptBar, ...live] : live;
-    const sections = Map.groupBy(parts.sort(byOrder), sectionOf);
+    const sections = new Map();
+    for (const part of parts.sort(byOrder)) {
+      const name = sectionOf(part);
+      sections.set(name, [...(sections.get(name) ?? []), part]);
+    }
     const named = [...sections.keys()].filter((name) => name && name !== BOUND);
     const layOut = (name) => makeSection(name, sections.get(name) ?? []);
     this.#fieldset.replaceChildren(...this.#makePresets(), ...["", ...named, BOUND].flatMap(layOut));
