@@ -60,7 +60,7 @@ def camera() -> Iterator[Row]:
         floors, delays, late, shares, rates = [], [], [], [], []
         for _ in range(RUNS):
             floors.append(camera_frames.floor_s())
-            with serving(project, "127.0.0.1", **config) as port:
+            with serving(project, "127.0.0.1", (), **config) as port:
                 trip = run(_there_and_back(port, camera_frames))
             settled = sorted(delay for sent_at, delay in trip.delays if sent_at - trip.began > SETTLED_S)
             delays.append(1e3 * statistics.median(settled))

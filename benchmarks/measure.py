@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,16 @@ def free_running() -> Iterator[Row]:
     yield "  CPU of server and engine a frame", f"{statistics.median(shares):.2f} ms", ""
 
 
+def sessions() -> Iterator[Row]:
+    """Measure the age of the frames of free-running models at 720p: several sessions, each with one client."""
+    for count in (2, 4):
+        with serving(options=("--sessions", str(count)), fps=2000) as port, ThreadPoolExecutor(count) as clients:
+            received = list(clients.map(lambda _, port=port: receive(port, 4.0), range(count)))
+        ages = [1e3 * statistics.median(frame.age_s for frame in each) for each in received]
+        yield f"{count} sessions, free-running 720p: frames", f"{sum(map(_rate, received)):.0f} fps", ""
+        yield "  age of the frame, p50, the worst session", f"{max(ages):.1f} ms", ""
+
+
 class Case(NamedTuple):
     """One paced stream, the bound of the deviation of its gaps, and that of its p99 beyond a bare encode."""
 
@@ -86,7 +97,7 @@ def _paced(case: Case) -> Iterator[Row]:
     bare_ms = 1e3 * encode_s(width, height)
     deviations, delays, late, shares = [], [], [], []
     for _ in range(RUNS):
-        with serving(MODEL, "127.0.0.1", **case.config) as port:
+        with serving(MODEL, "127.0.0.1", (), **case.config) as port:
             texts: list[dict[str, Any]] = []
             receive(port, 2.0)
             used_s = cpu_s()
@@ -148,6 +159,7 @@ def startup() -> Iterator[Row]:
 
 BENCHMARKS = {
     "free": free_running,
+    "sessions": sessions,
     "paced": paced,
     "input": input_to_frame,
     "painter": slow_painter,

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,16 @@ from tests.processes import children, engines_of
 
 MODEL = Path(__file__).parent / "model"
 STARTUP_S = 30
+# With several sessions there is a line for each.
+READY = re.compile(r"ready (?:(\d+) of (\d+) )?in ")
 
 
 @contextlib.contextmanager
-def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> Iterator[int]:
-    """Serve a model of the benchmarks; yield the port."""
-    arguments = [f"--set={key}={value}" for key, value in config.items()]
+def serving(
+    project: Path = MODEL, host: str = "127.0.0.1", options: Sequence[str] = (), **config: float
+) -> Iterator[int]:
+    """Serve a model of the benchmarks with `options` of `reactor run`; yield the port."""
+    arguments = [*options, *(f"--set={key}={value}" for key, value in config.items())]
     run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--host", host, "--port", "0"]
     command = [*run_model, "--log-level", "warning", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
@@ -38,7 +42,7 @@ def serving(project: Path = MODEL, host: str = "127.0.0.1", **config: float) -> 
     for line in process.stdout:
         if found := re.search(r"http://[^:/]+:(\d+)", line):
             port = int(found[1])
-        if line.startswith("ready"):
+        if (ready := READY.match(line)) and ready[1] == ready[2]:
             break
     try:
         yield port

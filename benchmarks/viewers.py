@@ -1,4 +1,4 @@
-"""Many viewers: frames, delays and CPU of a controller and up to 100 viewers of one 720p stream, on two cores."""
+"""Many viewers: frames, delays and CPU of a controller and up to 200 viewers of one 720p stream, on two cores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.client_process import ClientGroup, Report, client_processes, measure_all
 from benchmarks.serving import running, serving
@@ -27,9 +27,10 @@ FLOOR_BYTES = 200_000
 
 
 def viewers() -> Iterator[Row]:
-    """Measure 720p at 30 fps and more for up to 100 viewers, of which some never read or come and go."""
+    """Measure 720p at 30 fps and more for up to 200 viewers, of which some never read or come and go."""
     for count in (0, 10, 50, 100):
         yield from _stream(f"{count} viewers", *_halves(count))
+    yield from _stream("200 viewers", *_halves(200), options=("--max-viewers", "200"))
     for fps in (60, 120):
         yield from _stream(f"100 viewers of {fps} fps", *_halves(100), fps=fps)
     yield from _stream("100 viewers that acknowledge nothing", ClientGroup(count=100, acknowledges=False))
@@ -45,8 +46,8 @@ def _halves(count: int) -> tuple[ClientGroup, ...]:
     return ClientGroup(count=count - count // 2), ClientGroup(count=count // 2)
 
 
-def _stream(name: str, *groups: ClientGroup, fps: int = FPS) -> Iterator[Row]:
-    with on_two_cores(), serving(fps=fps) as port:
+def _stream(name: str, *groups: ClientGroup, fps: int = FPS, options: Sequence[str] = ()) -> Iterator[Row]:
+    with on_two_cores(), serving(options=options, fps=fps) as port:
         pids = running()
         with _on_other_cores(), client_processes(port, CONTROLLER, *groups) as started:
             reports, shares = measure_all(started, SECONDS, pids)
