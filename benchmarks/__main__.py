@@ -13,9 +13,15 @@ from benchmarks.measure import BENCHMARKS, Row
 HEAD = """\
 # Performance
 
-Written by `make bench ARGS="{arguments}"` on {cores} cores that did nothing else. The figures are medians of five
-runs, beside the floor in the same run. They compare on one machine only. Ages and delays are from the model's
-hand-over to the receipt in a client on the same machine.
+Written on {cores} cores that did nothing else, by
+
+```sh
+make bench ARGS="{arguments}"
+```
+
+The figures are medians of five runs, beside the floor in the same run; those with viewers are single runs. They compare
+on one machine only. Ages and delays are from the model's hand-over to the receipt in a client on the same machine.
+[Missed goals](measurements.md#missed-goals) says what a goal that is not reached would take.
 
 | | figure | goal |
 |---|---|---|
