@@ -37,6 +37,7 @@ ARROWS = {
     "schema": {"authoring", "wire"},
     "manifest": set[str](),
     "client": {"wire", "media"},
+    "clips": {"media"},
     "frames": {"media"},
     "authoring": set[str](),
     "media": set[str](),

@@ -1,0 +1,34 @@
+"""A clip: a destination for frames and sound with their times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ClipTrack:
+    """Describe a track of a clip: `sample_rate` in Hz for sound, None for video."""
+
+    name: str
+    sample_rate: int | None = None
+
+
+class Clip(Protocol):
+    """Write frames and sound in the order of their times, in seconds from the start of the clip.
+
+    All calls block until the data is encoded, and raise ReactorError if it can't be written, as on a full disk.
+    """
+
+    def write_frame(self, track: str, at_s: float, frame: NDArray[np.uint8]) -> None:
+        """Add an RGB frame `(H, W, 3)`, which is shown until the next one of its track."""
+
+    def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
+        """Add samples `(channels, samples)` with 1 or 2 channels."""
+
+    def close(self, end_s: float) -> list[Path]:
+        """End the clip at `end_s`, and return what was written: no file if no frame and no sound came."""
