@@ -50,6 +50,16 @@ def test_a_refused_camera_says_why_on_the_stage(page: Page, offer: Locator) -> N
     expect(offer.get_by_role("button", name="Use your camera")).to_be_visible()
 
 
+def test_a_file_in_a_control_takes_the_place_of_an_input(server: FakeServer, offer: Locator) -> None:
+    expect(offer).to_be_visible()
+    server.broadcast("reactor.state", image={"upload": "u-1"})
+    expect(offer).to_be_hidden()
+    server.broadcast("reactor.state", strength=0.5)
+    expect(offer).to_be_hidden()
+    server.broadcast("reactor.state", image=None)
+    expect(offer).to_be_visible()
+
+
 def test_a_viewer_gets_no_offer(page: Page, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     connected(page, server, "?role=viewer")

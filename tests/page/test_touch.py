@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from .bound import PAINTER, WALKER, Fingers
+from .bound import PAINTER, WALKER, Fingers, bound, key
 from .conftest import open_page
 from .fake_server import FakeServer
+from .schemas import setter
 
 
 @pytest.fixture
@@ -85,6 +86,22 @@ def test_a_tap_carries_its_place(phone: Page, server: FakeServer) -> None:
     x, y = middle(phone.locator("canvas"))
     phone.touchscreen.tap(x, y)
     assert server.wait_for("drop") == {"x": pytest.approx(0.5, abs=0.01), "y": pytest.approx(0.5, abs=0.01)}
+
+
+def test_a_keyboard_of_keys_leaves_the_frame_to_fingers(phone: Page, fingers: Fingers, server: FakeServer) -> None:
+    white_keys = {
+        f"set_{note}": setter(note, "", bound({"type": "boolean", "default": False}, key(code)))
+        for note, code in zip("cdefgab", ("KeyA", "KeyS", "KeyD", "KeyF", "KeyG", "KeyH", "KeyJ"), strict=True)
+    }
+    server.script.events = {**white_keys, "set_aim": PAINTER["set_aim"]}
+    phone.reload()
+    expect(phone.locator(".legend li")).to_have_text("touch aim")
+    expect(phone.locator(".touch")).to_be_hidden()
+    box = phone.locator("canvas").bounding_box()
+    assert box is not None
+    fingers.put((box["x"] + 0.8 * box["width"], box["y"] + 0.9 * box["height"]))
+    server.wait_for("set_aim", lambda data: data["aim"] == pytest.approx([0.8, 0.9], abs=0.02))
+    expect(phone.get_by_role("group", name="Controls").get_by_role("switch")).to_have_count(len(white_keys))
 
 
 def test_the_legend_speaks_of_fingers(phone: Page) -> None:

@@ -4,6 +4,8 @@ import { el, humanise } from "../dom.js";
 
 // Share of the stick's width that a finger moves to reach the end.
 const REACH = 0.5;
+// More buttons would cover the video. Their switches and buttons in the panel remain.
+const MOST_BUTTONS = 6;
 const UPRIGHT = /^(KeyW|ArrowUp|PageUp|Home)$/;
 
 export class Touch {
@@ -16,7 +18,8 @@ export class Touch {
     for (const axis of axes) this.#assign(axis);
     const pressed = targets.filter(({ sources }) => sources.some(({ kind }) => /^(key|button)$/.test(kind)));
     const sticks = this.#sticks.map((stick) => this.#stick(stick));
-    const buttons = el("div", { class: "touch-buttons" }, ...pressed.map((target) => this.#button(target)));
+    const shown = pressed.length > MOST_BUTTONS ? [] : pressed;
+    const buttons = el("div", { class: "touch-buttons" }, ...shown.map((target) => this.#button(target)));
     this.root = el("div", { class: "touch", hidden: true }, sticks[0], buttons, ...sticks.slice(1));
   }
 

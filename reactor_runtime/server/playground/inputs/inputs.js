@@ -25,7 +25,9 @@ export async function attach({ session, side, stage }) {
   stage.append(buttons.root);
   root.addEventListener("inputchange", () => buttons.update(inputs.values()));
 
+  const findFile = () => (buttons.hasFile = Object.values(session.state).some((value) => value?.upload));
   const offer = (tracks) => {
+    findFile();
     const wanted = new Map(tracks.map((track) => [JSON.stringify(track), track]));
     if ([...wanted.keys()].join() === [...inputs.keys()].join()) return;
     for (const [text, input] of inputs) if (!wanted.has(text)) input.end();
@@ -40,6 +42,7 @@ export async function attach({ session, side, stage }) {
     for (const input of isOver ? inputs.values() : []) input.rest("Off: your turn is over.");
   };
   session.addEventListener("status", onStatus, { signal: leave.signal });
+  session.addEventListener("state", findFile, { signal: leave.signal });
   const detach = () => {
     leave.abort();
     offer([]);

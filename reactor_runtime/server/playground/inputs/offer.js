@@ -7,11 +7,12 @@ export class Offer {
   #buttons = el("div", { class: "offer-buttons" });
   #reason = el("p", { role: "status" });
   #declined = false;
+  #hasFile = false;
 
   constructor() {
     const decline = () => {
       this.#declined = true;
-      this.root.hidden = true;
+      this.#show();
     };
     const button = el("button", { type: "button", class: "offer-decline", onclick: decline }, "Not now");
     this.root.append(this.#buttons, this.#reason, button);
@@ -30,6 +31,16 @@ export class Offer {
       }),
     );
     setText(this.#reason, unused.find(({ failure }) => failure)?.failure ?? "");
-    this.root.hidden = this.#declined || !buttons.length;
+    this.#show();
+  }
+
+  /** Hide the buttons while a control has given the model a file to show instead. */
+  set hasFile(hasFile) {
+    this.#hasFile = hasFile;
+    this.#show();
+  }
+
+  #show() {
+    this.root.hidden = this.#declined || this.#hasFile || !this.#buttons.firstChild;
   }
 }
