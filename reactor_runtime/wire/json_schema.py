@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 Schema = dict[str, Any]
 
@@ -11,6 +11,7 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 ID: Schema = {"type": ["string", "integer"]}
 SECONDS: Schema = {"type": "number", "minimum": 0}
 SECONDS_OR_NULL: Schema = {"type": ["number", "null"], "minimum": 0}
+PROGRESS: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null: it is unknown"}
 
 
 def ref(name: str) -> Schema:
@@ -22,6 +23,19 @@ def record(required: Schema, optional: Schema | None = None, **more: Any) -> Sch
     """Describe an object by its members."""
     named = {"required": list(required)} if required else {}
     return {"type": "object", "properties": {**required, **(optional or {})}, **named, **more}
+
+
+def schema_of(shape: type) -> Schema:
+    """Describe a TypedDict, each member of which is another TypedDict or is annotated with its schema."""
+    members = {}
+    for name, hint in get_type_hints(shape, include_extras=True).items():
+        members[name] = schema_of(hint) if isinstance(hint, type) else dict(*hint.__metadata__)
+    return record(members)
+
+
+def or_null(schema: Schema) -> Schema:
+    """Describe a value that may be null."""
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 def one_of(names: list[str]) -> Schema:

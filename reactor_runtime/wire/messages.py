@@ -36,6 +36,11 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
+class Reload:
+    """Reload the project's files."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Select the media that the client receives, in place of its earlier choice; None is no limit, or all tracks.
 

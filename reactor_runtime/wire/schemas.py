@@ -10,6 +10,7 @@ from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_SEQ
 from reactor_runtime.wire.json_schema import (
     COUNT,
     ID,
+    PROGRESS,
     SECONDS,
     SECONDS_OR_NULL,
     STRING,
@@ -18,11 +19,12 @@ from reactor_runtime.wire.json_schema import (
     one_of,
     record,
     ref,
+    schema_of,
 )
-from reactor_runtime.wire.welcome import welcome_schema
+from reactor_runtime.wire.reload import ReloadMessage
+from reactor_runtime.wire.welcome import MODEL, TRACKS, welcome_schema
 
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
-PROGRESS: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null: it is unknown"}
 STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
 
 
@@ -79,6 +81,11 @@ def from_client() -> dict[str, Schema]:
             "Restart the idle timeout, because a person is present.",
         ),
         "reactor.ping": client_message("reactor.ping", ping, "Request a pong, which is sent at once."),
+        "reactor.reload": client_message(
+            "reactor.reload",
+            record({}, additionalProperties=False),
+            "Reload the project's files, on a server with `--reload`.",
+        ),
         "reactor.view": client_message(
             "reactor.view", view, "Choose what the server sends to this client from now on."
         ),
@@ -100,6 +107,11 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             "The client's position in the wait queue.",
         ),
         "reactor.state": (ref("State"), "The public state fields that changed."),
+        "reactor.contract": (
+            record({"tracks": TRACKS, "schema": MODEL}),
+            "A reload changed the model's tracks, events or messages.",
+        ),
+        "reactor.reload": (schema_of(ReloadMessage), "A reload was applied, has failed, or takes a while."),
         "reactor.stats": (_stats(), "Once a second: metrics of the model and of this client."),
         "reactor.pong": (
             record({"t": {"type": ["number", "string"]}, "server_us": COUNT}),

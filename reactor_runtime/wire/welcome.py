@@ -6,10 +6,21 @@ Each member has its type, which mypy checks in the server, and its JSON Schema, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import Annotated, Any, TypedDict
 
-from reactor_runtime.wire.json_schema import COUNT, SECONDS_OR_NULL, STRING, Schema, by_name, record, ref
+from reactor_runtime.wire.json_schema import (
+    COUNT,
+    SECONDS_OR_NULL,
+    STRING,
+    Schema,
+    by_name,
+    or_null,
+    record,
+    ref,
+    schema_of,
+)
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
+from reactor_runtime.wire.reload import ReloadMessage
 
 _JSON_SCHEMA: Schema = {"type": "object", "description": "A JSON Schema of the data"}
 _FIELD: Schema = {"type": ["string", "null"], "description": "The state field that the event sets"}
@@ -20,7 +31,8 @@ _REPLIES: Schema = {
 }
 _EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
-_MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)})
+MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)})
+TRACKS: Schema = {"type": "array", "items": ref("Track")}
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
 
@@ -43,26 +55,15 @@ class WelcomeMessage(TypedDict):
     session: Annotated[str | None, _SESSION]
     role: Annotated[str, {"type": "string", "enum": ["controller", "viewer"]}]
     model: Annotated[str, STRING]
-    tracks: Annotated[Sequence[Mapping[str, Any]], {"type": "array", "items": ref("Track")}]
-    schema: Annotated[Mapping[str, Any], _MODEL]
+    tracks: Annotated[Sequence[Mapping[str, Any]], TRACKS]
+    schema: Annotated[Mapping[str, Any], MODEL]
     state: Annotated[Mapping[str, Any], ref("State")]
     resume: Annotated[str | None, {"type": ["string", "null"]}]
     upload_key: Annotated[str | None, _UPLOAD_KEY]
     limits: WelcomeLimits
+    reload: Annotated[ReloadMessage | None, or_null(schema_of(ReloadMessage))]
 
 
 def welcome_schema() -> Schema:
     """Return the JSON Schema of a welcome's data."""
-    return _schema_of(WelcomeMessage)
-
-
-def _schema_of(shape: type) -> Schema:
-    hints = get_type_hints(shape, include_extras=True)
-    return record(
-        {name: _schema_of(hint) if isinstance(hint, type) else _annotation(hint) for name, hint in hints.items()}
-    )
-
-
-def _annotation(hint: Any) -> Schema:
-    (schema,) = hint.__metadata__
-    return dict(schema)
+    return schema_of(WelcomeMessage)

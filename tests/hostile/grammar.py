@@ -48,6 +48,7 @@ VALID: tuple[tuple[str, dict[str, Any]], ...] = (
     ("reactor.ping", {"t": 12.5}),
     ("reactor.view", {"paused": False, "max_fps": 30, "tracks": None}),
     ("reactor.here", {}),
+    ("reactor.reload", {}),
 )
 PLAIN = ("null", "true", "false", "[]", "{}", '{"a":{}}', json.dumps(ID))
 CHARACTERS = (*range(0x20, 0x7F), *range(0x20), *range(0xA0, 0x250), 0x202E, 0xFDFA, 0xFFFE, 0x1F3AC, 0x10FFFF)

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeMessage
 from tests.timeouts import TIMEOUT_S
 
@@ -70,6 +71,7 @@ class Script:
     frames: bool = True
     html: str = ""  # in place of index.html
     skip_every: int = 0
+    reload: ReloadMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +309,7 @@ class FakeServer:
                 "idle_timeout_s": None,
                 "resume_grace_s": RESUME_GRACE_S if self.script.resume else None,
             },
+            "reload": self.script.reload,
         }
 
     async def _frames(self, client: WebSocket) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.codec import MAX_DEPTH, MAX_ID_LENGTH, MAX_TYPE_LENGTH, decode_ack, decode_text, encode_text
-from reactor_runtime.wire.messages import Ack, Event, Ping, View
+from reactor_runtime.wire.messages import Ack, Event, Ping, Reload, View
 
 text_st = st.text()
 json_st = st.recursive(
@@ -57,6 +57,7 @@ PROTOCOL = {
     '{"type": "reactor.ack", "data": {"track": "main_video", "seq": 4294967295}}': Ack("main_video", 2**32 - 1),
     '{"type": "reactor.ping", "data": {"t": 12.5}}': Ping(12.5),
     '{"type": "reactor.ping", "data": {"t": "now"}, "id": 3}': Ping("now"),
+    '{"type": "reactor.reload"}': Reload(),
     '{"type": "reactor.view"}': View(),
     '{"type": "reactor.view", "data": {"paused": true}}': View(paused=True),
     '{"type": "reactor.view", "data": {"max_fps": 15, "tracks": ["a", "b"]}}': View(max_fps=15.0, tracks=("a", "b")),
@@ -144,7 +145,7 @@ INVALID = {
     "id bool": ('{"type": "a", "id": true}', "got true"),
     "id float": ('{"type": "a", "id": 1.5}', "got 1.5"),
     "unknown key": ('{"type": "a", "payload": {}}', 'unknown key "payload"'),
-    "reserved": ('{"type": "reactor.welcome"}', "reactor.ack, reactor.here, reactor.ping, reactor.view"),
+    "reserved": ('{"type": "reactor.welcome"}', "reactor.here, reactor.ping, reactor.reload, reactor.view"),
     "reserved and empty": ('{"type": "reactor."}', 'unknown type "reactor."'),
     "ack without seq": ('{"type": "reactor.ack", "data": {"track": "v"}}', "seq must be an integer"),
     "ack without track": ('{"type": "reactor.ack", "data": {"seq": 1}}', "track must be the name of a track"),

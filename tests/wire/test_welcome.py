@@ -4,6 +4,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from reactor_runtime.wire.reload import ReloadError, ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeLimits, WelcomeMessage, welcome_schema
 
 
@@ -14,7 +15,7 @@ def test_every_member_is_required() -> None:
     assert limits["required"] == list(limits["properties"]) == list(WelcomeLimits.__annotations__)
 
 
-@pytest.mark.parametrize("shape", [WelcomeMessage, WelcomeLimits])
+@pytest.mark.parametrize("shape", [WelcomeMessage, WelcomeLimits, ReloadMessage, ReloadError])
 def test_a_member_may_be_null_in_the_schema_if_it_may_be_none_in_the_type(shape: type) -> None:
     for name, hint in get_type_hints(shape, include_extras=True).items():
         if get_origin(hint) is Annotated:

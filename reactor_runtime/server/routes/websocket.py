@@ -38,7 +38,7 @@ from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
-from reactor_runtime.wire.messages import Ack, Event, Here, Ping, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Ping, Reload, View
 from reactor_runtime.wire.protocol import (
     MAX_MEDIA_BYTES,
     MAX_TEXT_BYTES,
@@ -260,6 +260,8 @@ class ClientReceiver:
                 services.inbound.record_activity(client)
             case Ping():
                 client.send_message("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
+            case Reload():
+                client.send_error(ErrorCode.INVALID_MESSAGE, "the server does not reload: start it with --reload")
             case View():
                 services.admission.assignment.set_view(client, message.among(services.admission.slots.tracks))
 

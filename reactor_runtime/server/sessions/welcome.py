@@ -37,4 +37,5 @@ def welcome_message(
             "idle_timeout_s": limits.idle_timeout_s or None,
             "resume_grace_s": limits.resume_grace_s or None,
         },
+        "reload": None,
     }
