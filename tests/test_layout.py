@@ -85,7 +85,7 @@ ROOMS = {
     "engine": {
         "output": {"session", "first_step"},
         "inputs": set[str](),
-        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session"},
+        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session", "session_state"},
     },
 }
 # The modules of the server that may import Uvicorn and websockets.

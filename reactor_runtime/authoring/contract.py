@@ -14,7 +14,7 @@ from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
-from reactor_runtime.authoring.styles.model import Model, outputs_of
+from reactor_runtime.authoring.styles.model import Model, declared_state, outputs_of
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
 from reactor_runtime.authoring.tracks.discovery import find, is_assigned_by_author, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
@@ -66,7 +66,8 @@ class Contract:
 
     @classmethod
     def _compile(cls, model: type[Model], style: Style) -> Contract:
-        state = None if style.state_of is None else StateSpec.of(style.state_of(model))
+        declared = declared_state(model)
+        state = None if declared is None else StateSpec.of(declared)
         outputs, inputs = outputs_of(model) or style.default_outputs, inputs_of(model)
         handlers = handlers_of(model).values()
         events = _events(state, handlers)

@@ -15,6 +15,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
+from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import InvalidEvent, from_author
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, ToServer
@@ -66,33 +67,25 @@ class _Numbered:
     checked: CheckedEvent
 
 
-def _no_field(name: str, value: object) -> None:
-    """Raise AssertionError: a model without state has no events that set a field."""
-    raise AssertionError(f"a model without state has an event that sets {name}={value!r}")
-
-
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
-    `set_field` sets the state field of a `set_<field>` event, `send_state` sends the fields that a handler changed
-    before its answer is sent, and `call` calls a handler.
+    `call` calls a handler or sets a field; `state` sends the fields that it changed before its answer is sent.
     """
 
     def __init__(
         self,
         model: Model,
         session: ModelSession,
+        state: SessionState,
         send: Callable[[ToServer], None],
         *,
-        set_field: Callable[[str, object], None] = _no_field,
-        send_state: Callable[[], None] = lambda: None,
         call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
         self._model = model
         self._call = call
         self._session = session
-        self._set_field = set_field
-        self._send_state = send_state
+        self._state = state
         self._send = send
         self._waiting: deque[_Numbered] = deque()
         self._accepted = 0
@@ -157,7 +150,7 @@ class Dispatcher:
                 result = await self._call_handler(waiting.checked)
             finally:
                 # Also after a failure: the handler may have changed fields before it.
-                self._send_state()
+                self._state.send_changes()
             return self._answer(waiting, None if result is None else message_to_json(result))
         except SessionStopped:
             raise
@@ -175,10 +168,6 @@ class Dispatcher:
 
     async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
         spec = checked.spec
-        if spec.method is None:
-            assert spec.field is not None, "a generated event sets a field"
-            self._set_field(spec.field, checked.arguments[spec.field])
-            return None
         result = await self._call(self._model, spec, self._session, checked.arguments)
         if result is None or isinstance(result, ModelMessage):
             return result

@@ -19,9 +19,14 @@ logger = logging.getLogger(__name__)
 def author_call(
     model: Model, spec: EventSpec | HookSpec, session: ModelSession, arguments: Mapping[str, Any] | None = None
 ) -> Callable[[], Any]:
-    """Bind a handler or hook to its arguments, and to the client if it has a parameter for it."""
-    assert spec.method is not None, "a generated event has no method to call"
+    """Bind a handler or hook to its arguments, and to the client if it has a parameter for it.
+
+    A generated event has no handler: it sets a field of the state.
+    """
     values = dict(arguments or {})
+    if spec.method is None:
+        assert spec.field is not None, "an event without a method sets a field"
+        return functools.partial(setattr, model.state, spec.field, values[spec.field])
     if spec.client_parameter is not None:
         values[spec.client_parameter] = session.client
     # The name was found when the class was compiled.

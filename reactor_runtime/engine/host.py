@@ -30,6 +30,7 @@ from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession, must_pass
+from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
@@ -74,9 +75,10 @@ class Host:
         )
         self._emitter = Emitter(contract, self._clock, sink, first_step, frames_in=lambda: self.inputs.frame_counts)
         self.hold_steps = self._emitter.hold
-        self.runtime = ModelRuntime(self._emitter, sink)
+        state = SessionState(model, contract.state, sink.send)
+        self.runtime = ModelRuntime(self._emitter, sink, state)
         self._loop: asyncio.AbstractEventLoop | None = None
-        parts = DriverParts(self._emitter, self.inputs, clock, sink, threads or UntrackedThreads(), failed)
+        parts = DriverParts(self._emitter, self.inputs, clock, sink, state, threads or UntrackedThreads(), failed)
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()

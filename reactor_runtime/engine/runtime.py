@@ -11,17 +11,19 @@ from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
 from reactor_runtime.engine.output.output_buffer import OutputBuffer
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.ipc.messages import MessageSent
 
 
 class ModelRuntime:
     """Implement the calls of an `AsyncModel`; any thread may call `send`, all else belongs to the model's."""
 
-    def __init__(self, emitter: Emitter, sink: Sink) -> None:
+    def __init__(self, emitter: Emitter, sink: Sink, state: SessionState) -> None:
         self.connected = Connected()
         self.output_buffer = OutputBuffer(emitter)
         self._emitter = emitter
         self._sink = sink
+        self._state = state
         self._session: ModelSession | None = None
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
 
@@ -51,6 +53,7 @@ class ModelRuntime:
         bundles = self._emitter.unpack(output)
         if not self._emitter.first_step.checked and self._session is not None:
             self._emitter.first_step.check(bundles, compute_time, sys._getframe())
+        self._state.send_changes()
         emitting = self._emitting_sound if is_sound_alone(bundles) else self._emitting
         if drop and emitting.locked():
             self._emitter.skip(bundles)

@@ -24,6 +24,7 @@ from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.ipc import messages as ipc
 from tests.fakes import CollectingSink, FakeClock, settle
@@ -57,8 +58,9 @@ class Rig:
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
-        self.runtime = ModelRuntime(self.emitter, self.sink)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
+        state = SessionState(self.model, self.contract.state, self.sink.send)
+        self.runtime = ModelRuntime(self.emitter, self.sink, state)
         if isinstance(self.model, AsyncModel):
             self.model._runtime = self.runtime
         self.inputs = Inputs(
@@ -70,7 +72,7 @@ class Rig:
             on_counts=self.sink.send,
         )
         self.model.load(config or {})
-        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, UntrackedThreads())
+        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
         self.driver = make_driver(self.model, self.contract, parts)
         self.session: ModelSession
         self.dispatcher: Dispatcher

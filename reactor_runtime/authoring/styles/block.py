@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reactor_runtime import config as config_file
-from reactor_runtime.authoring.code.annotations import Scope, own_annotations
 from reactor_runtime.authoring.events.events import HookSpec, declare
 from reactor_runtime.authoring.events.handlers import handlers_of
-from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.tracks.discovery import class_annotating
 from reactor_runtime.authoring.tracks.tracks import Output, Video
 from reactor_runtime.authoring.values.bindings import Source
 
@@ -35,8 +32,10 @@ class VideoModel(Model):
 
     `__init__` runs once, before any client, with the config; the instance serves all sessions, one after the other.
     `start_session()` and commands get the session with `get_ctx()`. Commands run one at a time, in another thread
-    than `start_session()`: protect state that both use. Declare `fps` for a fixed rate; without it, blocks play as
-    fast as they come, up to `max_fps`. `buffer_size` is the maximum number of frames in two queued blocks.
+    than `start_session()`: protect values that both use. An annotated `state` is made anew for each session, is None
+    outside of sessions, and is set by events in the thread of commands. Declare `fps` for a fixed rate; without it,
+    blocks play as fast as they come, up to `max_fps`. `buffer_size` is the maximum number of frames in two queued
+    blocks.
     """
 
     buffer_size = 50
@@ -48,7 +47,6 @@ class VideoModel(Model):
         super().__init_subclass__(**options)
         _check_session(cls)
         _check_handlers(cls)
-        _refuse_state(cls)
 
     def start_session(self) -> None:
         """Serve one client: make blocks and `get_ctx().emit_block()` them until `get_ctx().should_stop()`.
@@ -141,13 +139,3 @@ def _check_handlers(cls: type) -> None:
                 f"{cls.__name__}.{handler.method}: the command {handler.name!r} is async, but runs in a thread: "
                 "make it a plain def"
             )
-
-
-def _refuse_state(cls: type) -> None:
-    if class_annotating(cls, "state") is not cls:
-        return
-    hint = Scope.of_definition(cls).resolve(own_annotations(cls)["state"], f"{cls.__name__}.state")
-    if isinstance(hint, type) and issubclass(hint, InputState):
-        raise TypeError(
-            f"{cls.__name__}.state: a VideoModel has no state; declare a @command for each value that clients change"
-        )

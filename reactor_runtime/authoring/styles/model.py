@@ -10,6 +10,8 @@ from typing import Any
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.handlers import compile_handlers
+from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.state_class import state_of, store_state
 from reactor_runtime.authoring.tracks.discovery import class_annotating, find, store_local_classes
 from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
 from reactor_runtime.authoring.tracks.tracks import Output
@@ -21,10 +23,13 @@ class Model:
     """Compile the declarations of a model of any style; the runtime creates one instance, before any client."""
 
     fps: float
+    # The annotated state class in a model that has a state, else what the author makes of it.
+    state: Any
     buffer_size: int = 4
     max_fps: float = 60
     # The engine sets it while the model loads.
     _on_progress: Callable[[float | None, str], None] | None = None
+    _needs_state = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -32,6 +37,7 @@ class Model:
         scope = Scope.of_definition(cls)
         store_local_classes(cls, scope)
         compile_handlers(cls, scope)
+        store_state(cls, scope, required=cls._needs_state)
         _store_selected_outputs(cls, scope)
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
@@ -57,6 +63,11 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
         if narrowed is not None:
             return narrowed
     return find(model, Output)
+
+
+def declared_state(model: type[Model]) -> type[InputState] | None:
+    """Return the model's state class; None if it has none. Raises TypeError if it needs one."""
+    return state_of(model, required=model._needs_state)
 
 
 def _store_selected_outputs(cls: type, scope: Scope) -> None:

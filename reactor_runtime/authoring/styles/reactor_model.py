@@ -12,7 +12,8 @@ class ReactorModel(AsyncModel):
     """Write a model as a loop: prepare in `load()`, then wait for `self.connected`, compute and `emit()` in `run()`.
 
     `fps` is the rate at which frames are shown, `buffer_size` the maximum number of bundles that wait to be shown.
-    Events run concurrently with `run()`, at its await points: copy the attributes you need before you await.
+    Events run concurrently with `run()`, at its await points: copy the attributes you need before you await. An
+    annotated `state` is made anew for each session, and has its defaults while no client is connected.
     """
 
     fps: float = 30

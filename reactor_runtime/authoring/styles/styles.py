@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.events.events import runs_async
-from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.block import BlockOutput, VideoModel
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, state_of
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.tracks.tracks import Output
 from reactor_runtime.errors import ClassError, LoadError
@@ -42,7 +41,6 @@ class Style:
     check_finished: Callable[[type[Model]], None] = _accept
     check_loaded: Callable[[Model], None] = _accept
     config_method: Literal["load", "__init__"] = "load"
-    state_of: Callable[[Any], type[InputState]] | None = None
     default_outputs: tuple[type[Output], ...] = ()
     fits_two_batches: bool = False
 
@@ -153,7 +151,6 @@ STYLES = (
         check_class=_check_pipeline,
         check_finished=_check_inference_or_load,
         check_loaded=_check_inference_after_load,
-        state_of=state_of,
         fits_two_batches=True,
     ),
     Style(base=ReactorModel, frames_method="run", check_class=_check_loop),

@@ -58,13 +58,14 @@ class BlockDriver:
         self._inputs = parts.inputs
         self._clock = parts.clock
         self._sink = parts.sink
+        self._state = parts.state
         self._threads = parts.threads
         self._sizes: Sizes = {}
         self._serving: _Serving | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the commands of `session`."""
-        return Dispatcher(self._model, session, self._sink.send, call=self._call_command)
+        return Dispatcher(self._model, session, self._state, self._sink.send, call=self._call_command)
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
@@ -88,9 +89,10 @@ class BlockDriver:
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
+        fields = self._state.begin(session)
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
-        self._sink.send(Started(session.id, session.started_at, {}))
+        self._sink.send(Started(session.id, session.started_at, fields))
         serving = self._serving = self._begin(session)
         try:
             with running(serving.context):
@@ -103,6 +105,7 @@ class BlockDriver:
             connected.clear()
             self._inputs.close()
             serving.close()
+            self._state.clear()
             self._emitter.close()
 
     def _begin(self, session: ModelSession) -> _Serving:
@@ -115,6 +118,7 @@ class BlockDriver:
             inputs=self._inputs,
             clock=self._clock,
             threads=self._threads,
+            state=self._state,
             sizes=self._sizes,
             on_first_call=lambda: _post(loop, session.wake),
         )

@@ -21,6 +21,7 @@ from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.unpack import ByTrack, Unpack
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.ipc.messages import MessageSent
 from reactor_runtime.media.split import split
 
@@ -46,6 +47,7 @@ class BlockContext:
         inputs: Inputs,
         clock: Clock,
         threads: ThreadTracker,
+        state: SessionState,
         sizes: Sizes,
         on_first_call: Callable[[], None],
     ) -> None:
@@ -59,6 +61,7 @@ class BlockContext:
         self._inputs = inputs
         self._clock = clock
         self._threads = threads
+        self._state = state
         self._sizes = sizes
         self._unpack = Unpack(contract)
         self._tracks = _tracks(self, contract)
@@ -82,6 +85,7 @@ class BlockContext:
 
     def should_stop(self) -> bool:
         self._count_call()
+        self._send_state()
         if self._handed_over:
             self._handed_over = False
         elif not self._stopped:
@@ -111,6 +115,7 @@ class BlockContext:
     def hand_over(self, output: Output | ByTrack, *, measured: bool = True) -> None:
         """Queue output, and wait while the queue is full."""
         self._count_call()
+        self._send_state()
         if self._stopped:
             return
         now = self._clock.now()
@@ -152,6 +157,11 @@ class BlockContext:
         self.calls += 1
         if is_first:
             self._on_first_call()
+
+    def _send_state(self) -> None:
+        # After the session, the state may be that of the next one.
+        if not self._stopped:
+            self._state.send_changes()
 
     def _only(self, *kinds: str) -> str:
         names = [track.name for track in self._outputs.values() if track.kind in kinds]

@@ -14,6 +14,7 @@ from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class DriverParts:
     inputs: Inputs
     clock: Clock
     sink: Sink
+    state: SessionState
     threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
@@ -16,7 +16,7 @@ from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
 from reactor_runtime.engine.session import ModelSession, SessionStopped
-from reactor_runtime.ipc.messages import Started, StateChanged
+from reactor_runtime.ipc.messages import Started
 
 logger = logging.getLogger(__name__)
 
@@ -36,28 +36,20 @@ class GeneratorDriver:
         contract: Contract,
         parts: DriverParts,
     ) -> None:
-        assert contract.state is not None, "a pipeline without state is refused when its class is checked"
         self._model = model
         self._contract = contract
-        self._state = contract.state
+        self._state = parts.state
         self._emitter = parts.emitter
         self._inputs = parts.inputs
         self._clock = parts.clock
         self._sink = parts.sink
-        self._sent_state: dict[str, Any] = {}
         self._waited_s = 0.0
         # When the newest frames were made, and the seconds spent waiting until then.
         self._made: tuple[float, float] | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(
-            self._model,
-            session,
-            self._sink.send,
-            set_field=self._set_field,
-            send_state=lambda: self._send_changes(session),
-        )
+        return Dispatcher(self._model, session, self._state, self._sink.send)
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
@@ -79,15 +71,14 @@ class GeneratorDriver:
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
-        self._model.state = self._state.fresh()
+        fields = self._state.begin(session)
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
-        self._sent_state = self._state.to_json(self._model.state)
-        self._sink.send(Started(session.id, session.started_at, dict(self._sent_state)))
+        self._sink.send(Started(session.id, session.started_at, fields))
         connected.set_early()
         try:
             await call_connected(self._model, self._contract, session)
-            self._send_changes(session)
+            self._state.send_changes()
             connected.set()
             await self._run_generators(session, dispatcher)
         except (SessionStopped, BufferClosed):
@@ -101,8 +92,7 @@ class GeneratorDriver:
             try:
                 await call_disconnected(self._model, self._contract, session)
             finally:
-                # Outside of sessions there is no state.
-                self._model.state = None  # type: ignore[assignment]
+                self._state.clear()
                 self._emitter.close()
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
@@ -169,7 +159,7 @@ class GeneratorDriver:
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
                     session.trace.span(session.id, "model", "step", began)
-                self._send_changes(session)
+                self._state.send_changes()
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:
@@ -200,11 +190,3 @@ class GeneratorDriver:
         while not (session.stopping or dispatcher.waiting or session.input_pending) and self._clock.now() < until:
             await session.alarm.wait(until)
         session.input_pending = False
-
-    def _set_field(self, name: str, value: object) -> None:
-        setattr(self._model.state, name, value)
-
-    def _send_changes(self, session: ModelSession) -> None:
-        changes = self._state.changes(self._model.state, self._sent_state)
-        if changes:
-            self._sink.send(StateChanged(session.id, changes))

@@ -39,13 +39,14 @@ class LoopDriver:
         self._emitter = parts.emitter
         self._inputs = parts.inputs
         self._sink = parts.sink
+        self._state = parts.state
         self._failed = parts.failed
         self._session: ModelSession | None = None
         self._run: asyncio.Task[None] | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._sink.send)
+        return Dispatcher(self._model, session, self._state, self._sink.send)
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
@@ -56,8 +57,14 @@ class LoopDriver:
         if self._run is not None and self._run.done():
             self._run_ended(self._run)
         if self._run is None:
-            self._run = asyncio.create_task(without_exit(self._model.run()))
+            self._run = asyncio.create_task(without_exit(self._run_model()))
             self._run.add_done_callback(self._run_ended)
+
+    async def _run_model(self) -> None:
+        if self._session is None:
+            # `run()` may read the state without a session.
+            self._state.reset()
+        await self._model.run()
 
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
@@ -75,15 +82,17 @@ class LoopDriver:
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         self.start()
+        fields = self._state.begin(session)
         self._session = session
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=False)
-        self._sink.send(Started(session.id, session.started_at, {}))
+        self._sink.send(Started(session.id, session.started_at, fields))
         connected.set_early()
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
                 await call_connected(self._model, self._contract, session)
+                self._state.send_changes()
                 self._inputs.opened()
                 self._warn_of_closed_inputs()
                 connected.set()
@@ -97,6 +106,7 @@ class LoopDriver:
             finally:
                 self._inputs.end_session()
                 self._emitter.close()
+                self._state.reset()
 
     def _warn_of_closed_inputs(self) -> None:
         if self._inputs.closed:

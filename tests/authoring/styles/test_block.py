@@ -132,14 +132,6 @@ def _last_hook() -> None:
         def part(self) -> None: ...
 
 
-def _state() -> None:
-    class State(InputState):
-        level: int = 1
-
-    class Wrong(VideoModel):
-        state: State
-
-
 def _untyped() -> None:
     class Wrong(VideoModel):
         @command("set_level")
@@ -170,7 +162,6 @@ def _marked_pipeline() -> None:
         (_async_command, r"Wrong\.slow: the command 'slow' is async"),
         (_hook, r"Wrong\.greet: a VideoModel has no @connected; start_session\(\) begins"),
         (_last_hook, r"Wrong\.part: a VideoModel has no @disconnected"),
-        (_state, r"Wrong\.state: a VideoModel has no state"),
         (_untyped, "level needs an annotation"),
         (_bare_command, r'write @command\("set_prompt"\)'),
         (_marked_pipeline, "derived from VideoModel, not Wrong"),

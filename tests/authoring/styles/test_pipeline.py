@@ -7,7 +7,8 @@ import pytest
 
 from reactor_runtime import Idle, InputState, ReactorPipeline
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.styles.pipeline import is_idle, state_of
+from reactor_runtime.authoring.styles.model import declared_state
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.errors import ClassError
 
 S = TypeVar("S", bound=InputState)
@@ -26,7 +27,7 @@ class Late(InputState):
 
 
 def test_state_may_be_defined_below_the_model() -> None:
-    assert state_of(Early) is Late
+    assert declared_state(Early) is Late
 
 
 def test_nearest_state_wins() -> None:
@@ -42,7 +43,7 @@ def test_nearest_state_wins() -> None:
     class Grandchild(Child):
         pass
 
-    assert (state_of(Parent), state_of(Child), state_of(Grandchild)) == (State, Finer, Finer)
+    assert (declared_state(Parent), declared_state(Child), declared_state(Grandchild)) == (State, Finer, Finer)
 
 
 def test_the_error_for_a_pipeline_without_state_has_the_fix() -> None:
@@ -68,7 +69,7 @@ def test_base_without_state_and_inference_is_left_to_its_children() -> None:
     class Real(Common):
         state: State
 
-    assert state_of(Real) is State
+    assert declared_state(Real) is State
     with pytest.raises(ClassError, match="Common needs a state"):
         Contract.of(Common)
 
@@ -94,7 +95,7 @@ def test_base_may_leave_the_state_open_as_a_type_variable() -> None:
     class Real(Common[State]):
         state: State
 
-    assert state_of(Real) is State
+    assert declared_state(Real) is State
     with pytest.raises(ClassError, match="Common needs a state"):
         Contract.of(Common)
 
