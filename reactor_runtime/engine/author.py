@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.authoring.code.source import attached_location
+from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.block import starting_config
-from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.model import Model, check_steps
 from reactor_runtime.config import laid_over
 from reactor_runtime.errors import LoadError, ModelFailed, author_error
 
@@ -34,6 +34,22 @@ def call_load(model: Model, config: dict[str, Any], project: Path) -> None:
     # No loop runs yet, so there is no cancellation to propagate.
     except BaseException as error:
         raise author_error(LoadError, "load() failed", error, project) from error
+
+
+def warm_up_steps(model: Model) -> int:
+    """Return the model's `warmup`; raise LoadError if `load()` has assigned something else than a number of steps."""
+    try:
+        check_steps(model.warmup, "self.warmup")
+    except (TypeError, ValueError) as error:
+        raise LoadError(str(error), where=location_of(type(model), "load")) from error
+    return int(model.warmup)
+
+
+def warm_up_failure(error: BaseException, step: int, project: Path) -> LoadError:
+    """Return the error for an exception in a step of the warm-up; it points at the author's line."""
+    failure = author_error(LoadError, f"step {step} of the warm-up failed", error, project)
+    failure.where = attached_location(error) or failure.where
+    return failure
 
 
 def session_failure(error: BaseException, project: Path) -> ModelFailed:

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -28,7 +29,9 @@ _BLACK_HINT = (
     "values of 0..1, and NaN, become 0 when they are cast to uint8: use reactor_runtime.frames.to_frames, "
     "and check for NaN before it; a video that begins black is fine"
 )
-_SLOW_HINT = "move work that only the first step does, such as compiling, to load(), or yield fewer frames at once"
+_SLOW_HINT = (
+    "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else make fewer frames a step"
+)
 
 
 def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
@@ -56,6 +59,15 @@ class FirstStep:
         self._seconds = seconds
         self._began: float | None = None
         self.checked = False
+
+    @contextlib.contextmanager
+    def unchecked(self) -> Iterator[None]:
+        """Check nothing in the block: its steps are those of the warm-up."""
+        self.checked = True
+        try:
+            yield
+        finally:
+            self.checked = False
 
     def start_timer(self) -> None:
         """Start to measure: the model computes from now on."""

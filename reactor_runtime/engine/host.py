@@ -27,11 +27,12 @@ from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.emitter import Emitter
-from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.output.sink import Sink, SwitchableSink
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.engine.trace import TraceRecorder
+from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 
@@ -67,7 +68,8 @@ class Host:
         self._ids = {} if ids is None else ids
         self._project = project
         self._clock = clock
-        self._sink = sink
+        self._sink = sink = SwitchableSink(sink)
+        self._model = model
         self._failed = failed
         first_step = FirstStep(contract, self._suspect, seconds)
         self.inputs = Inputs(
@@ -99,6 +101,41 @@ class Host:
         await self._driver.aclose()
         self.inputs.shutdown()
 
+    async def warm_up(self, on_step: Callable[[int, int], object] = lambda *_: None) -> None:
+        """Make the model's `warmup` steps in a session without a client; raise LoadError if one fails.
+
+        Comes before `serve`. `on_step` is called before each step, with its number and the number of steps.
+        """
+        steps = author.warm_up_steps(self._model)
+        if not steps:
+            return
+        self._loop = asyncio.get_running_loop()
+        self._driver.start()
+        client = ClientInfo(WARM_UP, "controller", time.time(), lambda _: None)
+        session = ModelSession(
+            WARM_UP, client, self._clock, time.time(), failed=self._failed, on_idle=lambda: warm_up.on_idle()
+        )
+        warm_up = WarmUp(
+            self.contract,
+            steps,
+            emitter=self._emitter,
+            stop=lambda: self._driver.stop_session(session),
+            on_step=on_step,
+        )
+        inputs = StandInInputs(self.contract, self.inputs, self._clock)
+        patience = self._clock.call_at(self._clock.now() + PATIENCE_S, warm_up.log_waiting)
+        inputs.start()
+        with self._sink.diverted(warm_up), self._emitter.first_step.unchecked():
+            raised = await self._run_session(session)
+            # The last credits are on their way.
+            await asyncio.sleep(0)
+        patience.cancel()
+        inputs.stop()
+        self._ids.clear()
+        if raised is not None:
+            raise author.warm_up_failure(raised, warm_up.step, self._project) from raised
+        warm_up.check_output()
+
     def _input_available(self) -> None:
         """Wake the session for new input; any thread."""
         if self._loop is not None:
@@ -125,16 +162,30 @@ class Host:
             start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
         session = ModelSession(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
+        if start.session in self._stopped:
+            session.stop()
+        raised = await self._run_session(session)
+        error = None
+        if raised is not None:
+            failure = author.session_failure(raised, self._project)
+            self._log_failure(session.id, failure, raised)
+            error = errors.to_json(failure)
+        self._ids.clear()
+        if self._trace is not None:
+            self._trace.flush(session.id)
+        self._stopped.discard(session.id)
+        self._sink.send(ipc.Ended(session.id, error))
+
+    async def _run_session(self, session: ModelSession) -> BaseException | None:
+        """Serve a session until its end; return the exception of the author's code that ended it."""
         dispatcher = self._driver.dispatcher(session)
-        self._ids.update(session=session.id, client=client.id)
+        self._ids.update(session=session.id, client=session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
         self.uploads.begin_session(session.id)
-        if start.session in self._stopped:
-            session.stop()
-        error = None
         self._end_watch.on_start(session.id)
         self._emitter.first_step.start_timer()
+        ended_by = None
         try:
             await self._driver.serve_session(session, dispatcher, self.runtime.connected)
         # Author's code, and native extensions, raise more than Exception.
@@ -142,18 +193,12 @@ class Host:
             if must_pass(raised) or self._is_dropped(raised):
                 raise
             self._failed(raised)
-            failure = author.session_failure(raised, self._project)
-            self._log_failure(session.id, failure, raised)
-            error = errors.to_json(failure)
+            ended_by = raised
         self._end_watch.on_end()
         self._current = None
         self.runtime.end_session()
-        self._ids.clear()
-        if self._trace is not None:
-            self._trace.flush(session.id)
         self.uploads.clear()
-        self._stopped.discard(session.id)
-        self._sink.send(ipc.Ended(session.id, error))
+        return ended_by
 
     def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
         """Log why a session failed; without the traceback if the last failure was of the same type at the same line.

@@ -43,18 +43,30 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     try:
         host = _load(load, channel, IpcSink(channel, RingWriter(memory_fd)), clock, log_ids)
     except errors.ReactorError as error:
-        channel.send(ipc.Failed(errors.to_json(error)))
-        return error.exit_code
-    load_s = time.monotonic() - began
+        return _report(channel, error)
 
-    async def serve() -> None:
+    async def serve() -> int:
+        try:
+            await host.warm_up(lambda step, steps: channel.send(_warming_up(step, steps)))
+        except errors.LoadError as error:
+            return _report(channel, error)
         reader.attach(asyncio.get_running_loop(), host)
-        channel.send(ipc.Ready(load_s))
+        channel.send(ipc.Ready(time.monotonic() - began))
         await host.serve()
         clock.close()
+        return 0
 
-    asyncio.run(serve())
-    return 0
+    return asyncio.run(serve())
+
+
+def _report(channel: Channel, error: errors.ReactorError) -> int:
+    """Send the reason why the model can't be served; return the exit code of the process."""
+    channel.send(ipc.Failed(errors.to_json(error)))
+    return error.exit_code
+
+
+def _warming_up(step: int, steps: int) -> ipc.Loading:
+    return ipc.Loading(f"warming up {step} of {steps}", round((step - 1) / steps, 2))
 
 
 def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReader:

@@ -27,7 +27,8 @@ class SessionStopped(Exception):
 class ModelSession:
     """Hold the state of one session: its client, its applied events, and whether it is stopping.
 
-    Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code.
+    Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code,
+    `on_idle` after each step that made no frame.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ModelSession:
         *,
         failed: Callable[[BaseException], object] = lambda _: None,
         trace: TraceRecorder | None = None,
+        on_idle: Callable[[], object] = lambda: None,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -54,6 +56,7 @@ class ModelSession:
         self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
         self.failed = failed
         self.trace = trace
+        self.on_idle = on_idle
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 

@@ -45,6 +45,7 @@ def rehearse(
     model = contract.model
     try:
         studio = Studio(model, config, project=project)
+        studio.warm_up()
     except ReactorError:
         raise
     except BaseException as error:
@@ -93,7 +94,7 @@ def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed
     trail = next((each for each in trails if each), ())
     return ModelFailed(
         f"the first step has not ended after {limit_s:g} s",
-        hint="load weights, compile and warm up in load(), which has no limit",
+        hint="load weights in load(), which has no limit, and set warmup = 1 on the class if the first step compiles",
         where=trail[-1] if trail else None,
         trail=trail,
     )

@@ -97,6 +97,26 @@ class Studio(Generic[M]):
             _refuse_loop(type(self).__name__)
             self._close()
 
+    def warm_up(self) -> None:
+        """Make the `warmup` steps of the model, as `reactor run` does after `load()`; their output is discarded.
+
+        Constructing the studio does not. Raises LoadError if a step fails.
+        """
+        self._wait.need_open()
+        if not self._recorder.ended:
+            raise RuntimeError("a client is connected, and the warm-up comes before clients; disconnect() it first")
+        done = self._loop.create_task(self._host.warm_up())
+        self._host.hold_steps(False)
+        try:
+            self._wait.advance(done.done, PATIENCE_S)
+        finally:
+            self._host.hold_steps(True)
+        # The error of the warm-up has it as its cause.
+        self._recorder.failures.clear()
+        if not done.done():
+            raise RuntimeError(f"the warm-up has not ended after {PATIENCE_S:g} s of the model's time")
+        done.result()
+
     @property
     def frames(self) -> list[Frame]:
         """Return the frames so far, oldest first, without those flushed before they were due."""

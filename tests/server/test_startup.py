@@ -107,6 +107,40 @@ def test_what_is_no_address_is_a_usage_error(tmp_path: Path, host: str) -> None:
         assert f'error: the host "{host}" is not an address\nhint: --host 127.0.0.1 is for this' in server.log
 
 
+WARM_UP = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    warmup = 3
+
+    def load(self, config):
+        self.go, self.fails = config["go"], config.get("fails")
+
+    def inference(self):
+        yield gray(100)
+        if self.fails:
+            raise ValueError("no kernel")
+        while not os.path.exists(self.go):
+            time.sleep(0.01)
+        yield gray(100)
+"""
+
+
+async def test_a_warm_up_is_progress_of_loading_and_its_failure_one_of_loading(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    project = write_project(tmp_path / "model", WARM_UP)
+    with listening(project, "--set", f"go={go}") as server:
+        async with client(server.url) as controller:
+            await controller.data("reactor.session", phase="loading", progress=0.33, detail="warming up 2 of 3")
+            assert server.health()[0] == 503
+            go.touch()
+            assert (await controller.frame()).header.seq == 0
+    with started(project, "--set", f"go={go}", "--set", "fails=true") as server:
+        assert server.ended() == 4, server.log
+        assert "error: step 2 of the warm-up failed: ValueError: no kernel" in server.log
+        assert 'raise ValueError("no kernel")' in server.log
+        assert server.log.count("Traceback") == 0
+
+
 async def test_the_page_and_the_line_are_there_while_the_model_loads(tmp_path: Path) -> None:
     load = f"print('reading weights'); self.progress(0.25); {WAIT}"
     go = tmp_path / "go"

@@ -27,6 +27,7 @@ class Model:
     state: Any
     buffer_size: int = 4
     max_fps: float = 60
+    warmup: int = 0
     # The engine sets it while the model loads.
     _on_progress: Callable[[float | None, str], None] | None = None
     _needs_state = False
@@ -81,7 +82,8 @@ def _store_selected_outputs(cls: type, scope: Scope) -> None:
 
 
 def _check_rates(cls: type) -> None:
-    for name, check in (("fps", _check_rate), ("max_fps", _check_rate), ("buffer_size", _check_size)):
+    checks = {"fps": _check_rate, "max_fps": _check_rate, "buffer_size": _check_size, "warmup": check_steps}
+    for name, check in checks.items():
         if name in vars(cls):
             with declared_at(cls, name):
                 check(vars(cls)[name], f"{cls.__name__}.{name}")
@@ -98,7 +100,16 @@ def _check_rate(value: object, where: str) -> None:
 
 
 def _check_size(value: object, where: str) -> None:
+    _check_whole(value, where, of="frames", least=1)
+
+
+def check_steps(value: object, where: str) -> None:
+    """Raise TypeError or ValueError for a `warmup` that is not a whole number from 0."""
+    _check_whole(value, where, of="steps", least=0)
+
+
+def _check_whole(value: object, where: str, *, of: str, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{where} must be a whole number of frames, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{where} must be at least 1, not {value!r}")
+        raise TypeError(f"{where} must be a whole number of {of}, not {value!r}")
+    if value < least:
+        raise ValueError(f"{where} must be at least {least}, not {value!r}")

@@ -163,6 +163,7 @@ class GeneratorDriver:
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:
+                    session.on_idle()
                     return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
                 return await self._emitter.emit_bundles(
                     bundles,

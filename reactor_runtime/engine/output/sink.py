@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +70,31 @@ class Sink(Protocol):
 
     def release(self, number: int) -> None:
         """Free the memory of a bundle, which was shown or dropped."""
+
+
+class SwitchableSink:
+    """Send output to `sink`, and in a block to another sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    @contextlib.contextmanager
+    def diverted(self, sink: Sink) -> Iterator[None]:
+        """Send output to `sink` in the block."""
+        before, self._sink = self._sink, sink
+        try:
+            yield
+        finally:
+            self._sink = before
+
+    def send_bundle(self, bundle: OutgoingBundle) -> None:
+        self._sink.send_bundle(bundle)
+
+    def send(self, message: ToServer) -> None:
+        self._sink.send(message)
+
+    def release(self, number: int) -> None:
+        self._sink.release(number)
 
 
 class IpcSink:

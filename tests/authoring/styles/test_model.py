@@ -92,6 +92,9 @@ def test_load_may_be_left_out() -> None:
         ("buffer_size", 0, ValueError),
         ("buffer_size", 4.0, TypeError),
         ("buffer_size", True, TypeError),
+        ("warmup", -1, ValueError),
+        ("warmup", 8.0, TypeError),
+        ("warmup", True, TypeError),
     ],
     ids=str,
 )
