@@ -195,7 +195,7 @@ def is_ours(filename: str) -> bool:
 def author_trail(stack: Iterable[traceback.FrameSummary], project: Path) -> tuple[Location, ...]:
     """Return the frames of a stack that are in the author's project, in order."""
     root = project.resolve()
-    return tuple(frame_location(frame) for frame in stack if _inside(frame.filename, root))
+    return tuple(frame_location(frame) for frame in stack if is_in_project(frame.filename, root))
 
 
 def frame_location(frame: traceback.FrameSummary) -> Location:
@@ -212,7 +212,8 @@ def _characters(text: str, utf8_bytes: int) -> int:
     return len(text.encode()[:utf8_bytes].decode(errors="replace"))
 
 
-def _inside(file: str, root: Path) -> bool:
+def is_in_project(file: str, root: Path) -> bool:
+    """Return whether a file is in the resolved folder of a project, and not installed there."""
     path = Path(file).resolve()
     # <string> and frozen modules have such names, which are not paths.
     generated = file.startswith("<")

@@ -105,6 +105,20 @@ class Dispatcher:
         self._waiting.append(_Numbered(self._accepted, checked))
         self._session.wake()
 
+    def adopt(self, model: Model, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
+        """Call the handlers of another version of the model, after a check of the waiting events against that.
+
+        Events that it does not accept are answered.
+        """
+        self._model = model
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            checked = check(each.checked.event)
+            if isinstance(checked, CheckedEvent):
+                self._waiting.append(_Numbered(each.n, checked))
+            else:
+                self._send(checked)
+
     async def run_waiting(self) -> None:
         """Run the handlers of the events that wait now, in order; SessionStopped skips the rest.
 

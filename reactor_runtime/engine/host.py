@@ -10,16 +10,20 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
+from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
-from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
-from reactor_runtime.engine.drivers.driver import DriverParts
+from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
+from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
@@ -28,6 +32,7 @@ from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink, SwitchableSink
+from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings, Served
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.session_state import SessionState
@@ -44,7 +49,8 @@ class Host:
 
     `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
     exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
-    log fields of the current session. `seconds` measures the first step if `clock` stands still during steps.
+    log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
+    `reload` the `reloader` replaces the code of the model.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class Host:
         ids: dict[str, str] | None = None,
         trace: TraceRecorder | None = None,
         seconds: Callable[[], float] | None = None,
+        reload: ReloadSettings | None = None,
     ) -> None:
         self.contract = contract
         self._end_watch = EndWatch(type(model).__name__)
@@ -77,10 +84,16 @@ class Host:
         )
         self._emitter = Emitter(contract, self._clock, sink, first_step, frames_in=lambda: self.inputs.frame_counts)
         self.hold_steps = self._emitter.hold
-        state = SessionState(model, contract.state, sink.send)
-        self.runtime = ModelRuntime(self._emitter, sink, state)
+        self._state = SessionState(model, contract.state, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
-        parts = DriverParts(self._emitter, self.inputs, clock, sink, state, threads or UntrackedThreads(), failed)
+        self._serves = False
+        self._reload = reload
+        self.reloader = None if reload is None else self._make_reloader(model, reload)
+        swap = self.reloader or NoSwap()
+        self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
+        parts = DriverParts(
+            self._emitter, self.inputs, clock, sink, self._state, threads or UntrackedThreads(), failed, swap
+        )
         self._driver = make_driver(model, contract, parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -92,9 +105,66 @@ class Host:
             # Set from outside, because an author's __init__ may not call ours.
             model._runtime = self.runtime
 
+    def _make_reloader(self, model: Model, settings: ReloadSettings) -> Reloader:
+        return Reloader(
+            Served(model, self.contract, settings.config),
+            settings,
+            project=self._project,
+            clock=self._clock,
+            send=self._sink.send,
+            adopt=self._adopt,
+            load=self._load_again,
+            swap_soon=lambda: self._driver.swap_soon(),
+            in_session=lambda: self._current is not None,
+            # A step of the warm-up that fails ends the engine.
+            may_keep=lambda: self._serves,
+            failed=self._failed,
+        )
+
+    def _adopt(self, served: Served, state: InputState | None = None) -> InputState | None:
+        """Serve another version of the model from now on; return the state that it replaced, for a way back."""
+        self.contract = served.contract
+        former = self._state.adopt(served.model, served.contract.state, state)
+        self._emitter.adopt(served.contract)
+        self._give_runtime(served.model, served.contract)
+        self._driver.adopt(served.model, served.contract)
+        if self._current is not None:
+            self._current[1].adopt(served.model, self._check)
+        return former
+
+    def _give_runtime(self, model: Model, contract: Contract) -> None:
+        self.inputs.adopt(model, contract)
+        if isinstance(model, AsyncModel):
+            model._runtime = self.runtime
+
+    def _load_again(self, contract: Contract, config: dict[str, Any]) -> Model:
+        """Make and load another instance; the one that is served continues if that fails."""
+        assert self._reload is not None, "only the reloader calls this"
+        assert self.reloader is not None, "only the reloader calls this"
+        with self._reload.while_loading(contract):
+            model = author.make_model(contract, config, self._project)
+            try:
+                self._give_runtime(model, contract)
+                author.call_load(model, config, self._project)
+                contract.style.check_loaded(model)
+                self._reload.on_loaded(model)
+            except errors.ReactorError:
+                self._give_runtime(self.reloader.served.model, self.contract)
+                raise
+        return model
+
+    def _check(self, event: ipc.ClientEvent) -> CheckedEvent | ipc.EventRefused:
+        return check_event(self.contract.events, event, self.uploads)
+
+    def _handler_failed(self, error: BaseException) -> None:
+        self._failed(error)
+        if self.reloader is not None:
+            self.reloader.report_exception(error)
+
     async def serve(self) -> None:
         """Serve sessions until Shutdown."""
         self._loop = asyncio.get_running_loop()
+        self._serves = True
         self._driver.start()
         while (start := await self._starts.get()) is not None:
             await self._serve_session(start)
@@ -161,7 +231,9 @@ class Host:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
-        session = ModelSession(start.session, client, self._clock, time.time(), failed=self._failed, trace=self._trace)
+        session = ModelSession(
+            start.session, client, self._clock, time.time(), failed=self._handler_failed, trace=self._trace
+        )
         if start.session in self._stopped:
             session.stop()
         raised = await self._run_session(session)
@@ -227,7 +299,10 @@ class Host:
         match message:
             case CheckedEvent():
                 if current is not None and current[0].id == message.event.session:
-                    current[1].accept(message)
+                    self._accept(message, current[1])
+            case ipc.ReloadFiles():
+                assert self.reloader is not None, "the server sends this only with Load.reload"
+                self.reloader.reload(yaml.safe_load(message.config), everything=message.everything)
             case ipc.Credit():
                 self._emitter.credit(message)
             case ipc.StartSession():
@@ -245,3 +320,12 @@ class Host:
                 self._starts.put_nowait(None)
                 if current is not None:
                     self._driver.stop_session(current[0])
+
+    def _accept(self, checked: CheckedEvent, dispatcher: Dispatcher) -> None:
+        """Accept an event; check it again if the contract has changed since."""
+        current = checked.spec is self.contract.events.get(checked.event.name)
+        again = checked if current else self._check(checked.event)
+        if isinstance(again, CheckedEvent):
+            dispatcher.accept(again)
+        else:
+            self._sink.send(again)

@@ -7,6 +7,7 @@ import sys
 
 from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
 from reactor_runtime.engine.drivers.connected import Connected
+from reactor_runtime.engine.drivers.driver import CodeSwap, NoSwap
 from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
 from reactor_runtime.engine.output.output_buffer import OutputBuffer
 from reactor_runtime.engine.output.sink import Sink
@@ -18,12 +19,13 @@ from reactor_runtime.ipc.messages import MessageSent
 class ModelRuntime:
     """Implement the calls of an `AsyncModel`; any thread may call `send`, all else belongs to the model's."""
 
-    def __init__(self, emitter: Emitter, sink: Sink, state: SessionState) -> None:
+    def __init__(self, emitter: Emitter, sink: Sink, state: SessionState, swap: CodeSwap | None = None) -> None:
         self.connected = Connected()
         self.output_buffer = OutputBuffer(emitter)
         self._emitter = emitter
         self._sink = sink
         self._state = state
+        self._swap = swap or NoSwap()
         self._session: ModelSession | None = None
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
 
@@ -51,6 +53,10 @@ class ModelRuntime:
             await asyncio.sleep(0)
             return
         bundles = self._emitter.unpack(output)
+        if self._swap.on_trial:
+            self._swap.step_made()
+            # The first frame of new code is shown next.
+            self._emitter.drop_queued()
         if not self._emitter.first_step.checked and self._session is not None:
             self._emitter.first_step.check(bundles, compute_time, sys._getframe())
         self._state.send_changes()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from reactor_runtime.authoring.events.state import StateSpec
+from reactor_runtime.authoring.events.state import InputState, StateSpec
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import StateChanged, ToServer
@@ -48,6 +48,21 @@ class SessionState:
             changes = self._spec.changes(self._model.state, self._sent)
             if changes:
                 self._send(StateChanged(self._session, changes))
+
+    def adopt(self, model: Model, spec: StateSpec | None, state: InputState | None = None) -> InputState | None:
+        """Make the states of another version of the model from now on; return the state that there was.
+
+        In a session the state becomes `state`, or gets the values of the former one that are still valid.
+        """
+        with self._lock:
+            former, old = (None if self._spec is None else self._model.state), self._spec
+            self._model, self._spec = model, spec
+            if spec is None:
+                return former
+            if state is None and self._session:
+                state = spec.fresh() if old is None or former is None else spec.carry_over(old, former)
+            model.state = state
+            return former
 
     def clear(self) -> None:
         """End the session and set the state to None."""

@@ -25,6 +25,7 @@ class Load:
     log_format: str
     trace: bool = False
     engine: str = ""
+    reload: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,17 @@ class HeartbeatRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReloadFiles:
+    """server → engine, with `Load.reload`: apply the project's files as they are now; answered by Reloaded.
+
+    `config` is that of Load, read again. With `everything` all modules are executed again, changed or not.
+    """
+
+    config: str
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """server → engine: end the session, if there is one, then the process."""
 
@@ -125,6 +137,20 @@ class Described:
     """engine → server: the class passed its checks; `contract` is the part that clients need (tracks and schema)."""
 
     contract: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """engine → server: what has become of the new code.
+
+    `status` is "applied", "loading" while the model loads again, "restarting" if that needs another process, or
+    "failed" while the old code continues, or nothing does; `error` is in the form of `errors.to_json`. A changed
+    contract is sent before, as Described.
+    """
+
+    status: str
+    reason: str = ""
+    error: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,11 +344,13 @@ ToEngine = (
     | UploadedBytes
     | Credit
     | HeartbeatRequest
+    | ReloadFiles
     | Shutdown
 )
 ToServer = (
     Loading
     | Described
+    | Reloaded
     | Ready
     | Failed
     | Heartbeat

@@ -51,9 +51,11 @@ class PipelineExecutor(Studio[P]):
             )
         super().__init__(model, config)
         self._steps = _Steps(self._host)
-        inference = _watch(self.model.inference, self._steps.on_step)
+        self._on_loaded(self.model)
+
+    def _on_loaded(self, model: P) -> None:
         # The driver looks it up on the instance, where load() may assign one too.
-        self.model.inference = inference  # type: ignore[method-assign]
+        model.inference = _Watched(model, self._steps.on_step)  # type: ignore[method-assign]
 
     @property
     def state(self) -> Any:
@@ -118,18 +120,22 @@ class _Steps:
             self._host.hold_steps(True)
 
 
-def _watch(inference: Callable[[], object], on_step: OnStep) -> Callable[[], Any]:
-    """Wrap an `inference` so that `on_step(output, seconds)` is called after each step."""
+class _Watched:
+    """Be the `inference` of a model, and call `on_step(output, seconds)` after each step."""
 
-    def start() -> object:
-        steps = inference()
+    def __init__(self, model: ReactorPipeline, on_step: OnStep) -> None:
+        self._model = model
+        # What load() has assigned; else the method of the class, which a reload may replace.
+        self._assigned = vars(model).get("inference")
+        self._on_step = on_step
+
+    def __call__(self) -> Any:
+        steps: object = type(self._model).inference(self._model) if self._assigned is None else self._assigned()
         if isinstance(steps, Generator):
-            return _WatchedSteps(steps, on_step)
+            return _WatchedSteps(steps, self._on_step)
         if isinstance(steps, AsyncGenerator):
-            return _WatchedAsyncSteps(steps, on_step)
+            return _WatchedAsyncSteps(steps, self._on_step)
         return steps
-
-    return start
 
 
 class _WatchedSteps(Generator[Any, Any, Any]):

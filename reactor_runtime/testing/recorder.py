@@ -19,6 +19,7 @@ from reactor_runtime.ipc.messages import (
     EventRefused,
     Flush,
     MessageSent,
+    Reloaded,
     Started,
     Suspicion,
     ToServer,
@@ -59,6 +60,7 @@ class OutputRecorder:
         self.answers: dict[str | int | None, EventApplied | EventRefused] = {}
         self.failures: list[BaseException] = []
         self.suspicions: list[ReactorError] = []
+        self.reloaded: Reloaded | None = None
         self.ended = True
         self._send_credit = send_credit
         self._clock = clock
@@ -85,6 +87,8 @@ class OutputRecorder:
                 self._began, self.ended = message.started_at, False
             case Ended():
                 self.ended = True
+            case Reloaded():
+                self.reloaded = message
             case Suspicion():
                 self.suspicions.append(from_json(message.error))
 

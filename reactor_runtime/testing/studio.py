@@ -23,8 +23,10 @@ from reactor_runtime.engine.author import config_of
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.inputs.uploads import SessionUploads
-from reactor_runtime.errors import ReactorError
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession, StopSession
+from reactor_runtime.engine.reload.modules import ProjectModules
+from reactor_runtime.engine.reload.reloader import ReloadSettings
+from reactor_runtime.errors import ReactorError, from_json
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Reloaded, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock, FakeLoop, RunningThreads
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 
@@ -55,9 +57,11 @@ class Studio(Generic[M]):
         self._contract = Contract.of(model)
         self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
         config = config_of(model, copy.deepcopy(config or {}), project)
-        self.model = cast("M", self._contract.style.make(model, config))
+        self._modules = ProjectModules(project)
+        self._modules.add_imported(model.__module__)
+        made = self._contract.style.make(model, config)
         self._host = host = Host(
-            self.model,
+            made,
             self._contract,
             clock=self.clock,
             sink=self._recorder,
@@ -65,6 +69,12 @@ class Studio(Generic[M]):
             failed=self._recorder.failures.append,
             threads=threads,
             seconds=time.perf_counter,
+            reload=ReloadSettings(
+                modules=self._modules,
+                place=(model.__module__, model.__qualname__),
+                config=config,
+                on_loaded=_weakly(self._on_loaded),
+            ),
         )
         self._host.hold_steps(True)
         self.model.load(config)
@@ -118,6 +128,39 @@ class Studio(Generic[M]):
         done.result()
 
     @property
+    def model(self) -> M:
+        """Return the model; another object after a `reload()` that had to load it again."""
+        assert self._host.reloader is not None, "it was made with the host"
+        return cast("M", self._host.reloader.served.model)
+
+    def reload(self, model: type[M] | None = None) -> None:
+        """Apply the project's files as they are now, as a save does with `reactor run --reload`, or apply a class.
+
+        Modules of the project that have changed, and those that import them, are executed again; the model keeps what
+        it has stored, and the session its values. Raises the error of code that does not compile or import, or whose
+        `load()` fails: the old code continues then, as it does if the first step of the new code raises.
+        """
+        self._wait.need_open()
+        reloader, recorder = self._host.reloader, self._recorder
+        assert reloader is not None, "it was made with the host"
+        if model is None and not self._modules.sources:
+            raise RuntimeError(
+                f"{type(self.model).__name__} is in no file of the project: pass the new class to reload()"
+            )
+        recorder.reloaded = None
+        self._modules.record()
+        try:
+            reloader.reload() if model is None else reloader.replace(model)
+            self._wait.until(lambda: not reloader.pending, "the step to end")
+        finally:
+            self._modules.close()
+        reloaded = cast("Reloaded | None", recorder.reloaded)
+        if reloaded is not None and reloaded.error is not None:
+            raise from_json(reloaded.error)
+        if reloaded is not None and reloaded.status == "restarting":
+            raise RuntimeError(f"{reloaded.reason}: make another {type(self).__name__}")
+
+    @property
     def frames(self) -> list[Frame]:
         """Return the frames so far, oldest first, without those flushed before they were due."""
         return list(self._recorder.frames)
@@ -168,7 +211,7 @@ class Studio(Generic[M]):
         ticket = next(self._numbers)
         data = {name: _upload(value, self._host.uploads) for name, value in data.items()}
         sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
-        checked = check_event(self._contract.events, sent, self._host.uploads)
+        checked = check_event(self._host.contract.events, sent, self._host.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers
@@ -208,9 +251,23 @@ class Studio(Generic[M]):
         self._wait.raise_failure()
         return list(recorder.suspicions) if done else [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
 
+    def _on_loaded(self, model: M) -> None:
+        """Prepare a model that a reload has loaded again."""
+
     def _need_session(self) -> None:
         if self._recorder.ended:
             raise RuntimeError("no client is connected; call connect() first")
+
+
+def _weakly(method: Callable[[Any], None]) -> Callable[[object], None]:
+    """Return a function that calls a method as long as its object exists, and does not keep that alive."""
+    reference = weakref.WeakMethod(method)
+
+    def call(argument: object) -> None:
+        if (alive := reference()) is not None:
+            alive(argument)
+
+    return call
 
 
 class _Wait:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import MISSING, dataclass
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
 from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged
 from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import (
     FieldSpec,
     InputDeclaration,
@@ -17,6 +19,8 @@ from reactor_runtime.authoring.values.fields import (
     plain_declaration,
 )
 from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.errors import InvalidEvent
 
 _SPECS = "__reactor_fields__"
 # Types whose JSON value is the object itself.
@@ -81,8 +85,40 @@ class StateSpec:
         last.update(changed)
         return changed
 
+    def carry_over(self, old: StateSpec, values: InputState) -> InputState:
+        """Return a new state with the values of a state of another class, as far as they are valid.
+
+        A value that equals the old default becomes the new default. Private fields of the same name are taken as they
+        are.
+        """
+        if old.cls is self.cls:
+            return values
+        state, known = self.fresh(), {field.name: field for field in old.fields}
+        for field in self.fields:
+            former = known.get(field.name)
+            if former is not None and getattr(values, field.name) != former.default:
+                _set_valid(state, field, former, getattr(values, field.name))
+        for name in (each.name for each in dataclasses.fields(self.cls)):
+            if name.startswith("_") and hasattr(values, name):
+                setattr(state, name, getattr(values, name))
+        return state
+
     def _field_json(self, field: FieldSpec, value: object) -> Any:
         return to_json(value, f"{self.cls.__name__}.{field.name}")
+
+
+def _set_valid(state: InputState, field: FieldSpec, former: FieldSpec, value: object) -> None:
+    """Set a field to a value of its former declaration; leave the default if the value is not valid any more."""
+    arguments = EventArguments("", [field], all_required=True)
+    try:
+        # As JSON, because the value may be a member of an enum, or a dataclass, of the old code.
+        valid = arguments.validate(json.dumps({field.name: to_json(value, field.name)}))[field.name]
+    except (InvalidEvent, TypeError, ValueError):
+        # An uploaded file has no JSON value that a client could send again.
+        if former.type.json != field.type.json or not isinstance(value, UploadedFile):
+            return
+        valid = value
+    setattr(state, field.name, valid)
 
 
 def _own_fields(cls: type[InputState]) -> dict[str, FieldSpec]:

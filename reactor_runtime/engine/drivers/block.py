@@ -27,7 +27,7 @@ from reactor_runtime.engine.drivers.threads import AuthorThread, ThreadTracker
 from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.liveness import REPORT_S
 from reactor_runtime.engine.output.outstanding import ENCODING
-from reactor_runtime.engine.session import ModelSession, SessionStopped
+from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import MessageSent, Started
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,25 @@ class BlockDriver:
         self._threads = parts.threads
         self._sizes: Sizes = {}
         self._serving: _Serving | None = None
+        self._swap = parts.swap
+        self._session: ModelSession | None = None
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the commands of `session`."""
         return Dispatcher(self._model, session, self._state, self._sink.send, call=self._call_command)
+
+    def swap_soon(self) -> None:
+        """Apply waiting code when `start_session()` and a running command have returned; `should_stop()` is true."""
+        if self._session is None:
+            self._swap.apply()
+            return
+        if self._serving is not None:
+            self._serving.stop(because="its code changed")
+        self._session.wake()
+
+    def adopt(self, model: VideoModel, contract: Contract) -> None:
+        """Call `start_session()` of another version of the model from now on."""
+        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
@@ -89,24 +104,51 @@ class BlockDriver:
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
+        self._session = session
         fields = self._state.begin(session)
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
+        connected.set_early()
+        connected.set()
+        try:
+            while await self._serve_version(session, dispatcher):
+                await self._wait_for_code(session)
+        finally:
+            self.stop_session(session)
+            connected.clear()
+            self._state.clear()
+            self._emitter.close()
+            self._session = None
+            self._swap.step_made()
+            if self._swap.pending:
+                self._swap.apply()
+
+    async def _serve_version(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+        """Run `start_session()` of one version of the model; return whether another version follows in the session."""
         serving = self._serving = self._begin(session)
         try:
             with running(serving.context):
-                connected.set_early()
-                connected.set()
                 if not session.stopping:
                     await self._run(session, dispatcher, serving)
+        # Author's code, and native extensions, raise more than Exception.
+        except BaseException as error:
+            if session.stopping or must_pass(error) or isinstance(error, GeneratorExit):
+                raise
+            if not self._swap.pending and not self._swap.keep_session(error):
+                raise
+            return True
         finally:
             self._serving = None
-            connected.clear()
-            self._inputs.close()
             serving.close()
-            self._state.clear()
-            self._emitter.close()
+        return self._swap.pending and not session.stopping
+
+    async def _wait_for_code(self, session: ModelSession) -> None:
+        """Apply new code, after a wait for it if there is none that runs; commands wait meanwhile."""
+        while self._swap.broken and not (session.stopping or self._swap.pending):
+            await session.alarm.wait()
+        if self._swap.pending:
+            self._swap.apply()
 
     def _begin(self, session: ModelSession) -> _Serving:
         loop = asyncio.get_running_loop()
@@ -131,12 +173,13 @@ class BlockDriver:
         player.add_done_callback(lambda _: session.wake())
         try:
             await self._handle_commands(session, dispatcher, serving, lambda: over.done() or player.done())
-            if over.done() and over.exception() is None:
+            if over.done() and over.exception() is None and not serving.stopped:
                 await player
         except SessionStopped:
             logger.debug("session stopped while commands were waiting id=%s", session.id)
         finally:
-            self.stop_session(session)
+            serving.stop()
+            session.wake()
             await asyncio.wait([over, player])
         player.result()
         over.result()
@@ -150,7 +193,7 @@ class BlockDriver:
         overwrite what a command has set.
         """
         setup_ends: float | None = self._clock.now() + LONGEST_SETUP_S
-        while not (session.stopping or over()):
+        while not (session.stopping or serving.stopped or over()):
             if setup_ends is not None and (serving.context.calls or self._clock.now() >= setup_ends):
                 setup_ends = None
             if setup_ends is None:
@@ -181,7 +224,7 @@ class BlockDriver:
         A block is handed over as a whole, because the author's code may hold the interpreter while it plays.
         """
         playing: deque[int] = deque()
-        while not session.stopping:
+        while not (session.stopping or serving.stopped):
             item = serving.queue.peek()
             self._settle(playing)
             if isinstance(item, MessageSent):
@@ -200,6 +243,10 @@ class BlockDriver:
     async def _hand_over(self, block: Block) -> None:
         block.handed_over_at = self._clock.now()
         bundles = self._emitter.unpack(block.payload)
+        if self._swap.on_trial:
+            self._swap.step_made()
+            # The first block of new code is shown next.
+            self._emitter.drop_queued()
         self._emitter.first_step.check(bundles, block.made_in_s)
         await self._emitter.emit_bundles(
             bundles,
@@ -230,6 +277,7 @@ class _Serving:
         self._clock = clock
         self._seen: Progress = 0, 0
         self._stopped_at: float | None = None
+        self._stopped_because = ""
         self._timer: Timer | None = None
 
     def bound(self, work: Callable[[], object]) -> Callable[[], object]:
@@ -241,9 +289,14 @@ class _Serving:
 
         return bound
 
-    def stop(self) -> None:
+    @property
+    def stopped(self) -> bool:
+        return self._stopped_at is not None
+
+    def stop(self, because: str = "its client left") -> None:
         if self._stopped_at is not None:
             return
+        self._stopped_because = because
         self._stopped_at = self._clock.now()
         self.context.stop()
         self._report_in_time()
@@ -272,10 +325,11 @@ class _Serving:
         for what, thread in (("start_session()", self.session_thread), ("a command", self.command_thread)):
             if thread.busy:
                 logger.warning(
-                    "%s of %s has not returned, %.0f s after its client left; the next one waits. It is here:\n%s",
+                    "%s of %s has not returned, %.0f s after %s; the next one waits. It is here:\n%s",
                     what,
                     self.context.model,
                     self._clock.now() - self._stopped_at,
+                    self._stopped_because,
                     thread.stack(),
                 )
         self._report_in_time()

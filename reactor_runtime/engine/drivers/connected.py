@@ -38,6 +38,11 @@ class Connected(asyncio.Event):
             asyncio.get_running_loop().call_soon(self._seen.pop, task, None)
         return False
 
+    @property
+    def has_finished(self) -> bool:
+        """Return whether `@connected` has finished."""
+        return super().is_set()
+
     def set_early(self) -> None:
         """Set the event for `is_set()` alone, for a new client."""
         self._is_connected = True

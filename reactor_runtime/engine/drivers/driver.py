@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
@@ -15,6 +16,49 @@ from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
+
+
+class CodeSwap(Protocol):
+    """Replace the code of the model; a driver decides when, and reports how its first step went.
+
+    `pending` is true while new code waits, `on_trial` until its first step has succeeded or failed, and `broken` while
+    the model has no code that runs.
+    """
+
+    @property
+    def pending(self) -> bool: ...
+
+    @property
+    def on_trial(self) -> bool: ...
+
+    @property
+    def broken(self) -> bool: ...
+
+    def apply(self) -> None:
+        """Apply the code that waits; the driver has ended all of the author's code that makes frames."""
+
+    def step_made(self) -> None:
+        """Keep the new code: its first step has succeeded."""
+
+    def keep_session(self, error: BaseException) -> bool:
+        """Return whether the session continues after an exception of the author's code.
+
+        New code on trial has then been replaced by the old one; else `broken` is true until other code is applied.
+        """
+        ...
+
+
+class NoSwap:
+    """Never replace the code of the model."""
+
+    pending = on_trial = broken = False
+
+    def apply(self) -> None: ...
+
+    def step_made(self) -> None: ...
+
+    def keep_session(self, error: BaseException) -> bool:  # noqa: ARG002  (the signature of CodeSwap)
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +72,7 @@ class DriverParts:
     state: SessionState
     threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
+    swap: CodeSwap = field(default_factory=NoSwap)
 
 
 class Driver(Protocol):
@@ -39,6 +84,12 @@ class Driver(Protocol):
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
         ...
+
+    def swap_soon(self) -> None:
+        """Apply the code that waits in `parts.swap` at the end of the current step."""
+
+    def adopt(self, model: Any, contract: Contract) -> None:
+        """Serve another version of the model, or another instance of it, from now on."""
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session that is being served."""

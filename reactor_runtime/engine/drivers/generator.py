@@ -15,7 +15,7 @@ from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
-from reactor_runtime.engine.session import ModelSession, SessionStopped
+from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import Started
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,9 @@ class GeneratorDriver:
         self._inputs = parts.inputs
         self._clock = parts.clock
         self._sink = parts.sink
+        self._swap = parts.swap
+        self._session: ModelSession | None = None
+        self._steps: Steps | None = None
         self._waited_s = 0.0
         # When the newest frames were made, and the seconds spent waiting until then.
         self._made: tuple[float, float] | None = None
@@ -50,6 +53,19 @@ class GeneratorDriver:
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._state, self._sink.send)
+
+    def swap_soon(self) -> None:
+        """Apply waiting code at the end of the current step; one that waits, as for an input, is cancelled."""
+        if self._session is None:
+            self._swap.apply()
+            return
+        self._session.wake()
+        if self._steps is not None:
+            self._steps.interrupt()
+
+    def adopt(self, model: ReactorPipeline, contract: Contract) -> None:
+        """Run the generator of another version of the model from now on."""
+        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
@@ -72,15 +88,13 @@ class GeneratorDriver:
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         fields = self._state.begin(session)
+        self._session = session
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
         connected.set_early()
         try:
-            await call_connected(self._model, self._contract, session)
-            self._state.send_changes()
-            connected.set()
-            await self._run_generators(session, dispatcher)
+            await self._run_session(session, dispatcher, connected)
         except (SessionStopped, BufferClosed):
             # In a running session the author closed the buffer that the model reads: an error of the model.
             if not session.stopping:
@@ -94,14 +108,47 @@ class GeneratorDriver:
             finally:
                 self._state.clear()
                 self._emitter.close()
+                self._session = None
+                self._swap.step_made()
+                if self._swap.pending:
+                    self._swap.apply()
+
+    async def _run_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
+        """Call `@connected`, then run the generators; continue with other code after an exception, where that comes."""
+        while True:
+            try:
+                if not connected.has_finished:
+                    await call_connected(self._model, self._contract, session)
+                    self._state.send_changes()
+                    connected.set()
+                await self._run_generators(session, dispatcher)
+                return
+            # Author's code, and native extensions, raise more than Exception.
+            except BaseException as error:
+                if session.stopping or must_pass(error) or isinstance(error, GeneratorExit):
+                    raise
+                # The exception of a step that was interrupted for new code is of no interest.
+                if not self._swap.pending and not self._swap.keep_session(error):
+                    raise
+            await self._wait_for_code(session, dispatcher)
+
+    async def _wait_for_code(self, session: ModelSession, dispatcher: Dispatcher) -> None:
+        """Apply new code, after a wait for it if there is none that runs; events are handled meanwhile."""
+        while self._swap.broken and not (session.stopping or self._swap.pending):
+            await dispatcher.run_waiting()
+            await session.alarm.wait()
+        if self._swap.pending:
+            self._swap.apply()
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
         """Run the frames method repeatedly in the session; one that yields nothing is restarted 20 times a second."""
         warned = False
         while not session.stopping:
+            if self._swap.pending:
+                self._swap.apply()
             began = self._clock.now()
             yielded = await self._run_generator(session, dispatcher)
-            if yielded or session.stopping:
+            if yielded or session.stopping or self._swap.pending:
                 continue
             if not warned:
                 warned = True
@@ -113,7 +160,7 @@ class GeneratorDriver:
         method = self._contract.style.frames_method
         made = getattr(self._model, method)()
         with declared_at(type(self._model), method, returning=True):
-            steps = start_steps(made, session, method)
+            steps = self._steps = start_steps(made, session, method)
         yielded = False
         self._made = None
         try:
@@ -124,18 +171,19 @@ class GeneratorDriver:
                     break
                 yielded = True
         finally:
+            self._steps = None
             await steps.close()
         return yielded
 
     async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
-        """Handle waiting events, and wait until the next step is needed; return False when the session is over."""
+        """Handle waiting events, and wait until the next step is needed; return False if there is to be none."""
         while True:
             # Callbacks that other threads posted run here.
             await asyncio.sleep(0)
             await dispatcher.run_waiting()
-            if session.stopping:
+            if session.stopping or self._swap.pending:
                 return False
-            step_at = self._emitter.step_at()
+            step_at = self._emitter.step_at(at_once=self._swap.on_trial)
             if step_at is not None and self._inputs.frame_available:
                 step_at -= self._emitter.pace.early_s
             if step_at is not None and step_at <= self._clock.now():
@@ -159,6 +207,10 @@ class GeneratorDriver:
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
                     session.trace.span(session.id, "model", "step", began)
+                if self._swap.on_trial:
+                    self._swap.step_made()
+                    # The first frame of new code is shown next.
+                    self._emitter.drop_queued()
                 self._state.send_changes()
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)

@@ -43,10 +43,23 @@ class LoopDriver:
         self._failed = parts.failed
         self._session: ModelSession | None = None
         self._run: asyncio.Task[None] | None = None
+        self._swap = parts.swap
+        self._ended = False
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
         return Dispatcher(self._model, session, self._state, self._sink.send)
+
+    def swap_soon(self) -> None:
+        """Cancel `run()` at its `await`, apply waiting code when it has ended, and start that."""
+        if self._run is not None and not self._run.done():
+            self._run.cancel()
+        else:
+            self._start_new_code()
+
+    def adopt(self, model: ReactorModel, contract: Contract) -> None:
+        """Run another version of the model from its next start on."""
+        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
@@ -68,6 +81,7 @@ class LoopDriver:
 
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
+        self._ended = True
         if self._run is not None:
             self._run.cancel()
             await asyncio.gather(self._run, return_exceptions=True)
@@ -100,6 +114,7 @@ class LoopDriver:
             self._raise_end_of_run()
         finally:
             self._session = None
+            self._swap.step_made()
             connected.clear()
             try:
                 await call_disconnected(self._model, self._contract, session)
@@ -116,14 +131,32 @@ class LoopDriver:
         """Raise the reason why `run()` ended, if it ended."""
         if self._run is not None and self._run.done():
             ended, self._run = self._run, None
-            ended.result()
-            raise RuntimeError("run() returned: it has to run for the life of the model, as with `while True:`")
+            raise _end_of(ended)
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
-        """Stop the session, whose end raises the error, or log the error. The next session starts `run()` again."""
+        """Start new code, or stop the session, whose end raises the error, or log the error.
+
+        The next session starts `run()` again.
+        """
         # The end of this `run()` was raised or logged already.
         if run is not self._run:
             return
+        if self._swap.pending:
+            self._start_new_code()
+            return
+        if self._ended or run.cancelled() or not self._swap.keep_session(_end_of(run)):
+            self._end(run)
+            return
+        self._run = None
+        if not self._swap.broken:
+            self.start()
+
+    def _start_new_code(self) -> None:
+        self._run = None
+        self._swap.apply()
+        self.start()
+
+    def _end(self, run: asyncio.Task[None]) -> None:
         if self._session is not None:
             self._session.stop()
             return
@@ -131,6 +164,15 @@ class LoopDriver:
         if not run.cancelled() and (error := run.exception()) is not None:
             self._failed(error)
             logger.error("run() failed without a client; the next client starts it again", exc_info=from_author(error))
+
+
+def _end_of(run: asyncio.Task[None]) -> BaseException:
+    """Return the exception that a `run()` has ended with, or the one for a `run()` that has returned."""
+    if run.cancelled():
+        return asyncio.CancelledError()
+    return run.exception() or RuntimeError(
+        "run() returned: it has to run for the life of the model, as with `while True:`"
+    )
 
 
 async def _handle_events(session: ModelSession, dispatcher: Dispatcher) -> None:

@@ -23,6 +23,9 @@ class Steps(Protocol):
 
     async def close(self) -> None: ...
 
+    def interrupt(self) -> None:
+        """Cancel a step that waits; `next` raises StopAsyncIteration."""
+
     @property
     def frame(self) -> FrameType | None:
         """Return the frame of the author's generator, if it is one of Python's own."""
@@ -50,6 +53,9 @@ class SyncSteps:
     async def close(self) -> None:
         self._generator.close()
 
+    def interrupt(self) -> None:
+        """Do nothing: a step never waits on the loop."""
+
     @property
     def frame(self) -> FrameType | None:
         return self._generator.gi_frame if isinstance(self._generator, GeneratorType) else None
@@ -66,6 +72,7 @@ class AsyncSteps:
         self._session = session
         self._calls: asyncio.Queue[_Call | None] = asyncio.Queue()
         self._newest: asyncio.Future[object] | None = None
+        self._interrupted = False
         self._task = asyncio.create_task(without_exit(self._run()), name="inference")
 
     async def next(self) -> object:
@@ -81,12 +88,22 @@ class AsyncSteps:
         self._calls.put_nowait(None)
         await self._task
 
+    def interrupt(self) -> None:
+        if self._newest is not None and not self._newest.done():
+            self._interrupted = True
+            self._task.cancel()
+
     async def _call(self, step: Callable[[], Awaitable[object]]) -> object:
         if self._session.stopping:
             raise SessionStopped
         self._newest = asyncio.get_running_loop().create_future()
         self._calls.put_nowait((step, self._newest))
-        return await self._session.guard_task(self._newest, self._task)
+        try:
+            return await self._session.guard_task(self._newest, self._task)
+        except RuntimeError:
+            if self._interrupted and self._newest.cancelled():
+                raise StopAsyncIteration from None
+            raise
 
     async def _run(self) -> None:
         cancelled: asyncio.CancelledError | None = None
@@ -117,6 +134,7 @@ class AsyncSteps:
         try:
             item = await without_exit(_await(step()))
         except asyncio.CancelledError:
+            self._task.uncancel()
             result.cancel()
         # The caller of next() or throw() raises it.
         except BaseException as error:  # noqa: BLE001

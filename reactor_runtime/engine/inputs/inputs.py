@@ -47,29 +47,47 @@ class Inputs:
         on_counts: Callable[[InputsTaken], None],
     ) -> None:
         self._waits = WaitTimer(clock)
+        self._clock = clock
         self._pool: ThreadPoolExecutor | None = None
         self._buffers: dict[str, Buffer] = {}
         self._kinds: dict[str, str] = {}
+        self._counters: dict[str, InputCounter] = {}
+        self._on_available = on_available
+        self._on_bad = on_bad
         self._on_counts = on_counts
         self._session: str | None = None
         # A session must not change between the check of a frame's session and the push.
         self._lock = threading.Lock()
-        for attribute, kind in contract.inputs.items():
-            made = {
-                track.name: Buffer(
-                    clock,
-                    self._in_worker,
-                    waits=self._waits,
-                    on_bad=functools.partial(_report, on_bad, track.name),
-                    on_available=on_available,
-                )
-                for track in tracks_of(kind)
+        self.adopt(model, contract)
+
+    def adopt(self, model: Model, contract: Contract) -> None:
+        """Give a model the buffers of its input tracks; a track that there was before keeps its buffer."""
+        kinds: dict[str, str] = {
+            track.name: track.kind for kind in contract.inputs.values() for track in tracks_of(kind)
+        }
+        kept = {track for track, kind in kinds.items() if self._kinds.get(track) == kind}
+        with self._lock:
+            for track, buffer in self._buffers.items():
+                if track not in kept:
+                    buffer.close()
+            buffers = {track: self._buffers[track] if track in kept else self._make_buffer(track) for track in kinds}
+            video = [track for track, kind in kinds.items() if kind == "video"]
+            new = {
+                track: InputCounter(track, buffers[track].reads, self._clock) for track in video if track not in kept
             }
-            self._buffers.update(made)
-            self._kinds.update({track.name: track.kind for track in tracks_of(kind)})
-            setattr(model, attribute, make_input(kind, made))
-        video = {track: buffer for track, buffer in self._buffers.items() if self._kinds[track] == "video"}
-        self._counters = {track: InputCounter(track, buffer.reads, clock) for track, buffer in video.items()}
+            self._counters = {track: new.get(track) or self._counters[track] for track in video}
+            self._buffers, self._kinds = buffers, kinds
+        for attribute, kind in contract.inputs.items():
+            setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
+
+    def _make_buffer(self, track: str) -> Buffer:
+        return Buffer(
+            self._clock,
+            self._in_worker,
+            waits=self._waits,
+            on_bad=functools.partial(_report, self._on_bad, track),
+            on_available=self._on_available,
+        )
 
     def __bool__(self) -> bool:
         return bool(self._buffers)

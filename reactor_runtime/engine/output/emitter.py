@@ -59,6 +59,16 @@ class Emitter:
         self.waited_s = 0.0
         self._sound_alarm_without_session, self._alarm_without_session = Alarm(clock), Alarm(clock)
 
+    def adopt(self, contract: Contract) -> None:
+        """Emit for another version of the model from now on; tracks that stay keep their sequence numbers."""
+        self._contract = contract
+        self.unpack = Unpack(contract)
+        self.first_step.adopt(contract)
+        self.outstanding.set_most(contract.buffer_size)
+        self.pace.adopt(contract)
+        self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
+        self._sizes = {track: size for track, size in self._sizes.items() if track in contract.tracks}
+
     def open(self, session: ModelSession) -> None:
         """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
         self._session = session
@@ -91,9 +101,16 @@ class Emitter:
         if self._session is not None:
             self._session.wake()
 
-    def step_at(self) -> float | None:
-        """Return when the next step should start so that its frames are ready when due; None while there is no room."""
-        if self._held or self._full(alone=False) or self._full(alone=True):
+    def step_at(self, *, at_once: bool = False) -> float | None:
+        """Return when the next step should start so that its frames are ready when due; None while there is no room.
+
+        With `at_once` that is now, unless steps are held.
+        """
+        if self._held or (self._session is not None and self._session.held):
+            return None
+        if at_once:
+            return self._clock.now()
+        if self._full(alone=False) or self._full(alone=True):
             return None
         return self.pace.step_at(self._clock.now())
 
@@ -190,12 +207,17 @@ class Emitter:
         session = self._session
         if session is None:
             return
-        self._flushes += 1
-        self._sink.send(Flush(session.id, before=self._numbers))
-        self.pace.restart()
+        self.drop_queued()
         if self._sizes:
             self._hand_over(session, self._sizes, _applied(session))
         session.wake()
+
+    def drop_queued(self) -> None:
+        """Drop all that is queued and the rest of a batch that waits in `emit`; clients keep the newest frame."""
+        if self._session is not None:
+            self._flushes += 1
+            self._sink.send(Flush(self._session.id, before=self._numbers))
+            self.pace.restart()
 
     def _hand_over(
         self,

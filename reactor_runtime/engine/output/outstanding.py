@@ -48,6 +48,10 @@ class Outstanding:
         self._bundles.clear()
         self._most_frames = self._most
 
+    def set_most(self, most: int) -> None:
+        """Change `buffer_size`."""
+        self._most = self._most_frames = most
+
     def make_room(self, batch: int) -> None:
         """Raise the limit to two batches of so many frames, at most 50 frames; the limit never falls."""
         self._most_frames = max(self._most_frames, min(2 * batch, MOST_GROWN))

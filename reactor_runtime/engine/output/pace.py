@@ -31,9 +31,8 @@ class Pace:
     """
 
     def __init__(self, contract: Contract) -> None:
+        self._contract = contract
         self._fps = contract.fps
-        self._max_fps = contract.max_fps
-        self._audio_tracks = [track for track in contract.tracks if track.direction == "out" and track.kind == "audio"]
         self._warned = False
         self._in_session = False
         # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
@@ -51,6 +50,16 @@ class Pace:
     def end(self) -> None:
         self._reset()
         self._in_session = False
+
+    def adopt(self, contract: Contract) -> None:
+        """Use the declared rate of another version of the model, if that has changed, and its sound tracks."""
+        before, self._contract = self._contract, contract
+        if (contract.fps, contract.max_fps) != (before.fps, before.max_fps):
+            self._fps = contract.fps
+            self._fixed = self._fps is not None
+            self._estimate = RateEstimate(max_fps=contract.max_fps)
+            self.schedule.set_fps(self._fps or self.schedule.fps)
+        self._sound_lines: dict[TrackSpec, SoundLine] = {**self._new_sound_lines(), **self._sound_lines}
 
     def set_fps(self, fps: float) -> None:
         """Fix the rate from the next frame on, outside a session for all sessions; ValueError if it isn't above 0."""
@@ -117,13 +126,17 @@ class Pace:
 
     def _reset(self) -> None:
         self._fixed = self._fps is not None
-        self._estimate = RateEstimate(max_fps=self._max_fps)
+        self._estimate = RateEstimate(max_fps=self._contract.max_fps)
         self._lead = Lead()
         self._ready_s = 0.0
         self.follows_input = False
         self.schedule = Schedule(self._fps or DEFAULT_FPS)
         self._alone = Schedule(DEFAULT_FPS)
-        self._sound_lines = {track: SoundLine(track.sample_rate) for track in self._audio_tracks if track.sample_rate}
+        self._sound_lines = self._new_sound_lines()
+
+    def _new_sound_lines(self) -> dict[TrackSpec, SoundLine]:
+        tracks = [track for track in self._contract.tracks if track.direction == "out" and track.kind == "audio"]
+        return {track: SoundLine(track.sample_rate) for track in tracks if track.sample_rate}
 
     def _warn(self, interval_s: float) -> None:
         self._warned = True

@@ -1,0 +1,140 @@
+"""What `load()` of a model consists of, found in the sources: if it differs, the model has to be loaded again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reactor_runtime.engine.reload.modules import Source, imported_from, package_of
+
+# Methods that run when an object is made.
+_CONSTRUCTION = ("__init__", "__new__", "__post_init__", "__init_subclass__")
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+
+
+def changed_preparation(old: Mapping[str, Source], new: Mapping[str, Source], module: str, model: str) -> str:
+    """Return in one line what changed of what `load()` of a class runs; "" if nothing did.
+
+    Compared are `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
+    constants of the project that they use by name. Comments and line numbers do not count.
+    """
+    before, after = _Preparation(old, module, model).parts, _Preparation(new, module, model).parts
+    changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
+    if not changed:
+        return ""
+    own = [label for label in changed if label in (f"{model}.load()", f"{model}.__init__()")]
+    return f"{own[0]} has changed" if own else f"{changed[0]}, which {model}.load() uses, has changed"
+
+
+@dataclass(slots=True)
+class _Module:
+    """Hold the definitions of a module, and what its names stand for that it imports: a module, or a name in one."""
+
+    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class _Preparation:
+    """Collect the parts of `load()`: their code by label."""
+
+    def __init__(self, sources: Mapping[str, Source], module: str, model: str) -> None:
+        self.parts: dict[str, str] = {}
+        self._sources = sources
+        self._modules: dict[str, _Module] = {}
+        self._add_class(module, model, ["load", *_CONSTRUCTION])
+
+    def _module(self, name: str) -> _Module:
+        if name not in self._modules:
+            self._modules[name] = _read_module(name, self._sources[name])
+        return self._modules[name]
+
+    def _add_class(self, module: str, name: str, members: list[str]) -> None:
+        """Add members of a class and of its bases, and the members that those use."""
+        for cls in self._module(module).definitions.get(name, ()):
+            if not isinstance(cls, ast.ClassDef):
+                continue
+            nodes = {member: node for node in cls.body for member in _names_of(node)}
+            # The list grows in the loop.
+            for member in members:
+                if member in nodes and self._add_part(f"{name}.{member}", nodes[member]):
+                    self._add_used(module, nodes[member])
+                    members += _members_used(nodes[member], nodes)
+            for base in cls.bases:
+                found = self._resolve(module, base)
+                if found is not None:
+                    self._add_class(*found, members)
+
+    def _add_part(self, name: str, node: ast.stmt) -> bool:
+        """Add the code of a definition; return False if it was added before."""
+        label = f"{name}()" if isinstance(node, ast.FunctionDef) else name
+        added = label not in self.parts
+        self.parts.setdefault(label, ast.dump(node))
+        return added
+
+    def _add_used(self, module: str, node: ast.AST) -> None:
+        """Add what the code of `node` uses by name."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name | ast.Attribute) and (found := self._resolve(module, each)) is not None:
+                self._add_definition(*found)
+
+    def _add_definition(self, module: str, name: str) -> None:
+        for node in self._module(module).definitions.get(name, ()):
+            if isinstance(node, ast.ClassDef):
+                if name not in self.parts:
+                    fields = [each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)]
+                    self.parts[name] = "".join(map(ast.dump, [*node.bases, *fields]))
+                    self._add_class(module, name, [*_CONSTRUCTION])
+            elif self._add_part(name, node):
+                self._add_used(module, node)
+
+    def _resolve(self, module: str, node: ast.expr) -> tuple[str, str] | None:
+        """Return the module of the project, and the name there, that a name or `module.name` stands for."""
+        known = self._module(module)
+        if isinstance(node, ast.Name):
+            if node.id in known.definitions:
+                return module, node.id
+            imported = known.imports.get(node.id)
+            if imported is None or imported[0] not in self._sources or not imported[1]:
+                return None
+            return imported
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            imported = known.imports.get(node.value.id, ("", ""))
+            target = ".".join(part for part in imported if part)
+            return (target, node.attr) if target in self._sources else None
+        return None
+
+
+def _read_module(name: str, source: Source) -> _Module:
+    module, tree = _Module(), ast.parse(source.data)
+    package = package_of(name, source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = imported_from(node, package)
+            module.imports.update({alias.asname or alias.name: (base, alias.name) for alias in node.names})
+        elif isinstance(node, ast.Import):
+            module.imports.update({alias.asname or alias.name: (alias.name, "") for alias in node.names})
+    for statement in tree.body:
+        if isinstance(statement, Definition):
+            for defined in _names_of(statement):
+                module.definitions.setdefault(defined, []).append(statement)
+    return module
+
+
+def _names_of(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+
+
+def _members_used(node: ast.AST, nodes: Mapping[str, ast.stmt]) -> Iterator[str]:
+    """Yield the members that code uses of its object; a method that it does not call, such as a callback, is none."""
+    called = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Attribute) or not isinstance(each.value, ast.Name):
+            continue
+        used = each in called or not isinstance(nodes.get(each.attr), ast.FunctionDef)
+        if used and each.value.id in ("self", "cls"):
+            yield each.attr

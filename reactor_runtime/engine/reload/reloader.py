@@ -1,0 +1,285 @@
+"""The hot reload of a model: import what has changed, replace the code between two steps, go back if that fails."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime import errors
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.engine.reload.migration import LayoutChanged, Migration
+from reactor_runtime.engine.reload.modules import Execution, ProjectModules
+from reactor_runtime.engine.reload.preparation import changed_preparation
+from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
+
+logger = logging.getLogger(__name__)
+
+# New code that has neither made a step nor failed after this time is kept: it may wait for an input.
+TRIAL_S = 0.5
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadSettings:
+    """Allow hot reload: the modules of the project, and the `place` of the model: its module and the name there.
+
+    `config` is what the model was loaded with. With `keeps_sessions` an exception of the author's code does not end the
+    session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded` gets the
+    model of it.
+    """
+
+    modules: ProjectModules
+    place: tuple[str, str]
+    config: Config
+    keeps_sessions: bool = False
+    while_loading: Callable[[Contract], AbstractContextManager[object]] = lambda _: nullcontext()
+    on_loaded: Callable[[Model], object] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Hold what is being served: the model, its contract, and the config that it was loaded with."""
+
+    model: Model
+    contract: Contract
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Hold new code that is to be applied; with a `reason` the model is loaded again."""
+
+    contract: Contract
+    config: Config
+    reason: str = ""
+    execution: Execution | None = None
+
+    def undo(self) -> None:
+        if self.execution is not None:
+            self.execution.undo()
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Hold how to go back until the first step of new code has succeeded."""
+
+    before: Served
+    undo: list[Callable[[], object]]
+    state: InputState | None = None
+    timer: Timer | None = None
+
+
+class Reloader:
+    """Replace the code of a model; belongs to the loop and the thread of the model.
+
+    `adopt` gives the rest of the engine another model or contract, with the state of the session if that is known, and
+    returns the state before. `load` makes and loads a model, `swap_soon` asks the driver to call `apply`, `in_session`
+    returns whether a session runs, `may_keep` whether that may continue after an exception, and `failed` gets the
+    exceptions that do not end the session.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        settings: ReloadSettings,
+        *,
+        project: Path,
+        clock: Clock,
+        send: Callable[[ToServer], None],
+        adopt: Callable[[Served, InputState | None], InputState | None],
+        load: Callable[[Contract, Config], Model],
+        swap_soon: Callable[[], None],
+        in_session: Callable[[], bool],
+        may_keep: Callable[[], bool],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        self.served = served
+        self.broken = False
+        self._project = project
+        self._modules = settings.modules
+        self._place = settings.place
+        self._keeps_sessions = settings.keeps_sessions
+        self._clock = clock
+        self._send = send
+        self._adopt = adopt
+        self._load = load
+        self._swap_soon = swap_soon
+        self._in_session = in_session
+        self._may_keep = may_keep
+        self._failed = failed
+        self._candidate: _Candidate | None = None
+        self._trial: _Trial | None = None
+        self._failure_shown = False
+
+    @property
+    def pending(self) -> bool:
+        return self._candidate is not None
+
+    @property
+    def on_trial(self) -> bool:
+        return self._trial is not None
+
+    def reload(self, config: Config | None = None, *, everything: bool = False) -> None:
+        """Import the modules that have changed on disk, and those that import them; apply them at the end of the step.
+
+        Reports what becomes of it, and changes nothing if that fails. `everything`: all modules are executed again.
+        """
+        self._drop_candidate()
+        config = self.served.config if config is None else config
+        names = frozenset(self._modules.sources) if everything else self._modules.changed()
+        if not names and config == self.served.config and not self.broken:
+            if self._failure_shown:
+                self._report("applied")
+            return
+        try:
+            candidate = self._import(names, config) if names else self._same_code(config)
+        except errors.ReactorError as error:
+            self._report_failure(error)
+            return
+        self._offer(candidate)
+
+    def replace(self, model: type) -> None:
+        """Apply a class that was defined by other means than a file; raise ClassError if it can't be served."""
+        self._drop_candidate()
+        contract = Contract.of(model)
+        contract.style.check_finished(model)
+        self._offer(_Candidate(contract, self.served.config))
+
+    def apply(self) -> None:
+        """Apply the code that waits; with a session it is on trial until its first step has been made."""
+        candidate, self._candidate = self._candidate, None
+        assert candidate is not None, "the driver applies only pending code"
+        self.step_made()
+        before = self.served
+        trial = _Trial(before, undo=[candidate.undo])
+        try:
+            model = self._make(candidate, trial)
+        except errors.ReactorError as error:
+            self._go_back(trial)
+            self._report_failure(error)
+            return
+        self.served = Served(model, candidate.contract, candidate.config)
+        trial.state = self._adopt(self.served, None)
+        self._trial = trial
+        self.broken = False
+        if self._in_session():
+            trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
+        else:
+            self.step_made()
+
+    def step_made(self) -> None:
+        """Keep the code on trial, and report it; does nothing if there is none."""
+        trial, self._trial = self._trial, None
+        if trial is None:
+            return
+        if trial.timer is not None:
+            trial.timer.cancel()
+        contract = self.served.contract.to_json()
+        if contract != trial.before.contract.to_json():
+            self._send(Described(contract))
+        self._report("applied")
+
+    def keep_session(self, error: BaseException) -> bool:
+        """Return whether the session continues after an exception of the author's code, which is reported.
+
+        Code on trial is replaced by the old code. Without a trial, and with `keeps_sessions`, no code runs until the
+        next reload.
+        """
+        trial, self._trial = self._trial, None
+        if trial is None and not (self._keeps_sessions and self._may_keep()):
+            return False
+        found = errors.author_error(errors.ModelFailed, "the model failed", error, self._project)
+        logger.error("%s", found, exc_info=errors.from_author(error))
+        if trial is None:
+            self.broken = True
+        else:
+            self._go_back(trial)
+        self._failed(error)
+        self._report_failure(found)
+        return True
+
+    def report_exception(self, error: BaseException) -> None:
+        """Report an exception of a handler, which changes nothing else."""
+        if self._keeps_sessions:
+            self._report_failure(errors.author_error(errors.ModelFailed, "a handler failed", error, self._project))
+
+    def _offer(self, candidate: _Candidate) -> None:
+        if candidate.contract.style is not self.served.contract.style:
+            candidate.undo()
+            base = candidate.contract.style.base.__name__
+            self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
+            return
+        self._candidate = candidate
+        self._swap_soon()
+
+    def _drop_candidate(self) -> None:
+        """Undo the import of code that was never applied."""
+        candidate, self._candidate = self._candidate, None
+        if candidate is not None:
+            candidate.undo()
+
+    def _same_code(self, config: Config) -> _Candidate:
+        reason = "the config has changed" if config != self.served.config else ""
+        return _Candidate(self.served.contract, config, reason)
+
+    def _import(self, names: Iterable[str], config: Config) -> _Candidate:
+        linecache.checkcache()
+        module, class_name = self._place
+        execution = Execution(self._modules, self._modules.importing(names, module))
+        try:
+            model = import_class(self._project, module, class_name)
+            contract = Contract.of(model)
+            contract.style.check_finished(model)
+        except BaseException:
+            execution.undo()
+            raise
+        reason = "the config has changed" if config != self.served.config else ""
+        sources = self._modules.sources
+        reason = reason or changed_preparation(execution.old_sources, sources, model.__module__, model.__qualname__)
+        return _Candidate(contract, config, reason, execution)
+
+    def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
+        """Return the model of the new code: the same instance with another class, or a new one that has been loaded."""
+        reason = candidate.reason
+        if not reason:
+            execution = candidate.execution
+            old, new = ({}, {}) if execution is None else (execution.old, execution.new)
+            migration = Migration(old, new)
+            if execution is None and type(self.served.model) is not candidate.contract.model:
+                migration.replace_class(type(self.served.model), candidate.contract.model)
+            try:
+                migration.apply()
+            except LayoutChanged as error:
+                reason = str(error)
+            else:
+                trial.undo.insert(0, migration.undo)
+                return self.served.model
+        self._report("loading", reason)
+        return self._load(candidate.contract, candidate.config)
+
+    def _go_back(self, trial: _Trial) -> None:
+        """Serve what was served before the trial."""
+        if trial.timer is not None:
+            trial.timer.cancel()
+        for undo in trial.undo:
+            undo()
+        if self.served is not trial.before:
+            self.served = trial.before
+            self._adopt(self.served, trial.state)
+
+    def _report_failure(self, error: errors.ReactorError) -> None:
+        self._report("failed", error=errors.to_json(error))
+
+    def _report(self, status: str, reason: str = "", error: Mapping[str, Any] | None = None) -> None:
+        self._failure_shown = status == "failed"
+        self._send(Reloaded(status, reason, None if error is None else dict(error)))

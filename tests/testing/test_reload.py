@@ -1,0 +1,496 @@
+"""`studio.reload()`: new code in a model that runs."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_runtime.errors import ClassError, LoadError
+from reactor_runtime.testing import PipelineExecutor, Studio
+
+MODEL = """
+    import numpy as np
+    from reactor_runtime import *
+
+    class Picture(Output):
+        video: Video
+
+    class Level(InputState):
+        level: int = InputField(default=1, ge=0, le=9)
+
+    class MyModel(ReactorPipeline):
+        state: Level
+        fps = 10
+
+        def load(self, config):
+            self.loads = getattr(self, "loads", 0) + 1
+            self.weights = object()
+
+        def inference(self):
+            red = 10
+            while True:
+                yield Picture(video=np.full((2, 2, 3), red + self.state.level, np.uint8))
+"""
+
+
+class Project:
+    """A folder of Python files, which tests change."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def write(self, text: str, *replaced: tuple[str, str], name: str = "") -> None:
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        (self.folder / f"{name or self.name}.py").write_text(textwrap.dedent(text))
+
+    def model(self) -> Any:
+        return __import__(self.name).MyModel
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Project]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield Project(tmp_path, f"reloaded_{abs(hash(request.node.name))}")
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def red(executor: PipelineExecutor[Any]) -> int:
+    return int(next(executor).output.video.flat[0])
+
+
+def test_new_code_runs_with_what_load_stored_and_with_the_values_of_the_session(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        executor.send_event("set_level", level=5)
+        assert red(executor) == 15
+        model, weights = executor.model, executor.model.weights
+        project.write(MODEL, ("red = 10", "red = 20"))
+        executor.reload()
+        assert red(executor) == 25
+        assert executor.model is model
+        assert (model.weights, model.loads) == (weights, 1)
+        assert type(model) is sys.modules[project.name].MyModel
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("red = 10", "red = = 10"), "SyntaxError"),
+        (("import numpy as np", "import numpy as np\n    import no_such_module"), "No module named 'no_such_module'"),
+        (("level: int = InputField(default=1, ge=0, le=9)", "level: int"), "needs a default"),
+        (("class MyModel(", "class Other("), "has no class MyModel"),
+    ],
+    ids=["compile", "import", "declaration", "no class"],
+)
+def test_code_that_does_not_import_changes_nothing(project: Project, change: tuple[str, str], error: str) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        executor.send_event("set_level", level=5)
+        module, cls = sys.modules[project.name], type(executor.model)
+        project.write(MODEL, change)
+        with pytest.raises(ClassError, match=error):
+            executor.reload()
+        assert red(executor) == 15
+        assert (sys.modules[project.name], type(executor.model)) == (module, cls)
+        project.write(MODEL, ("red = 10", "red = 30"))
+        executor.reload()
+        assert red(executor) == 35
+
+
+def test_a_first_step_that_fails_brings_the_old_code_back(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        executor.send_event("set_level", level=5)
+        cls = type(executor.model)
+        project.write(MODEL, ("red = 10", "red = 1 // 0"), ("le=9", "le=4"))
+        executor.reload()
+        with pytest.raises(ZeroDivisionError):
+            next(executor)
+        assert type(executor.model) is cls
+        assert red(executor) == 15
+        executor.send_event("set_level", level=9)
+        assert red(executor) == 19
+
+
+def test_an_exception_after_the_first_step_ends_the_session(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        project.write(MODEL, ("red + self", "1 // (red - 10) + self"), ("while True:", "for red in (20, 10):"))
+        executor.reload()
+        next(executor)
+        with pytest.raises(ZeroDivisionError):
+            next(executor)
+        with pytest.raises(RuntimeError, match="connect"):
+            next(executor)
+
+
+def test_values_are_kept_as_far_as_they_are_valid(project: Project) -> None:
+    fields = """level: int = InputField(default=1, ge=0, le=9)
+        name: str = "a"
+        kind: Kind = Kind.OLD
+        speed: float = 1.0
+        gone: int = 0
+        _steps: int = 0"""
+    enum = "class Level(InputState):"
+    with_fields = MODEL.replace("level: int = InputField(default=1, ge=0, le=9)", fields).replace(
+        enum, "import enum\n\n    class Kind(enum.Enum):\n        OLD = 'old'\n        NEW = 'new'\n\n    " + enum
+    )
+    project.write(with_fields)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        for event, value in {"set_level": 9, "set_kind": "new", "set_gone": 3}.items():
+            executor.send_event(event, **{event.removeprefix("set_"): value})
+        executor.state._steps = 7
+        project.write(
+            with_fields,
+            ("le=9", "le=8"),
+            ("speed: float = 1.0", "speed: float = 2.0"),
+            ("gone: int = 0", "more: int = 4"),
+        )
+        executor.reload()
+        state = executor.state
+        assert state.level == 1, "9 is not valid any more"
+        assert (state.name, state._steps, state.more) == ("a", 7, 4)
+        assert state.speed == 2.0, "a value that nobody has set follows the default"
+        assert state.kind is sys.modules[project.name].Kind.NEW
+
+
+def test_modules_that_import_a_changed_one_are_executed_again_and_others_are_not(project: Project) -> None:
+    helper, between, other = (f"{project.name}_{name}" for name in ("helper", "between", "other"))
+    project.write("red = 10", name=helper)
+    project.write(f"import {helper}\ndef red():\n    return {helper}.red", name=between)
+    project.write("value = object()", name=other)
+    project.write(
+        MODEL.replace("import numpy", f"import {other}\n    from {between} import red as of\n    import numpy"),
+        ("red = 10", "red = of()"),
+    )
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        value = sys.modules[other].value
+        project.write("red = 50", name=helper)
+        executor.reload()
+        assert red(executor) == 51
+        assert sys.modules[other].value is value
+
+
+def test_objects_of_the_model_get_their_new_classes(project: Project) -> None:
+    part = """
+    class Part:
+        def __init__(self):
+            self.callback = self.red
+            self.function = scale
+
+        def red(self):
+            return 10
+
+    def scale(red):
+        return red
+    """
+    text = MODEL.replace(
+        "class MyModel", textwrap.indent(textwrap.dedent(part), "    ") + "\n    class MyModel"
+    ).replace("self.weights = object()", "self.part = {'a': [Part()]}")
+    text = text.replace("red = 10\n", "part = self.part['a'][0]; red = part.function(part.callback())\n")
+    project.write(text)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        project.write(text, ("return 10", "return 20"), ("part.function(", "30 + part.function("))
+        executor.reload()
+        assert red(executor) == 51
+        assert executor.model.loads == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "loaded_again"),
+    [
+        (("self.weights = object()", "self.weights = 3"), True),
+        (("WIDTH = 4", "WIDTH = 5"), True),
+        (("return WIDTH", "return WIDTH + 1"), True),
+        (("self.size = make()", "self.size = make() + 1"), True),
+        (("def forward(self): return 1", "def forward(self): return 2"), False),
+        (("def load(self, config):", "# a comment\n\n        def load(self, config):"), False),
+        (("yield Picture", "self.n = 1; yield Picture"), False),
+    ],
+    ids=["load", "constant", "function", "constructor", "other method", "comment", "inference"],
+)
+def test_a_change_of_what_load_runs_loads_again(project: Project, change: tuple[str, str], loaded_again: bool) -> None:
+    text = MODEL.replace(
+        "class Picture",
+        """WIDTH = 4
+
+    def make():
+        return WIDTH
+
+    class Net:
+        def __init__(self):
+            self.size = make()
+
+        def forward(self): return 1
+
+    class Picture""",
+    ).replace("self.weights = object()", "self.weights = object()\n            self.net = Net()")
+    project.write(text)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        executor.send_event("set_level", level=5)
+        model = executor.model
+        assert red(executor) == 15
+        project.write(text, change)
+        executor.reload()
+        assert red(executor) == 15
+        assert (executor.model is not model) is loaded_again
+        assert executor.model.loads == 1
+
+
+def test_a_load_that_fails_keeps_the_loaded_model(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        model = executor.model
+        project.write(MODEL, ("self.weights = object()", "self.weights = open('none')"))
+        with pytest.raises(LoadError, match=r"load\(\) failed: FileNotFoundError"):
+            executor.reload()
+        assert executor.model is model
+        assert red(executor) == 11
+
+
+def test_a_step_that_waits_for_an_input_does_not_delay_the_reload(project: Project) -> None:
+    text = MODEL.replace("class MyModel", "class Camera(Input):\n        webcam: Video\n\n    class MyModel")
+    text = text.replace("fps = 10", "input: Camera").replace("def inference", "async def inference")
+    text = text.replace("while True:", "while True:\n                await self.input.webcam.read()")
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.run(1)
+        project.write(text, ("await self.input.webcam.read()", "await self.input.webcam.read(timeout=0.1)"))
+        studio.reload()
+        with pytest.raises(TimeoutError):
+            studio.run(1)
+
+
+def test_a_reload_between_sessions_is_applied_at_once(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        project.write(MODEL, ("red = 10", "red = 20"))
+        executor.reload()
+        executor.connect()
+        assert red(executor) == 21
+
+
+def test_new_events_tracks_and_rates_are_served(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        next(executor)
+        project.write(
+            MODEL,
+            (
+                "fps = 10",
+                "fps = 20\n\n        @event(name='add')\n        def add(self):\n            self.state.level += 1",
+            ),
+            ("video: Video", "image: Video\n        sound: Audio"),
+            ("video=np", "sound=np.zeros((1, 2400), np.int16), image=np"),
+        )
+        executor.reload()
+        executor.send_event("add")
+        assert int(next(executor).output.image.flat[0]) == 12
+        executor.run(1)
+        dues = [frame.due_s for frame in executor.frames if frame.track == "image"][-3:]
+        assert dues[2] - dues[1] == pytest.approx(0.05)
+
+
+def test_a_class_can_be_passed_in_place_of_a_file() -> None:
+    from tests.testing.models import Counter
+
+    class Brighter(Counter):
+        def inference(self) -> Iterator[Any]:
+            for output in super().inference():
+                output.video += 100
+                yield output
+
+    with PipelineExecutor(Counter) as executor:
+        executor.connect()
+        assert red(executor) == 1
+        executor.reload(Brighter)
+        assert red(executor) == 101
+
+
+def test_rapid_saves_of_the_same_size_are_all_applied(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        for number in range(20, 60):
+            project.write(MODEL, ("red = 10", f"red = {number}"))
+            executor.reload()
+            assert red(executor) == number + 1
+
+
+def test_a_module_that_is_deleted_and_not_imported_any_more_is_dropped(project: Project) -> None:
+    helper = f"{project.name}_helper"
+    project.write("red = 10", name=helper)
+    text = MODEL.replace("import numpy", f"from {helper} import red as base\n    import numpy")
+    project.write(text, ("red = 10", "red = base"))
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        (project.folder / f"{helper}.py").unlink()
+        with pytest.raises(ClassError, match="No module named"):
+            executor.reload()
+        assert red(executor) == 11
+        project.write(MODEL, ("red = 10", "red = 20"))
+        executor.reload()
+        assert red(executor) == 21
+        assert helper not in sys.modules
+
+
+LOOP = """
+    import asyncio
+    import numpy as np
+    from reactor_runtime import *
+
+    class Picture(Output):
+        video: Video
+
+    class MyModel(ReactorModel):
+        fps = 10
+
+        def load(self, config):
+            self.loads = getattr(self, "loads", 0) + 1
+            self.log = []
+            self.level = 1
+
+        @event(name="set_level")
+        async def set_level(self, level: int):
+            self.level = level
+
+        async def run(self):
+            red = 10
+            try:
+                while True:
+                    await self.connected.wait()
+                    await self.emit(Picture(video=np.full((2, 2, 3), red + self.level, np.uint8)))
+                    await asyncio.sleep(0.1)
+            finally:
+                self.log.append("over")
+"""
+BLOCKS = """
+    import numpy as np
+    from reactor_runtime import *
+
+    class MyModel(VideoModel):
+        fps = 10
+
+        def __init__(self, config):
+            self.loads = getattr(self, "loads", 0) + 1
+            self.log = []
+            self.level = 1
+
+        @command("set_level")
+        def set_level(self, level: int):
+            self.level = level
+
+        def start_session(self):
+            red = 10
+            try:
+                while not get_ctx().should_stop():
+                    get_ctx().emit_block(np.full((2, 2, 2, 3), red + self.level, np.uint8))
+            finally:
+                self.log.append("over")
+"""
+OTHER_STYLES = pytest.mark.parametrize("text", [LOOP, BLOCKS], ids=["loop", "blocks"])
+
+
+def shown(studio: Studio[Any]) -> int:
+    """Return the level of the newest frame that was shown, after a second."""
+    studio.run(1)
+    reds = [int(frame.array.flat[0]) for frame in studio.frames if frame.array.any()]
+    return reds[-1]
+
+
+def reload_and_run(studio: Studio[Any]) -> None:
+    studio.reload()
+    studio.run(1)
+
+
+@OTHER_STYLES
+def test_other_styles_go_on_with_new_code_in_the_session(project: Project, text: str) -> None:
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.send_event("set_level", level=5)
+        assert shown(studio) == 15
+        model = studio.model
+        project.write(text, ("red = 10", "red = 20"))
+        studio.reload()
+        assert shown(studio) == 25
+        assert (studio.model, studio.model.loads, studio.model.log) == (model, 1, ["over"])
+        assert all(frame.array.any() for frame in studio.frames), "no black frame"
+        studio.disconnect()
+
+
+@OTHER_STYLES
+def test_other_styles_go_back_when_new_code_fails_at_once(project: Project, text: str) -> None:
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.send_event("set_level", level=5)
+        assert shown(studio) == 15
+        project.write(text, ("red = 10", "red = 1 // 0"))
+        with pytest.raises(ZeroDivisionError):
+            reload_and_run(studio)
+        assert shown(studio) == 15
+        project.write(text, ("red = 10", "red = 30"))
+        studio.reload()
+        assert shown(studio) == 35
+
+
+@OTHER_STYLES
+def test_other_styles_are_loaded_again_when_that_changes(project: Project, text: str) -> None:
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        assert shown(studio) == 11
+        model = studio.model
+        project.write(text, ("self.level = 1\n", "self.level = 3\n"))
+        studio.reload()
+        assert shown(studio) == 13
+        assert studio.model is not model
+        studio.disconnect()
+        studio.connect()
+        assert shown(studio) == 13
+
+
+@OTHER_STYLES
+def test_other_styles_take_new_code_between_sessions(project: Project, text: str) -> None:
+    project.write(text)
+    with Studio(project.model()) as studio:
+        project.write(text, ("red = 10", "red = 20"))
+        studio.reload()
+        studio.connect()
+        assert shown(studio) == 21
+
+
+def test_another_style_needs_another_studio(project: Project) -> None:
+    project.write(LOOP)
+    with Studio(project.model()) as studio:
+        project.write(BLOCKS)
+        with pytest.raises(RuntimeError, match="MyModel is a VideoModel now"):
+            studio.reload()
+        studio.connect()
+        assert shown(studio) == 11
