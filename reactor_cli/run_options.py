@@ -193,6 +193,13 @@ class RunOptions:
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace of frames and events, for Perfetto.")
     ] = None
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="DIR", help="Record each session into DIR, for `reactor replay`."),
+    ] = None
+    record_video: Annotated[
+        bool, typer.Option("--record-video", help="Record the frames of the output too, without loss; they are large.")
+    ] = False
     verbose: Verbose = False
 
     def serve_options(self, manifest: Manifest, config: dict[str, Any]) -> ServeOptions:
@@ -219,7 +226,26 @@ class RunOptions:
             log_level=self.log_level,
             log_format=self.log_format,
             trace=self.trace,
+            record=self.record_directory(),
+            record_video=self.record_video,
         )
+
+    def record_directory(self) -> Path | None:
+        """Return the directory for recordings, which is made. Raises UsageError if nothing can be written there."""
+        from reactor_runtime.recording.file import require_extra
+
+        if self.record is None:
+            if self.record_video:
+                raise UsageError("--record-video without --record", hint="--record DIR names the directory")
+            return None
+        require_extra()
+        try:
+            self.record.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--record {self.record}: {error.strerror}", hint="name a directory") from None
+        if not os.access(self.record, os.W_OK | os.X_OK):
+            raise UsageError(f"--record {self.record} is not writable", hint="name another directory")
+        return self.record
 
     def access(self) -> Access:
         """Return the options on access. Raises UsageError for a wrong value or combination."""

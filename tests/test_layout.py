@@ -30,10 +30,10 @@ SHARED = frozenset(
 # Each of the two files gives the names of the other.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "testing", "client", "schema", "manifest"},
+    "cli": {"server", "testing", "client", "schema", "manifest", "recording"},
     "server": {"ipc", "wire", "media", "manifest"},
-    "engine": {"ipc", "authoring", "media"},
-    "testing": {"engine", "authoring", "ipc", "media"},
+    "engine": {"ipc", "authoring", "media", "recording"},
+    "testing": {"engine", "authoring", "ipc", "media", "recording"},
     "schema": {"authoring", "wire"},
     "manifest": set[str](),
     "client": {"wire", "media"},
@@ -43,6 +43,7 @@ ARROWS = {
     "media": set[str](),
     "wire": set[str](),
     "ipc": set[str](),
+    "recording": set[str](),
     "serving": {"cli", "server", "manifest", "authoring"},
     "public_api": {"authoring", "testing", "serving"},
 }

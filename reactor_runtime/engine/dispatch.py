@@ -137,15 +137,20 @@ class Dispatcher:
     async def _run_next(self) -> None:
         waiting = self._waiting.popleft()
         began = self._trace_began()
-        spec = waiting.checked.spec
+        spec, log = waiting.checked.spec, self._session.log
+        skipped = spec.dedupe and self._newest[spec.name] != waiting.n
+        if log is not None:
+            log.on_event(self._session.steps, waiting.checked.event, skipped=skipped)
         with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
-            if spec.dedupe and self._newest[spec.name] != waiting.n:
+            if skipped:
                 answer: EventApplied | EventRefused | None = self._answer(waiting, None)
             else:
                 answer = await self._handle(waiting)
         self._record_spans(waiting, began)
         if answer is not None:
             self._send(answer)
+        if log is not None:
+            log.on_applied()
 
     def _trace_began(self) -> float:
         return 0.0 if self._session.trace is None else self._session.trace.now()

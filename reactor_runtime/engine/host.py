@@ -27,14 +27,16 @@ from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
-from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.emitter import Emitter
-from reactor_runtime.engine.output.sink import Sink, SwitchableSink
+from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
 from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings, Served
 from reactor_runtime.engine.runtime import ModelRuntime
+from reactor_runtime.engine.seeds import seed_generators
 from reactor_runtime.engine.session import ModelSession, must_pass
+from reactor_runtime.engine.session_log import CurrentLog, SessionLogs
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
@@ -50,7 +52,8 @@ class Host:
     `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
     exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
     log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
-    `reload` the `reloader` replaces the code of the model.
+    `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
+    buffers of input tracks.
     """
 
     def __init__(
@@ -67,20 +70,31 @@ class Host:
         trace: TraceRecorder | None = None,
         seconds: Callable[[], float] | None = None,
         reload: ReloadSettings | None = None,
+        logs: SessionLogs | None = None,
+        make_buffer: MakeBuffer = make_input_buffer,
     ) -> None:
         self.contract = contract
         self._end_watch = EndWatch(type(model).__name__)
-        self.uploads = SessionUploads()
+        self._log = CurrentLog()
+        self._logs = logs
+        self.uploads = SessionUploads(self._log.on_upload)
         self._trace = trace
         self._ids = {} if ids is None else ids
         self._project = project
         self._clock = clock
-        self._sink = sink = SwitchableSink(sink)
+        self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
         self._model = model
         self._failed = failed
         first_step = FirstStep(contract, self._suspect, seconds)
         self.inputs = Inputs(
-            model, contract, clock, on_available=self._input_available, on_bad=self._bad_media, on_counts=sink.send
+            model,
+            contract,
+            clock,
+            on_available=self._input_available,
+            on_bad=self._bad_media,
+            on_counts=sink.send,
+            on_read=self._log.on_read,
+            make_buffer=make_buffer,
         )
         self._emitter = Emitter(contract, self._clock, sink, first_step, frames_in=lambda: self.inputs.frame_counts)
         self.hold_steps = self._emitter.hold
@@ -231,22 +245,30 @@ class Host:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
+        log = None if self._logs is None else self._logs.start_log(start, self.contract)
         session = ModelSession(
-            start.session, client, self._clock, time.time(), failed=self._handler_failed, trace=self._trace
+            start.session,
+            client,
+            self._clock,
+            time.time(),
+            failed=self._handler_failed,
+            trace=self._trace,
+            log=log,
         )
         if start.session in self._stopped:
             session.stop()
-        raised = await self._run_session(session)
-        error = None
-        if raised is not None:
-            failure = author.session_failure(raised, self._project)
+        with self._log.running(log, lambda: session.steps):
+            raised = await self._run_session(session)
+        failure = None if raised is None else author.session_failure(raised, self._project)
+        if raised is not None and failure is not None:
             self._log_failure(session.id, failure, raised)
-            error = errors.to_json(failure)
+        if log is not None:
+            log.on_end(session.steps, "" if failure is None else failure.message)
         self._ids.clear()
         if self._trace is not None:
             self._trace.flush(session.id)
         self._stopped.discard(session.id)
-        self._sink.send(ipc.Ended(session.id, error))
+        self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure)))
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
@@ -255,6 +277,9 @@ class Host:
         self._current = session, dispatcher
         self.runtime.begin_session(session)
         self.uploads.begin_session(session.id)
+        if session.log is not None:
+            seed_generators(session.log.seed)
+            session.log.on_begin()
         self._end_watch.on_start(session.id)
         self._emitter.first_step.start_timer()
         ended_by = None

@@ -23,6 +23,7 @@ from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
 from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -41,7 +42,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     clock = SystemClock()
     began = time.monotonic()
     try:
-        host = _load(load, channel, IpcSink(channel, RingWriter(memory_fd)), clock, log_ids)
+        host, recorder = _load(load, channel, IpcSink(channel, RingWriter(memory_fd)), clock, log_ids)
     except errors.ReactorError as error:
         return _report(channel, error)
 
@@ -53,6 +54,8 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
         reader.attach(asyncio.get_running_loop(), host)
         channel.send(ipc.Ready(time.monotonic() - began))
         await host.serve()
+        if recorder is not None:
+            recorder.close()
         clock.close()
         return 0
 
@@ -75,7 +78,9 @@ def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReade
     return reader
 
 
-def _load(load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, log_ids: dict[str, str]) -> Host:
+def _load(
+    load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, log_ids: dict[str, str]
+) -> tuple[Host, Recorder | None]:
     """Import, check, make and load the model; raise a ReactorError that points at the author's line."""
     project = Path(load.project)
     standard_streams = streams.installed()
@@ -92,8 +97,16 @@ def _load(load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, l
         contract.model._on_progress = progress.report
         model = author.make_model(contract, config, project)
         trace = TraceRecorder(clock, channel.send) if load.trace else None
-        host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace)
+        recorder = _recorder(load)
+        host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace, logs=recorder)
         author.call_load(model, config, project)
         contract.model._on_progress = None
         contract.style.check_loaded(model)
-    return host
+    return host, recorder
+
+
+def _recorder(load: ipc.Load) -> Recorder | None:
+    if not load.record:
+        return None
+    options = RecordOptions(Path(load.record), with_video=load.record_video)
+    return Recorder(options, load.config, Path(load.project))

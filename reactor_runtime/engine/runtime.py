@@ -52,6 +52,8 @@ class ModelRuntime:
         if self.connected.seen_another():
             await asyncio.sleep(0)
             return
+        if self._session is not None:
+            self._session.count_step()
         bundles = self._emitter.unpack(output)
         if self._swap.on_trial:
             self._swap.step_made()

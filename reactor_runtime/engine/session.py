@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.engine.session_log import SessionLog
 from reactor_runtime.engine.trace import TraceRecorder
 
 T = TypeVar("T")
@@ -28,7 +29,8 @@ class ModelSession:
     """Hold the state of one session: its client, its applied events, and whether it is stopping.
 
     Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code,
-    `on_idle` after each step that made no frame.
+    `on_idle` after each step that made no frame. `steps` counts the outputs of the model, and its Idles; `log` receives
+    what happens.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class ModelSession:
         failed: Callable[[BaseException], object] = lambda _: None,
         trace: TraceRecorder | None = None,
         on_idle: Callable[[], object] = lambda: None,
+        log: SessionLog | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -57,12 +60,20 @@ class ModelSession:
         self.failed = failed
         self.trace = trace
         self.on_idle = on_idle
+        self.log = log
+        self.steps = 0
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 
     def now(self) -> float:
         """Return the time of the session's clock, in monotonic seconds."""
         return self._clock.now()
+
+    def count_step(self) -> None:
+        """Count an output of the model, or an Idle; on the thread that returned it."""
+        self.steps += 1
+        if self.log is not None:
+            self.log.on_step(self.steps)
 
     def stop(self, *, grace_s: float = 0.0) -> None:
         """Stop the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.

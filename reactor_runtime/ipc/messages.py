@@ -14,7 +14,7 @@ class Load:
     """server → engine, once: import the class, check it, load it.
 
     `config` is YAML, because JSON has no dates and sets; load() gets its value. `engine` is the number of the engine in
-    log lines, "" if there is only one.
+    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none.
     """
 
     project: str
@@ -26,6 +26,8 @@ class Load:
     trace: bool = False
     engine: str = ""
     reload: bool = False
+    record: str = ""
+    record_video: bool = False
 
 
 @dataclass(frozen=True, slots=True)

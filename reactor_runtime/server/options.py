@@ -74,6 +74,8 @@ class ServeOptions:
     log_level: str = "info"
     log_format: str = "text"
     trace: Path | None = None
+    record: Path | None = None
+    record_video: bool = False
 
     @property
     def exposes_errors(self) -> bool:

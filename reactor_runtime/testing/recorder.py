@@ -92,6 +92,12 @@ class OutputRecorder:
             case Suspicion():
                 self.suspicions.append(from_json(message.error))
 
+    def clear(self) -> None:
+        """Drop the frames and messages so far."""
+        self.frames.clear()
+        self.messages.clear()
+        self.unread.clear()
+
     def release(self, number: int) -> None:
         """Do nothing: the recorder keeps copies."""
 

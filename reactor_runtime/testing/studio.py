@@ -22,9 +22,11 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.author import config_of
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings
+from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Reloaded, Shutdown, StartSession, StopSession
 from reactor_runtime.testing.clock import FakeClock, FakeLoop, RunningThreads
@@ -48,7 +50,15 @@ class Studio(Generic[M]):
     an event loop of its own: inside another loop it raises RuntimeError.
     """
 
-    def __init__(self, model: type[M], config: dict[str, Any] | None = None, *, project: Path | None = None) -> None:
+    def __init__(
+        self,
+        model: type[M],
+        config: dict[str, Any] | None = None,
+        *,
+        project: Path | None = None,
+        logs: SessionLogs | None = None,
+        make_buffer: MakeBuffer = make_input_buffer,
+    ) -> None:
         project = project or Path.cwd()
         _refuse_loop(type(self).__name__)
         # Clock, threads and loop need each other, as do recorder and host.
@@ -75,6 +85,8 @@ class Studio(Generic[M]):
                 config=config,
                 on_loaded=_weakly(self._on_loaded),
             ),
+            logs=logs,
+            make_buffer=make_buffer,
         )
         self._host.hold_steps(True)
         self.model.load(config)
@@ -185,14 +197,17 @@ class Studio(Generic[M]):
         self._wait.need_open()
         if not self._recorder.ended:
             raise RuntimeError("a client is connected already; disconnect() it first")
-        self._session = f"s-{next(self._numbers)}"
-        self._recorder.ended = False
-        self._host.receive_message(StartSession(self._session, CLIENT, JOINED_AT_UNIX))
+        self._start(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX))
         ready = self._loop.create_task(self._host.runtime.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
         finally:
             ready.cancel()
+
+    def _start(self, start: StartSession) -> None:
+        self._session = start.session
+        self._recorder.ended = False
+        self._host.receive_message(start)
 
     def disconnect(self) -> None:
         """Disconnect the client; return when `@disconnected` has finished, and raise what it raised. Idempotent."""

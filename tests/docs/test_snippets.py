@@ -34,6 +34,19 @@ from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
+# Makes the file session.mcap, a session with the model of pipeline.py.
+RECORD = """
+from pathlib import Path
+from pipeline import MyModel
+from tests.testing.recorded import recorded
+
+with recorded(MyModel, Path(), {"width": 64, "height": 48}) as studio:
+    studio.run(0.5)
+    studio.send_event("set_brightness", brightness=0.5)
+    studio.run(0.5)
+(file,) = Path().glob("*.mcap")
+file.rename("session.mcap")
+"""
 OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "sudo"}
 # Not models: each has a test of its own.
 PROGRAMS = {
@@ -130,6 +143,8 @@ def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
     for source in (one("authoring.md", "pipeline.py"), one("blocks.md", "blocks.py")):
         (tmp_path / source.title).write_text(source.text)
     (tmp_path / snippet.title).write_text(snippet.text)
+    if "session.mcap" in snippet.text:
+        assert python("-c", RECORD, cwd=tmp_path).code == 0
     outcome = run_pytest(tmp_path)
     assert outcome.code == 0, outcome.out
 

@@ -32,23 +32,28 @@ class BufferClosed(Exception):
 
 
 class Item(Generic[T]):
-    """Hold one array that a client sent, or the bytes that are decoded to one when it is read.
+    """Hold one array that a client sent, or the `file` that is decoded to one when it is read.
 
     Two threads may decode the same item; both get an equal array.
     """
 
-    __slots__ = ("_array", "_decode", "size_bytes")
+    __slots__ = ("_array", "_decode", "file")
 
-    def __init__(self, array: T | None = None, decode: Callable[[], T] | None = None, size_bytes: int = 0) -> None:
+    def __init__(self, array: T | None = None, decode: Callable[[bytes], T] | None = None, file: bytes = b"") -> None:
         assert (array is None) is not (decode is None), "an item is decoded, or can be"
-        self.size_bytes = size_bytes
+        self.file = file
         self._array = array
         self._decode = decode
 
     @classmethod
     def encoded(cls, data: bytes, decode: Callable[[bytes], T]) -> Item[T]:
         """Make an item whose array is `decode(data)`, called at most once where one thread reads."""
-        return cls(decode=lambda: decode(data), size_bytes=len(data))
+        return cls(decode=decode, file=data)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of the file; 0 for an array that came without one."""
+        return len(self.file)
 
     @property
     def decoded(self) -> bool:
@@ -60,8 +65,7 @@ class Item(Generic[T]):
         decode = self._decode
         if self._array is None:
             assert decode is not None, "cleared only after the array is set"
-            self._array = decode()
-        # Frees the encoded bytes.
+            self._array = decode(self.file)
         self._decode = None
         return self._array
 

@@ -50,10 +50,11 @@ class WaitTimer:
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Count the items that were read, and those that were requested when too few were there."""
+    """Count the items that were read, those that were requested when too few were there, and the reads."""
 
     taken: int = 0
     missed: int = 0
+    calls: int = 0
 
 
 class Reader(Generic[T]):
@@ -145,7 +146,8 @@ class InputBuffer(Generic[T]):
 
     Call `read` on the model's event loop, everything else on any thread. Concurrent readers are served in order of
     arrival. `in_worker` runs a function on another thread, or at once. `on_bad` is called on any thread for an item
-    that can't be decoded, which is dropped, and `on_available` when there is something to read.
+    that can't be decoded, which is dropped, and `on_available` when there is something to read. `on_read` is called
+    with the number of a read and the items it returns, none for one that raises TimeoutError.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class InputBuffer(Generic[T]):
         waits: WaitTimer,
         on_bad: Callable[[Item[T], Exception], None],
         on_available: Callable[[], None],
+        on_read: Callable[[int, Sequence[Item[T]]], None] = lambda _, __: None,
         capacity: int = CAPACITY,
     ) -> None:
         self._clock = clock
@@ -163,6 +166,7 @@ class InputBuffer(Generic[T]):
         self._waits = waits
         self._on_bad = on_bad
         self._on_available = on_available
+        self._on_read = on_read
         # No foreign code runs and nothing is awaited under this lock.
         self._lock = threading.Lock()
         self._backlog: Backlog[T] = Backlog(capacity)
@@ -181,13 +185,19 @@ class InputBuffer(Generic[T]):
         deadline = _deadline(timeout, self._clock)
         with self._waits:
             with self._lock:
+                self.reads.calls += 1
+                call = self.reads.calls
                 self._ahead.stop()
                 reader = self._queue.join(n, mode)
             try:
                 while True:
                     claim = await self._claim_when_first(reader, deadline)
                     if await self._decode_claim(reader, claim):
+                        self._on_read(call, claim.wanted)
                         return _arrays(claim)
+            except TimeoutError:
+                self._on_read(call, ())
+                raise
             except BufferClosed:
                 # A loop that reads a closed buffer again and again must not starve the code that opens it.
                 await asyncio.sleep(0)
@@ -203,6 +213,8 @@ class InputBuffer(Generic[T]):
         keeps calling this, items are decoded ahead and become available when they are decoded.
         """
         n, mode = _checked(n, mode, self._backlog.capacity)
+        self.reads.calls += 1
+        call = self.reads.calls
         while True:
             with self._lock:
                 if self._backlog.closed:
@@ -216,6 +228,7 @@ class InputBuffer(Generic[T]):
             if not bad:
                 with self._lock:
                     self.reads.taken += n
+                self._on_read(call, claim.wanted)
                 return _arrays(claim)
             with self._lock:
                 self._backlog.put_back(claim, without=[item for item, _ in bad])

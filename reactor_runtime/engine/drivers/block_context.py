@@ -129,6 +129,7 @@ class BlockContext:
             raise RuntimeError(
                 "emit_block() was called in the event loop's thread, which plays blocks: use another thread"
             )
+        self._session.count_step()
         self._queue.put(block)
         with self._lock:
             self._stopwatch.begin(now if block.handed_over_at is None else block.handed_over_at)

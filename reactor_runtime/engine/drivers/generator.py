@@ -200,6 +200,7 @@ class GeneratorDriver:
         item = await steps.next()
         while True:
             try:
+                session.count_step()
                 # This waits for work that is still running on a GPU, which is part of the step.
                 bundles = None if is_idle(item) else self._emitter.unpack(item)
                 made_at = self._clock.now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,16 +24,24 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
 
 Buffer = InputBuffer[Any]
+# Is called with the name of a track and the arguments of InputBuffer.
+MakeBuffer = Callable[..., Buffer]
 
 _BATCH = 4
+
+
+def make_input_buffer(_track: str, *arguments: Any, **options: Any) -> Buffer:
+    """Return a buffer of what clients send."""
+    return Buffer(*arguments, **options)
 
 
 class Inputs:
     """Own the buffers of a model's input tracks, and accept only media of the running session.
 
     Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. `on_available`
-    is called when something can be read, `on_bad` when a file can't be decoded, and `on_counts` with the counts of
-    frames that came and were taken; each of them on any thread.
+    is called when something can be read, `on_bad` when a file can't be decoded, `on_counts` with the counts of frames
+    that came and were taken, and `on_read` with the track, the number and the items of each read of a session; each of
+    them on any thread. `make_buffer` makes the buffer of a track.
     """
 
     def __init__(
@@ -45,6 +53,8 @@ class Inputs:
         on_available: Callable[[], None],
         on_bad: Callable[[str, Exception], None],
         on_counts: Callable[[InputsTaken], None],
+        on_read: Callable[[str, int, Sequence[Item[Any]]], None] = lambda _, __, ___: None,
+        make_buffer: MakeBuffer = make_input_buffer,
     ) -> None:
         self._waits = WaitTimer(clock)
         self._clock = clock
@@ -55,6 +65,8 @@ class Inputs:
         self._on_available = on_available
         self._on_bad = on_bad
         self._on_counts = on_counts
+        self._on_read = on_read
+        self._new_buffer = make_buffer
         self._session: str | None = None
         # A session must not change between the check of a frame's session and the push.
         self._lock = threading.Lock()
@@ -81,12 +93,14 @@ class Inputs:
             setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
 
     def _make_buffer(self, track: str) -> Buffer:
-        return Buffer(
+        return self._new_buffer(
+            track,
             self._clock,
             self._in_worker,
             waits=self._waits,
             on_bad=functools.partial(_report, self._on_bad, track),
             on_available=self._on_available,
+            on_read=functools.partial(self._on_read, track),
         )
 
     def __bool__(self) -> bool:
@@ -120,6 +134,7 @@ class Inputs:
             for counter in self._counters.values():
                 counter.begin()
             for buffer in self._buffers.values():
+                buffer.reads.calls = 0
                 if reopen:
                     buffer.reset()
                 else:

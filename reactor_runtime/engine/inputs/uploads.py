@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from reactor_runtime.authoring.values.upload import UploadedFile
@@ -20,10 +20,11 @@ class SessionUploads(Mapping[str, UploadedFile]):
     """Map ids to the newest files of a session, at most 64 and 1 GiB; a dropped file stays readable for the model.
 
     The thread that reads the server's messages adds files and checks events against them; the model's thread begins and
-    ends sessions. Files of another session are dropped.
+    ends sessions. Files of another session are dropped. `on_file` is called with each file that is added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_file: Callable[[UploadedFile], None] = lambda _: None) -> None:
+        self._on_file = on_file
         self._session: str | None = None
         self._files: dict[str, UploadedFile] = {}
         self._size_bytes = 0
@@ -59,6 +60,7 @@ class SessionUploads(Mapping[str, UploadedFile]):
             self._size_bytes = 0
 
     def _add(self, file: UploadedFile) -> None:
+        self._on_file(file)
         self._drop(file.id)
         self._files[file.id] = file
         self._size_bytes += file.size_bytes

@@ -43,7 +43,7 @@ class Emitter:
         self._contract = contract
         self._clock = clock
         self._sink = sink
-        self.unpack = Unpack(contract)
+        self._unpack = Unpack(contract)
         self.first_step = first_step or FirstStep(contract, lambda _: None)
         self._session: ModelSession | None = None
         self._numbers = 0
@@ -62,7 +62,7 @@ class Emitter:
     def adopt(self, contract: Contract) -> None:
         """Emit for another version of the model from now on; tracks that stay keep their sequence numbers."""
         self._contract = contract
-        self.unpack = Unpack(contract)
+        self._unpack = Unpack(contract)
         self.first_step.adopt(contract)
         self.outstanding.set_most(contract.buffer_size)
         self.pace.adopt(contract)
@@ -113,6 +113,13 @@ class Emitter:
         if self._full(alone=False) or self._full(alone=True):
             return None
         return self.pace.step_at(self._clock.now())
+
+    def unpack(self, output: object) -> Bundles:
+        """Split output into bundles; TypeError or ValueError names the track, the payload and the fix."""
+        bundles = self._unpack(output)
+        if self._session is not None and self._session.log is not None:
+            self._session.log.on_output(self._session.steps, bundles)
+        return bundles
 
     async def emit(
         self,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, ToServer
+from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, EventApplied, MessageSent, ToServer
 from reactor_runtime.ipc.ring import RingWriter
 
 
@@ -95,6 +95,22 @@ class SwitchableSink:
 
     def release(self, number: int) -> None:
         self._sink.release(number)
+
+
+class LoggedSink:
+    """Pass output on to another sink, and the type and data of the model's messages to `on_message`."""
+
+    def __init__(self, sink: Sink, on_message: Callable[[str, dict[str, Any]], None]) -> None:
+        self._sink = sink
+        self._on_message = on_message
+        self.send_bundle, self.release = sink.send_bundle, sink.release
+
+    def send(self, message: ToServer) -> None:
+        if isinstance(message, MessageSent):
+            self._on_message(message.type, message.data)
+        elif isinstance(message, EventApplied) and message.reply is not None:
+            self._on_message(*message.reply)
+        self._sink.send(message)
 
 
 class IpcSink:

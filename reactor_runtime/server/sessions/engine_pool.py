@@ -141,6 +141,8 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         options.log_format,
         options.trace is not None,
         engine=engine,
+        record="" if options.record is None else str(options.record.absolute()),
+        record_video=options.record_video,
     )
 
 

@@ -1,0 +1,84 @@
+"""The interface through which a session reports what its model received and returned: a recorder, or a replay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks.backlog import Item
+from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.ipc.messages import ClientEvent, StartSession
+
+
+class SessionLog(Protocol):
+    """Receive what happens in one session; `on_read` and `on_upload` on any thread, `on_step` on the author's."""
+
+    # Set in the generators of random, NumPy and torch when the session starts.
+    seed: int
+
+    def on_begin(self) -> None:
+        """The session begins; nothing of it has run."""
+
+    def on_step(self, step: int) -> None:
+        """The model has returned an output, or Idle: the one of this number, counted from 1."""
+
+    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
+        """An output passed its checks; the arrays may change once this returns."""
+
+    def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
+        """An event is about to be handled, or is skipped because a later one of its name waits."""
+
+    def on_applied(self) -> None:
+        """The event of the last `on_event` was handled."""
+
+    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]]) -> None:
+        """Read number `call` of an input track returned these items, or, without any, raised TimeoutError."""
+
+    def on_upload(self, file: UploadedFile) -> None:
+        """A client uploaded a file."""
+
+    def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
+        """The model sent a message, or a handler returned one as its reply."""
+
+    def on_end(self, step: int, error: str) -> None:
+        """The session is over; `error` is the message of the exception that ended it, or ""."""
+
+
+class SessionLogs(Protocol):
+    """Make the log of each session."""
+
+    def start_log(self, start: StartSession, contract: Contract) -> SessionLog | None:
+        """Return the log of a session that starts with this contract; None if it is not logged."""
+        ...
+
+
+class CurrentLog:
+    """Pass reads, uploads and messages on to the log of the session that runs, if it has one; any thread."""
+
+    def __init__(self) -> None:
+        self._current: tuple[SessionLog, Callable[[], int]] | None = None
+
+    @contextlib.contextmanager
+    def running(self, log: SessionLog | None, steps: Callable[[], int]) -> Iterator[None]:
+        """Use this log in the block; `steps` returns the number of steps that its session has made."""
+        self._current = None if log is None else (log, steps)
+        try:
+            yield
+        finally:
+            self._current = None
+
+    def on_read(self, track: str, call: int, items: Sequence[Item[Any]]) -> None:
+        if (current := self._current) is not None:
+            log, steps = current
+            log.on_read(steps(), track, call, items)
+
+    def on_upload(self, file: UploadedFile) -> None:
+        if (current := self._current) is not None:
+            current[0].on_upload(file)
+
+    def on_message(self, kind: str, data: dict[str, Any]) -> None:
+        if (current := self._current) is not None:
+            log, steps = current
+            log.on_message(steps(), kind, data)

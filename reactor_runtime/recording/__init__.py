@@ -1,0 +1,1 @@
+"""Recordings of sessions: their entries, and the MCAP file that holds them."""

@@ -1,0 +1,127 @@
+"""The entries of a recording: all that a session's model received, and a hash of all that it returned.
+
+A *step* is one output or Idle of the model. Entries are placed by the number of steps made before them, so a replay
+does not depend on time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Maps each track of an output to its arrays: one for each frame of a batch.
+Pieces = dict[str, list[NDArray[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Describe a session: the model, what it was loaded with, its client and its seed.
+
+    `config` is the YAML of the config; `contract` is that of `reactor.welcome`; `files` maps the files of the project
+    that were used to the hashes of their content. `started_at` is in Unix seconds, as is `joined_at` of the client.
+    """
+
+    model: str
+    config: str
+    contract: dict[str, Any]
+    seed: int
+    client: str
+    joined_at: float
+    started_at: float
+    versions: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EventEntry:
+    """An event, handled after `step` steps; one that was `skipped` was superseded by a later one of its name."""
+
+    step: int
+    name: str
+    data_json: str
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    """A read of an input track that returned `files`, JPEG, WAV or `.npy`, or, without any, raised TimeoutError.
+
+    It was the track's read number `call` in the session; reads that returned None count too.
+    """
+
+    step: int
+    track: str
+    call: int
+    files: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UploadEntry:
+    """A file that a client uploaded; events refer to it by `id`."""
+
+    id: str
+    name: str
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEntry:
+    """A message of the model, a reply included."""
+
+    step: int
+    type: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEntry:
+    """The hashes of one output: for each track, one of each frame, or of each piece of sound."""
+
+    step: int
+    hashes: dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEntry:
+    """The pixels of a frame: of number `frame` of its track, counted over all outputs of the session."""
+
+    track: str
+    frame: int
+    pixels: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class EndEntry:
+    """The end of a session after `step` steps, with the message of the error that ended it, or ""."""
+
+    step: int
+    error: str = ""
+
+
+Entry = EventEntry | ReadEntry | UploadEntry | MessageEntry | OutputEntry | FrameEntry | EndEntry
+
+
+def hash_pieces(pieces: Pieces) -> dict[str, list[str]]:
+    """Return a hash of each array: of its shape and its bytes."""
+    return {track: [_hash(array) for array in arrays] for track, arrays in pieces.items()}
+
+
+def _hash(array: NDArray[Any]) -> str:
+    import xxhash
+
+    shape = "x".join(map(str, array.shape))
+    return f"{shape}:{xxhash.xxh3_64_hexdigest(np.ascontiguousarray(array).data)}"
+
+
+def to_pieces(bundles: Sequence[Any]) -> Pieces:
+    """Return the arrays of an output by the names of their tracks; `bundles` map tracks to arrays."""
+    pieces: Pieces = {}
+    for bundle in bundles:
+        for track, array in bundle.items():
+            pieces.setdefault(track.name, []).append(array)
+    return pieces

@@ -1,0 +1,303 @@
+"""Recordings as MCAP files: `RecordingWriter` appends entries, `read_recording` reads all that a file holds.
+
+The file is written without chunks, so that each entry can be read as soon as it is written: a process that is killed
+leaves a file that lacks only the entries it had not written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+import numpy as np
+
+from reactor_runtime.errors import UsageError
+from reactor_runtime.recording.entries import (
+    EndEntry,
+    Entry,
+    EventEntry,
+    FrameEntry,
+    Header,
+    MessageEntry,
+    OutputEntry,
+    ReadEntry,
+    UploadEntry,
+)
+
+EXTRA = "record"
+FORMAT = 1
+_HEADER = "reactor.session"
+_JSON = "json"
+_TOPICS: dict[type, str] = {
+    EventEntry: "/events",
+    ReadEntry: "/reads",
+    MessageEntry: "/messages",
+    OutputEntry: "/outputs",
+    FrameEntry: "/frames",
+    EndEntry: "/end",
+}
+_MEDIA = "/media/"
+_PIXELS = "/pixels/"
+
+
+def require_extra() -> None:
+    """Raise UsageError if the libraries that recordings need are not installed."""
+    missing = [name for name in ("mcap", "xxhash", "zstandard") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"recordings need {', '.join(missing)}",
+            hint=f"pip install 'reactor-live[{EXTRA}]'",
+        )
+
+
+class RecordingWriter:
+    """Append the entries of a session to an open file, which the caller flushes and closes."""
+
+    def __init__(self, file: BinaryIO, header: Header) -> None:
+        import zstandard
+        from mcap.writer import Writer
+
+        self._writer = Writer(file, use_chunking=False)
+        self._writer.start(profile="reactor", library="reactor-live")
+        self._channels: dict[str, int] = {}
+        self._media = 0
+        self._compressor = zstandard.ZstdCompressor(level=1)
+        values = asdict(header)
+        self._writer.add_metadata(
+            _HEADER, {"format": str(FORMAT), **{key: json.dumps(value) for key, value in values.items()}}
+        )
+
+    def write(self, entry: Entry, time_ns: int) -> None:
+        """Append an entry of this time, in nanoseconds since the epoch."""
+        match entry:
+            case UploadEntry():
+                self._writer.add_attachment(
+                    time_ns, time_ns, f"{entry.id}/{entry.name}", entry.content_type, entry.content
+                )
+            case ReadEntry():
+                numbers = [self._add_media(entry.track, file, time_ns) for file in entry.files]
+                self._add_json(entry, {**asdict(entry), "files": numbers}, time_ns)
+            case FrameEntry():
+                pixels = self._compressor.compress(np.ascontiguousarray(entry.pixels).tobytes())
+                self._add(f"{_PIXELS}{entry.track}", "zstd", pixels, time_ns)
+                shape = list(entry.pixels.shape)
+                self._add_json(entry, {"track": entry.track, "frame": entry.frame, "shape": shape}, time_ns)
+            case _:
+                self._add_json(entry, asdict(entry), time_ns)
+
+    def finish(self) -> None:
+        """Append the index, with which other programs open the file faster."""
+        self._writer.finish()  # type: ignore[no-untyped-call]  # it has no annotations
+
+    def _add_media(self, track: str, file: bytes, time_ns: int) -> int:
+        self._media += 1
+        self._add(f"{_MEDIA}{track}", "", file, time_ns, self._media)
+        return self._media
+
+    def _add_json(self, entry: Entry, values: dict[str, Any], time_ns: int) -> None:
+        self._add(_TOPICS[type(entry)], _JSON, json.dumps(values, separators=(",", ":")).encode(), time_ns)
+
+    def _add(self, topic: str, encoding: str, content: bytes, time_ns: int, sequence: int = 0) -> None:
+        if topic not in self._channels:
+            self._channels[topic] = self._writer.register_channel(topic, encoding, schema_id=0)
+        self._writer.add_message(self._channels[topic], time_ns, content, time_ns, sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """The place of an image or a piece of sound in a recording."""
+
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRead:
+    """A `ReadEntry` whose files are still in the recording."""
+
+    step: int
+    track: str
+    call: int
+    files: tuple[StoredFile, ...]
+
+
+@dataclass(slots=True)
+class SessionRecording:
+    """Hold a recording without its images, sound and pixels, which `load()` and `frames()` read.
+
+    `end` is None for a file whose writing was interrupted; it holds the session up to then.
+    """
+
+    path: Path
+    header: Header
+    events: list[EventEntry] = field(default_factory=list)
+    reads: list[StoredRead] = field(default_factory=list)
+    uploads: list[UploadEntry] = field(default_factory=list)
+    messages: list[MessageEntry] = field(default_factory=list)
+    outputs: list[OutputEntry] = field(default_factory=list)
+    end: EndEntry | None = None
+    has_frames: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps that a replay makes: those up to the last entry."""
+        placed = (*self.events[-1:], *self.reads[-1:], *self.outputs[-1:], *([self.end] if self.end else ()))
+        return max((entry.step for entry in placed), default=0)
+
+    def load(self, file: StoredFile) -> bytes:
+        """Read an image or a piece of sound from the file."""
+        with self.path.open("rb") as opened:
+            return os.pread(opened.fileno(), file.size_bytes, file.offset)
+
+    def frames(self) -> Iterator[FrameEntry]:
+        """Read the recorded frames from the file, in order."""
+        pixels = b""
+        for record in _records(self.path):
+            if not isinstance(record, _Message):
+                continue
+            if record.topic.startswith(_PIXELS):
+                pixels = record.content
+            elif record.topic == _TOPICS[FrameEntry]:
+                values = json.loads(record.content)
+                yield FrameEntry(values["track"], values["frame"], _decompress(pixels, values["shape"]))
+
+
+def read_recording(path: Path) -> SessionRecording:
+    """Read a recording, up to where it was interrupted; raise UsageError if the file is none."""
+    require_extra()
+    recording: SessionRecording | None = None
+    media: dict[int, StoredFile] = {}
+    for record in _records(path):
+        if recording is None:
+            if (header := _header(path, record)) is not None:
+                recording = SessionRecording(path, header)
+        elif isinstance(record, UploadEntry):
+            recording.uploads.append(record)
+        elif isinstance(record, _Message):
+            _add_message(recording, record, media)
+    if recording is None:
+        raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
+    return recording
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    topic: str
+    content: bytes
+    offset: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    name: str
+    values: dict[str, str]
+
+
+def _add_message(recording: SessionRecording, message: _Message, media: dict[int, StoredFile]) -> None:
+    if message.topic.startswith(_MEDIA):
+        media[message.sequence] = StoredFile(message.offset, len(message.content))
+        return
+    if message.topic.startswith(_PIXELS):
+        recording.has_frames = True
+        return
+    if message.topic == _TOPICS[FrameEntry]:
+        return
+    values = json.loads(message.content)
+    if message.topic == "/events":
+        recording.events.append(EventEntry(**values))
+    elif message.topic == "/reads":
+        values["files"] = tuple(media.pop(number) for number in values["files"])
+        recording.reads.append(StoredRead(**values))
+    elif message.topic == "/messages":
+        recording.messages.append(MessageEntry(**values))
+    elif message.topic == "/outputs":
+        recording.outputs.append(OutputEntry(**values))
+    elif message.topic == "/end":
+        recording.end = EndEntry(**values)
+
+
+def _header(path: Path, record: object) -> Header | None:
+    if not isinstance(record, _Metadata) or record.name != _HEADER:
+        return None
+    values = {key: json.loads(value) for key, value in record.values.items()}
+    if values.pop("format") != FORMAT:
+        raise UsageError(
+            f"{path} was written by another version of Reactor", hint="replay it with the version that recorded it"
+        )
+    return Header(**values)
+
+
+def _records(path: Path) -> Iterator[_Message | _Metadata | UploadEntry]:
+    """Read records up to the end, or to the first that is incomplete."""
+    from mcap import records
+    from mcap.exceptions import McapError
+    from mcap.stream_reader import StreamReader
+
+    topics: dict[int, str] = {}
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+    with file:
+        whole = _WholeReads(file)
+        reader = iter(StreamReader(cast("IO[bytes]", whole), record_size_limit=path.stat().st_size).records)
+        while True:
+            try:
+                record = next(reader, None)
+            # The file ends in a record, because its writer was killed or the disk was full.
+            except McapError:
+                return
+            match record:
+                case None:
+                    return
+                case records.Channel():
+                    topics[record.id] = record.topic
+                case records.Message():
+                    offset = file.tell() - len(record.data)
+                    yield _Message(topics[record.channel_id], record.data, offset, record.sequence)
+                case records.Metadata():
+                    yield _Metadata(record.name, record.metadata)
+                case records.Attachment():
+                    id, _, name = record.name.partition("/")
+                    yield UploadEntry(id, name, record.media_type, record.data)
+
+
+class _WholeReads:
+    """Read a file for MCAP's reader, which takes what is left of a record for the whole."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        from mcap.exceptions import EndOfFile
+
+        content = self._file.read(size)
+        if len(content) < size:
+            raise EndOfFile
+        return content
+
+
+def _decompress(pixels: bytes, shape: list[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    import zstandard
+
+    return np.frombuffer(zstandard.ZstdDecompressor().decompress(pixels), np.uint8).reshape(shape)
+
+
+def encode_array(array: np.ndarray[Any, Any]) -> bytes:
+    """Return an array that no client sent as the bytes of an `.npy` file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def decode_array(file: bytes) -> np.ndarray[Any, Any]:
+    """Return the array of an `.npy` file."""
+    loaded: np.ndarray[Any, Any] = np.load(io.BytesIO(file), allow_pickle=False)
+    return loaded

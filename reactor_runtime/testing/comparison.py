@@ -1,0 +1,125 @@
+"""Comparison of a replay with its recording: frames and sound by their hashes, and messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reactor_runtime.recording.entries import MessageEntry, OutputEntry, Pieces, hash_pieces
+from reactor_runtime.recording.file import SessionRecording
+
+MOST_DIFFERENCES = 1000
+
+OnOutput = Callable[[int, Pieces], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Describe a difference in a step; `frame` is the number of the frame, or piece of sound, in its track.
+
+    `track` is "" for differences in messages and events.
+    """
+
+    step: int
+    track: str
+    frame: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.text}"
+
+
+@dataclass(slots=True)
+class Replay:
+    """Hold the result of a replay: its steps, and the first 1,000 differences from the recording.
+
+    `frames` counts the frames and pieces of sound that were compared, `different` those of them that differ.
+    """
+
+    steps: int = 0
+    frames: int = 0
+    different: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def add(self, step: int, text: str, *, track: str = "", frame: int = 0) -> None:
+        """Add a difference, unless there are 1,000."""
+        if len(self.differences) < MOST_DIFFERENCES:
+            self.differences.append(Difference(step, track, frame, text))
+
+
+class Comparison:
+    """Compare output and messages, as they come, with those of a recording.
+
+    `on_output` is called with the step and the arrays of each output that the recording has.
+    """
+
+    def __init__(self, recording: SessionRecording, on_output: OnOutput) -> None:
+        self.result = Replay()
+        self._steps = recording.steps
+        self._outputs = recording.outputs
+        self._messages = recording.messages
+        self._on_output = on_output
+        self._compared = 0
+        self._sent = 0
+        self._frames: dict[str, int] = defaultdict(int)
+
+    @property
+    def has_all_outputs(self) -> bool:
+        return self._compared == len(self._outputs)
+
+    def compare_output(self, step: int, pieces: Pieces) -> None:
+        """Compare the next output; do nothing if the recording has no more."""
+        if self.has_all_outputs:
+            return
+        recorded = self._outputs[self._compared]
+        self._compared += 1
+        self._compare_step(step, recorded)
+        self._compare_tracks(step, recorded, hash_pieces(pieces))
+        self._on_output(step, pieces)
+
+    def _compare_step(self, step: int, recorded: OutputEntry) -> None:
+        if step != recorded.step:
+            self.result.add(step, f"the output of step {recorded.step} came in step {step}")
+
+    def _compare_tracks(self, step: int, recorded: OutputEntry, hashes: dict[str, list[str]]) -> None:
+        for track in [*recorded.hashes, *(track for track in hashes if track not in recorded.hashes)]:
+            before, now = recorded.hashes.get(track, []), hashes.get(track, [])
+            if len(before) != len(now):
+                text = f"{track} has {len(now)} frames, not {len(before)}"
+                self.result.add(step, text, track=track, frame=self._frames[track])
+            for was, is_now in zip(before, now, strict=False):
+                self._compare_frame(step, track, was, is_now)
+
+    def _compare_frame(self, step: int, track: str, was: str, is_now: str) -> None:
+        number = self._frames[track]
+        self._frames[track] += 1
+        self.result.frames += 1
+        if was == is_now:
+            return
+        self.result.different += 1
+        old, new = was.partition(":")[0], is_now.partition(":")[0]
+        why = "differs" if old == new else f"is {new}, not {old}"
+        self.result.add(step, f"frame {number} of {track} {why}", track=track, frame=number)
+
+    def compare_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
+        """Compare the next message of the model."""
+        recorded = self._messages[self._sent] if self._sent < len(self._messages) else None
+        self._sent += 1
+        if recorded is not None and (recorded.type, recorded.data) != (kind, data):
+            self.result.add(step, f"message {kind} {data} was {recorded.type} {recorded.data}")
+        # Those of the last step may have been sent after the end of the recording.
+        elif recorded is None and step < self._steps:
+            self.result.add(step, f"message {kind} {data} is new")
+
+    def finish(self) -> None:
+        """Add a difference for each recorded message that was not sent."""
+        for missing in self._messages[self._sent :]:
+            if _is_expected(missing, self._steps):
+                self.result.add(missing.step, f"message {missing.type} {missing.data} was not sent")
+
+
+def _is_expected(message: MessageEntry, steps: int) -> bool:
+    # Those of the last step may have been sent while the session ended.
+    return message.step < steps

@@ -1,0 +1,89 @@
+"""The buffer of an input track in a replay: its reads return what they returned in the recording."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from reactor_runtime.authoring.tracks.backlog import ReadMode
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+from reactor_runtime.media import jpeg, wav
+from reactor_runtime.recording.file import SessionRecording, StoredRead, decode_array
+
+NPY, RIFF = b"\x93NUMPY", b"RIFF"
+
+
+class ReplayedReads:
+    """Hold the recorded reads of one track, in order.
+
+    `step` returns the number of steps made so far, None before the recorded session begins.
+    """
+
+    def __init__(
+        self, recording: SessionRecording, reads: Iterable[StoredRead], step: Callable[[], int | None]
+    ) -> None:
+        self._recording = recording
+        self._reads = deque(reads)
+        self._step = step
+
+    @property
+    def available(self) -> int:
+        """Return how many items the next read of this step returns."""
+        step = self._step()
+        due = step is not None and self._reads and self._reads[0].step <= step
+        return len(self._reads[0].files) if due else 0
+
+    @property
+    def running(self) -> bool:
+        """Return whether reads return recorded items: after the session has begun, as long as there are some."""
+        return self._step() is not None and bool(self._reads)
+
+    def take(self) -> list[Any]:
+        """Return the items of the next read; raise TimeoutError if it timed out."""
+        read = self._reads.popleft()
+        if not read.files:
+            raise TimeoutError("the items did not come in time in the recording")
+        return [_decode(self._recording.load(file)) for file in read.files]
+
+    def is_due(self, call: int) -> bool:
+        """Return whether read number `call` of the track, which does not wait, returns the next items.
+
+        A model that now makes fewer or more reads before this one still gets the items at the same step.
+        """
+        if not self.available:
+            return False
+        return self._reads[0].step != self._step() or self._reads[0].call <= call
+
+
+class ReplayedBuffer(InputBuffer[Any]):
+    """Return recorded items from `read` and `try_read`; a read after the last one waits for the end of the session."""
+
+    def __init__(self, replayed: ReplayedReads, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._replayed = replayed
+
+    @property
+    def available(self) -> int:
+        return self._replayed.available if self._replayed.running else super().available
+
+    async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[Any]:
+        # A recorded read of a closed buffer raised BufferClosed, unless items were left.
+        if not self._replayed.running or (self.closed and not self._replayed.available):
+            return await super().read(n, timeout, mode)
+        self.reads.calls += 1
+        await asyncio.sleep(0)
+        return self._replayed.take()
+
+    def try_read(self, n: int = 1, mode: ReadMode = ReadMode.LATEST) -> list[Any] | None:
+        if not self._replayed.running:
+            return super().try_read(n, mode)
+        self.reads.calls += 1
+        return self._replayed.take() if self._replayed.is_due(self.reads.calls) else None
+
+
+def _decode(file: bytes) -> Any:
+    if file.startswith(NPY):
+        return decode_array(file)
+    return wav.decode(file) if file.startswith(RIFF) else jpeg.decode(file)

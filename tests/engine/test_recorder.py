@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import logging
+import random
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.interface import ReactorPipeline
+from reactor_runtime.ipc.messages import ClientEvent, StartSession
+from reactor_runtime.recording.file import read_recording
+from reactor_runtime.testing import Studio
+from tests.engine.rig import Bright, Picture, frame
+from tests.testing.recorded import recorded
+from tests.timeouts import TIMEOUT_S
+
+START = StartSession("s-1", "c-1", 0.0)
+
+
+class Noise(ReactorPipeline):
+    state: Bright
+    output: Picture
+    fps = 30
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield np.random.randint(0, 255, (2, 2, 3), np.uint8) + np.uint8(random.randrange(9))
+
+
+def recorder_in(directory: Path, **options: Any) -> Recorder:
+    return Recorder(RecordOptions(directory), "{}\n", directory, **options)
+
+
+def warnings_in(log: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in log.records if record.levelno == logging.WARNING]
+
+
+def test_a_session_has_a_file_with_all_that_describes_it(tmp_path: Path) -> None:
+    with recorded(Noise, tmp_path, {"width": 64}) as studio:
+        studio.run(0.2)
+        studio.send_event("set_brightness", brightness=0.5)
+        studio.run(0.2)
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert recording.header.model == "tests.engine.test_recorder:Noise"
+    assert recording.header.config == "width: 64\n"
+    assert {"reactor-live", "python", "numpy", "machine"} <= recording.header.versions.keys()
+    assert recording.header.contract == Contract.of(Noise).to_json()
+    assert [(event.name, event.data_json) for event in recording.events] == [("set_brightness", '{"brightness": 0.5}')]
+    assert 0 < recording.events[0].step < recording.steps == len(recording.outputs)
+    assert recording.end is not None
+
+
+def test_the_files_of_the_project_have_hashes(tmp_path: Path) -> None:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    with recorded(Noise, tmp_path):
+        pass
+    (file,) = tmp_path.glob("*.mcap")
+    assert list(read_recording(file).header.files) == ["reactor.yaml"]
+
+
+def test_each_session_has_a_seed_and_a_file(tmp_path: Path) -> None:
+    with recorded(Noise, tmp_path) as studio:
+        studio.run(0.2)
+        studio.disconnect()
+        studio.connect()
+        studio.run(0.2)
+    first, second = (read_recording(file) for file in sorted(tmp_path.iterdir()))
+    assert first.header.seed != second.header.seed
+    assert first.outputs != second.outputs
+
+
+def test_the_pixels_are_recorded_without_loss(tmp_path: Path) -> None:
+    with recorded(Noise, tmp_path, with_video=True) as studio:
+        studio.run(0.5)
+        shown = [each.array for each in studio.frames]
+    (file,) = tmp_path.iterdir()
+    frames = list(read_recording(file).frames())
+    assert [each.frame for each in frames] == list(range(len(frames)))
+    assert len(frames) >= len(shown)
+    assert all((each.pixels == array).all() for each, array in zip(frames, shown, strict=False))
+
+
+def test_a_directory_that_is_gone_stops_recording_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    with recorded(Noise, tmp_path / "file") as studio:
+        studio.run(0.2)
+        studio.disconnect()
+        studio.connect()
+        studio.run(0.2)
+        assert studio.frames
+    (warning,) = warnings_in(caplog)
+    assert warning.startswith("recording has stopped, the stream continues")
+
+
+def test_a_full_disk_stops_recording_with_one_warning_and_leaves_what_was_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = recorder_in(tmp_path)
+    with Studio(Noise, logs=recorder) as studio:
+        studio.connect()
+        studio.run(0.2)
+        # Python ignores SIGXFSZ: a write over the limit raises OSError, as on a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+        try:
+            studio.run(10)
+            recorder.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert len(studio.frames) > 200
+    (warning,) = warnings_in(caplog)
+    assert "File too large" in warning
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert 5 < len(recording.outputs) < 200
+    assert recording.end is None
+
+
+class SlowFile(UploadedFile):
+    """A file that takes until `written` to read, as on a disk that is slow."""
+
+    written = threading.Event()
+
+    def read(self) -> bytes:
+        assert self.written.wait(TIMEOUT_S)
+        return b""
+
+
+def test_a_full_queue_stops_recording_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = recorder_in(tmp_path, most_queued_bytes=5_000)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(SlowFile(b""))
+    for _ in range(20):
+        log.on_event(1, ClientEvent("s-1", "c-1", None, "set_prompt", "x" * 1000), skipped=False)
+    (warning,) = warnings_in(caplog)
+    assert "the disk is too slow" in warning
+    assert recorder.start_log(START, Contract.of(Noise)) is None
+    SlowFile.written.set()
+    recorder.close()
+
+
+def test_an_uploaded_file_may_be_larger_than_the_queue(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path, most_queued_bytes=5_000)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(UploadedFile(bytes(50_000)))
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    assert read_recording(file).uploads[0].content == bytes(50_000)
+
+
+def test_a_recorder_without_a_session_writes_nothing(tmp_path: Path) -> None:
+    recorder_in(tmp_path).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_recorder_generators_are_not_seeded() -> None:
+    random.seed(5)
+    expected = random.Random(5).random()
+    with Studio(Noise) as studio:
+        studio.connect()
+    assert random.random() == expected
+
+
+def test_the_frame_of_a_batch_has_a_hash_each(tmp_path: Path) -> None:
+    class Batches(Noise):
+        def inference(self) -> Iterator[Any]:
+            while True:
+                yield np.stack([frame(1), frame(2)])
+
+    with recorded(Batches, tmp_path) as studio:
+        studio.run(0.2)
+    (file,) = tmp_path.iterdir()
+    assert [len(each.hashes["video"]) for each in read_recording(file).outputs[:2]] == [2, 2]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactor_runtime.errors import UsageError
+from reactor_runtime.recording.entries import (
+    EndEntry,
+    Entry,
+    EventEntry,
+    FrameEntry,
+    Header,
+    MessageEntry,
+    OutputEntry,
+    ReadEntry,
+    UploadEntry,
+)
+from reactor_runtime.recording.file import RecordingWriter, SessionRecording, read_recording
+
+HEADER = Header(
+    model="pipeline:MyModel",
+    config="width: 64\n",
+    contract={"tracks": [], "schema": {"events": {}, "messages": {}}},
+    seed=7,
+    client="c-1",
+    joined_at=1.5,
+    started_at=2.5,
+    versions={"python": "3.11"},
+    files={"pipeline.py": "ab"},
+)
+PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+ENTRIES: list[Entry] = [
+    UploadEntry("u-1", "a/b.png", "image/png", b"\x89PNG"),
+    EventEntry(0, "set_image", '{"image": {"upload": "u-1"}}'),
+    EventEntry(1, "turn", "{}", skipped=True),
+    ReadEntry(1, "camera", 3, (b"one", b"two")),
+    ReadEntry(1, "microphone", 1, ()),
+    ReadEntry(2, "camera", 4, (b"three",)),
+    OutputEntry(3, {"main_video": ["2x4x3:ff"]}),
+    FrameEntry("main_video", 0, PIXELS),
+    MessageEntry(3, "nudged", {"total": 5}),
+    EndEntry(3, "the model failed"),
+]
+
+
+def written(entries: list[Entry], *, finished: bool = True) -> bytes:
+    file = io.BytesIO()
+    writer = RecordingWriter(file, HEADER)
+    for number, entry in enumerate(entries):
+        writer.write(entry, number)
+    if finished:
+        writer.finish()
+    return file.getvalue()
+
+
+def entries_of(recording: SessionRecording) -> list[Entry]:
+    """Return all entries, by kind."""
+    reads = [
+        ReadEntry(read.step, read.track, read.call, tuple(map(recording.load, read.files))) for read in recording.reads
+    ]
+    frames = [] if not recording.has_frames else list(recording.frames())
+    end = [] if recording.end is None else [recording.end]
+    return [
+        *recording.uploads,
+        *recording.events,
+        *reads,
+        *recording.outputs,
+        *frames,
+        *recording.messages,
+        *end,
+    ]
+
+
+def test_all_entries_are_read_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written(ENTRIES))
+    recording = read_recording(path)
+    assert recording.header == HEADER
+    assert str(entries_of(recording)) == str(ENTRIES)
+    assert recording.steps == 3
+
+
+@given(finished=st.booleans(), share=st.floats(0, 1))
+def test_a_file_that_was_cut_anywhere_has_the_entries_before(
+    tmp_path_factory: pytest.TempPathFactory, finished: bool, share: float
+) -> None:
+    whole = written(ENTRIES, finished=finished)
+    size = int(len(whole) * share)
+    path = tmp_path_factory.getbasetemp() / "cut.mcap"
+    path.write_bytes(whole[:size])
+    try:
+        found = entries_of(read_recording(path))
+    except UsageError:
+        # The header is the first entry.
+        assert size < len(written([]))
+        return
+    assert [str(each) for each in ENTRIES[: len(found)]] == [str(each) for each in found]
+    assert len(found) == len(ENTRIES) or size < len(written(ENTRIES, finished=False))
+
+
+def test_the_entries_can_be_read_while_the_file_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    with path.open("wb") as file:
+        writer = RecordingWriter(file, HEADER)
+        writer.write(ENTRIES[1], 0)
+        file.flush()
+        assert read_recording(path).events == [ENTRIES[1]]
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF", written([])[:60], b"\x89MCAP0\r\n" + bytes(99)])
+def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="is not a recording of a session"):
+        read_recording(path)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"gone.mcap can't be read: No such file"):
+        read_recording(tmp_path / "gone.mcap")
+
+
+def test_a_recording_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(
+        written(ENTRIES).replace(b"\x06\x00\x00\x00format\x01\x00\x00\x001", b"\x06\x00\x00\x00format\x01\x00\x00\x009")
+    )
+    with pytest.raises(UsageError, match="written by another version"):
+        read_recording(path)

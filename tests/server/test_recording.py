@@ -1,0 +1,122 @@
+"""`reactor run --record`: a session with a server and a client, replayed, and one that is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reactor_runtime.client import SessionEnded
+from reactor_runtime.recording.file import SessionRecording, read_recording
+from tests.cli.command import python, reactor
+from tests.server.running import RunningServer, serving, write_project
+from tests.server.session_client import several, until_over, visiting
+
+MODEL = """
+import random
+
+
+class Eyes(Input):
+    camera: Video
+    microphone: Audio
+
+
+class MyState(InputState):
+    gain: float = 1.0
+    image: UploadedFile | None = None
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    input: Eyes
+    output: MyOutput
+    fps = 60
+
+    @event(name="nudge")
+    def nudge(self, by: int):
+        self.offset = getattr(self, "offset", 0) + by * random.randrange(9)
+
+    def inference(self):
+        shown, loud = gray(0), 0
+        while True:
+            if items := self.input.camera.try_read():
+                shown = items[0]
+            if items := self.input.microphone.try_read(mode=ReadMode.FIFO):
+                loud = int(np.abs(items[0]).max())
+            image = 0 if self.state.image is None else len(self.state.image.read())
+            noise = np.random.randint(0, 9, shown.shape)
+            yield (shown * self.state.gain + noise + loud + image + getattr(self, "offset", 0)).astype(np.uint8)
+"""
+REPLAY = """
+import sys
+from reactor_runtime.testing import replay
+
+result = replay(sys.argv[1])
+assert result.differences == [], result.differences
+print(result.frames)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("recorded"), MODEL)
+    with serving(project, "--record", str(project / "sessions")) as server:
+        yield server
+
+
+def newest(server: RunningServer) -> SessionRecording:
+    return read_recording(max((server.output.parent / "sessions").iterdir()))
+
+
+async def test_a_session_with_events_camera_and_sound_replays_bit_for_bit(server: RunningServer) -> None:
+    chance = random.Random(1)
+    async with visiting(server.url) as session:
+        frames = session.frames()
+        for _ in range(80):
+            await anext(frames)
+            match chance.randrange(6):
+                case 0:
+                    session.notify("set_gain", gain=chance.random() * 2)
+                case 1:
+                    await session.send("nudge", by=chance.randrange(50))
+                case 2:
+                    session.publish("microphone", np.full((1, 1600), chance.randrange(99), np.int16))
+                case 3:
+                    await session.send(
+                        "set_image", image=await session.upload(bytes(chance.randrange(9)), name="a.bin")
+                    )
+                case _:
+                    session.publish("camera", np.full((16, 24, 3), chance.randrange(256), np.uint8))
+        await frames.aclose()
+    server.wait_for("recorded the session file=")
+    recording = newest(server)
+    assert recording.end is not None
+    assert {event.name for event in recording.events} == {"set_gain", "nudge", "set_image"}
+    assert {read.track for read in recording.reads} == {"camera", "microphone"}
+    outcome = python("-c", REPLAY, str(recording.path), cwd=server.output.parent)
+    assert outcome.code == 0, outcome.err
+    assert int(outcome.out) >= 80
+
+
+async def test_a_killed_engine_loses_at_most_the_last_second(server: RunningServer) -> None:
+    async with visiting(server.url) as session:
+        (*_, last) = await several(session.frames(), 120)
+        os.kill(server.engine, signal.SIGKILL)
+        with pytest.raises(SessionEnded):
+            await until_over(session)
+    recording = newest(server)
+    assert recording.end is None
+    assert len(recording.outputs) >= last.seq - 60
+
+
+def test_a_directory_that_can_not_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    project = write_project(tmp_path, MODEL)
+    outcome = reactor("run", "--record", str(project / "pipeline.py"), cwd=project)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, f"error: --record {project / 'pipeline.py'}: File exists")
+    outcome = reactor("run", "--record-video", cwd=project)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: --record-video without --record")

@@ -1,0 +1,33 @@
+"""Recordings of sessions that a test plays in a studio."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.testing import Studio
+
+
+@contextlib.contextmanager
+def recorded(
+    model: type[Model],
+    directory: Path,
+    config: dict[str, Any] | None = None,
+    *,
+    with_video: bool = False,
+    warm_up: bool = False,
+) -> Iterator[Studio[Model]]:
+    """Record the sessions that the block plays into `directory`."""
+    options = RecordOptions(directory, with_video=with_video)
+    recorder = Recorder(options, yaml.safe_dump(config or {}), directory)
+    with contextlib.closing(recorder), Studio(model, config, logs=recorder) as studio:
+        if warm_up:
+            studio.warm_up()
+        studio.connect()
+        yield studio

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.errors import UsageError
+from reactor_runtime.interface import (
+    Audio,
+    Idle,
+    Input,
+    InputField,
+    InputState,
+    ModelMessage,
+    Output,
+    ReactorModel,
+    ReactorPipeline,
+    ReadMode,
+    UploadedFile,
+    Video,
+    VideoModel,
+    command,
+    event,
+    get_ctx,
+)
+from reactor_runtime.ipc.messages import ClientEvent
+from reactor_runtime.recording.file import read_recording
+from reactor_runtime.testing import Studio, replay
+from tests.testing.recorded import recorded
+
+H, W = 16, 24
+
+
+class Senses(Input):
+    camera: Video
+    microphone: Audio
+
+
+class Shown(Output):
+    main_video: Video
+    main_audio: Audio
+
+
+class Controls(InputState):
+    gain: float = InputField(default=1.0, ge=0.0, le=8.0)
+    image: UploadedFile | None = None
+
+
+class Nudged(ModelMessage):
+    total: int
+
+
+class Mixer(ReactorPipeline):
+    """Depends on all that a session can hold: events, camera, sound, uploads and random numbers."""
+
+    state: Controls
+    input: Senses
+    fps = 30
+
+    def load(self, config: dict[str, Any]) -> None:
+        self.offset = config.get("offset", 0)
+        self.nudges = 0
+
+    @event(name="nudge")
+    def nudge(self, by: int) -> Nudged:
+        self.nudges += by * random.randrange(5)
+        return Nudged(total=self.nudges)
+
+    @event(name="turn", dedupe=True)
+    async def turn(self, angle: int) -> None:
+        await asyncio.sleep(0.01)
+        self.nudges += angle
+
+    def inference(self) -> Iterator[Any]:
+        canvas = np.zeros((H, W, 3), np.uint8)
+        while True:
+            if random.random() < 0.1:
+                yield Idle
+                continue
+            if frames := self.input.camera.try_read(2, ReadMode.FIFO):
+                canvas = frames[0] // 2 + frames[1] // 2
+            canvas = canvas + np.random.randint(0, 9, canvas.shape, np.uint8)
+            level = 0 if self.state.image is None else len(self.state.image.read())
+            canvas[0, 0] = (self.nudges + self.offset + level) % 256
+            sound = self.input.microphone.try_read()
+            samples = np.zeros((1, 1600), np.int16) if sound is None else sound[0]
+            yield Shown(
+                main_video=(canvas * self.state.gain).astype(np.uint8),
+                main_audio=(samples * self.state.gain).astype(np.int16),
+            )
+
+
+def play_at_random(studio: Studio[Any], seed: int) -> None:
+    """Send events, frames, sound and files at random times."""
+    chance = random.Random(seed)
+    pixels = np.random.default_rng(seed)
+    for _ in range(60):
+        studio.run(chance.random() * 0.1)
+        match chance.randrange(6):
+            case 0:
+                studio.send_event("set_gain", gain=chance.random() * 8)
+            case 1:
+                studio.send_event("nudge", by=chance.randrange(9))
+            case 2:
+                studio.send_event("turn", angle=chance.randrange(9))
+            case 3:
+                studio.push_media("camera", pixels.integers(0, 256, (3, H, W, 3), np.uint8))
+            case 4:
+                studio.push_media("microphone", pixels.integers(-999, 999, (1, 1600), np.int16))
+            case _:
+                studio.send_event("set_image", image=pixels.bytes(chance.randrange(99)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pipeline_replays_bit_for_bit(tmp_path: Path, seed: int) -> None:
+    with recorded(Mixer, tmp_path, {"offset": 5}) as studio:
+        play_at_random(studio, seed)
+        shown = len(studio.frames)
+    result = replay(recording_in(tmp_path), Mixer)
+    assert result.differences == []
+    assert result.frames >= shown > 50
+
+
+def test_a_replay_differs_where_the_code_does(tmp_path: Path) -> None:
+    class Changed(Mixer):
+        def inference(self) -> Iterator[Any]:
+            for number, output in enumerate(super().inference()):
+                if number >= 20 and output is not Idle:
+                    output.main_video[0, 0, 0] ^= 1
+                yield output
+
+    with recorded(Mixer, tmp_path) as studio:
+        play_at_random(studio, 1)
+    result = replay(recording_in(tmp_path), Changed)
+    assert result.differences[0].step >= 21
+    assert result.differences[0].track == "main_video"
+
+
+class Plain(Output):
+    main_video: Video
+
+
+class Knob(InputState):
+    level: int = InputField(default=1, ge=0, le=255)
+
+
+class Eyes(Input):
+    camera: Video
+
+
+def gray(level: float) -> Any:
+    return np.full((H, W, 3), int(level) % 256, np.uint8)
+
+
+class Looping(ReactorModel):
+    output: Plain
+    input: Eyes
+
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+        self.level = 0
+
+    @event(name="set_level")
+    def set_level(self, level: int) -> None:
+        self.level = level
+
+    async def run(self) -> None:
+        while True:
+            await self.connected.wait()
+            try:
+                [frame] = await self.input.camera.read(timeout=0.2)
+            except TimeoutError:
+                frame = gray(random.randrange(256))
+            await self.emit(Plain(main_video=frame + np.uint8(self.level)))
+
+
+class Blocks(VideoModel):
+    input: Eyes
+    output: Plain
+
+    def __init__(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+        self.level = 0
+
+    @command("set_level")
+    def set_level(self, level: int) -> None:
+        self.level = level
+
+    def start_session(self) -> None:
+        context = get_ctx()
+        while not context.should_stop():
+            frame = context.get_track("camera").latest()
+            base = gray(random.randrange(256)) if frame is None else frame
+            context.emit_block(np.stack([base + np.uint8(self.level)] * 3))
+
+
+@pytest.mark.parametrize("model", [Looping, Blocks])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_other_styles_replay_alike(tmp_path: Path, model: type[Model], seed: int) -> None:
+    chance = random.Random(seed)
+    with recorded(model, tmp_path) as studio:
+        for _ in range(30):
+            studio.run(chance.random() * 0.3)
+            if chance.random() < 0.5:
+                studio.send_event("set_level", level=chance.randrange(256))
+            else:
+                studio.push_media("camera", gray(chance.randrange(256)))
+    result = replay(recording_in(tmp_path), model)
+    assert result.differences == []
+    assert result.frames > 20
+
+
+class Knobbed(ReactorPipeline):
+    state: Knob
+    input: Eyes
+    output: Plain
+    fps = 30
+
+    @event(name="fail")
+    def fail(self) -> None:
+        raise RuntimeError("the handler failed")
+
+    async def inference(self) -> AsyncIterator[Any]:
+        while True:
+            [frame] = await self.input.camera.read(mode=ReadMode.FIFO)
+            if frame.max() == 255:
+                raise ZeroDivisionError("a white frame")
+            yield frame + np.uint8(self.state.level)
+
+
+def test_the_exception_that_ended_a_session_is_raised(tmp_path: Path) -> None:
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", gray(1))
+        studio.run(0.1)
+        studio.push_media("camera", gray(255))
+        with pytest.raises(ZeroDivisionError):
+            studio.run(0.1)
+    with pytest.raises(ZeroDivisionError, match="a white frame"):
+        replay(recording_in(tmp_path), Knobbed)
+
+
+def test_a_corrected_model_replays_the_session_that_failed(tmp_path: Path) -> None:
+    class Corrected(Knobbed):
+        async def inference(self) -> AsyncIterator[Any]:
+            while True:
+                [frame] = await self.input.camera.read(mode=ReadMode.FIFO)
+                yield frame + np.uint8(self.state.level)
+
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", np.stack([gray(1), gray(255)]))
+        with pytest.raises(ZeroDivisionError):
+            studio.run(0.2)
+    result = replay(recording_in(tmp_path), Corrected)
+    assert (result.steps, result.differences) == (1, [])
+
+
+def test_a_session_continues_after_a_handler_that_failed(tmp_path: Path) -> None:
+    with recorded(Knobbed, tmp_path) as studio:
+        send_without_waiting(studio, "fail")
+        studio.push_media("camera", gray(1))
+        with pytest.raises(RuntimeError, match="the handler failed"):
+            studio.run(0.1)
+        studio.push_media("camera", gray(2))
+        studio.run(0.1)
+    result = replay(recording_in(tmp_path), Knobbed)
+    assert (result.frames, result.differences) == (2, [])
+
+
+def test_a_model_that_reads_more_than_was_recorded_stops_with_an_error(tmp_path: Path) -> None:
+    class Greedy(Knobbed):
+        async def inference(self) -> AsyncIterator[Any]:
+            while True:
+                await self.input.camera.read()
+                [frame] = await self.input.camera.read()
+                yield frame
+
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", np.stack([gray(1), gray(2), gray(3)]))
+        studio.run(0.2)
+    with pytest.raises(RuntimeError, match="after step 1 of 3: the model waits for an event or an input"):
+        replay(recording_in(tmp_path), Greedy)
+
+
+def test_more_reads_in_one_step_do_not_shift_later_ones(tmp_path: Path) -> None:
+    class Polling(Knobbed):
+        polls = 1
+
+        def inference(self) -> Iterator[Any]:  # type: ignore[override]
+            shown = gray(0)
+            while True:
+                for _ in range(self.polls):
+                    if items := self.input.camera.try_read():
+                        shown = items[0]
+                yield shown
+
+    class PollingMore(Polling):
+        polls = 3
+
+    with recorded(Polling, tmp_path) as studio:
+        for level in range(10):
+            studio.push_media("camera", gray(level))
+            studio.run(0.05)
+    assert replay(recording_in(tmp_path), PollingMore).differences == []
+
+
+def test_superseded_events_are_not_handled_in_the_replay(tmp_path: Path) -> None:
+    class Slow(Knobbed):
+        def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+            self.total = 0
+
+        @event(name="add", dedupe=True)
+        async def add(self, by: int) -> None:
+            await asyncio.sleep(0.04)
+            self.total += by
+
+        def inference(self) -> Iterator[Any]:  # type: ignore[override]
+            while True:
+                yield gray(self.total)
+
+    with recorded(Slow, tmp_path) as studio:
+        studio.run(0.1)
+        for by in (1, 2, 4):
+            send_without_waiting(studio, "add", by=by)
+        studio.run(0.5)
+        shown = {int(frame.array[0, 0, 0]) for frame in studio.frames}
+    recording = read_recording(recording_in(tmp_path))
+    assert [each.skipped for each in recording.events] == [True, True, False]
+    assert shown == {0, 4}
+    assert replay(recording.path, Slow).differences == []
+
+
+def test_messages_are_compared(tmp_path: Path) -> None:
+    class Talking(Mixer):
+        @event(name="nudge")
+        def nudge(self, by: int) -> Nudged:
+            return Nudged(total=-by)
+
+    with recorded(Mixer, tmp_path) as studio:
+        studio.run(0.1)
+        studio.send_event("nudge", by=3)
+        studio.run(0.1)
+    texts = [str(each) for each in replay(recording_in(tmp_path), Talking).differences]
+    assert any("message nudged {'total': -3} was nudged" in text for text in texts)
+
+
+def test_another_contract_is_refused_with_the_differences(tmp_path: Path) -> None:
+    class Wider(Knob):
+        level: int = InputField(default=1, ge=0, le=100)
+        name: str = ""
+
+    class Other(Knobbed):
+        state: Wider
+
+    with recorded(Knobbed, tmp_path):
+        pass
+    with pytest.raises(UsageError) as refused:
+        replay(recording_in(tmp_path), Other)
+    assert "event set_level: properties.level.maximum was 255, is 100" in refused.value.message
+    assert "event set_name is new" in refused.value.message
+
+
+def test_the_warm_up_comes_before_the_replay(tmp_path: Path) -> None:
+    class Warm(Knobbed):
+        warmup = 2
+        steps = 0
+
+        def inference(self) -> Iterator[Any]:  # type: ignore[override]
+            shown = gray(0)
+            while True:
+                if items := self.input.camera.try_read():
+                    shown = items[0]
+                self.steps += 1
+                yield shown + np.uint8(self.steps)
+
+    with recorded(Warm, tmp_path, warm_up=True) as studio:
+        studio.push_media("camera", gray(100))
+        studio.run(0.1)
+        assert [int(frame.array[0, 0, 0]) for frame in studio.frames[:2]] == [103, 104]
+    assert replay(recording_in(tmp_path), Warm).differences == []
+
+
+def test_a_value_of_the_config_can_be_overridden(tmp_path: Path) -> None:
+    with recorded(Mixer, tmp_path, {"offset": 5}) as studio:
+        studio.run(0.2)
+    assert replay(recording_in(tmp_path), Mixer, config={"offset": 6}).different > 0
+
+
+def recording_in(directory: Path) -> Path:
+    (file,) = directory.glob("*.mcap")
+    return file
+
+
+def send_without_waiting(studio: Studio[Any], name: str, **data: Any) -> None:
+    sent = ClientEvent(studio._session, "c-1", None, name, json.dumps(data))
+    checked = check_event(studio._contract.events, sent)
+    assert isinstance(checked, CheckedEvent)
+    studio._host.receive_message(checked)
