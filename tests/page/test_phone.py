@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 from playwright.sync_api import Browser, FloatRect, Page, expect
 
+from .bound import WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
 from .states import STATES, connected, walking
@@ -77,6 +78,25 @@ def test_it_fits_every_phone(phone: Page, server: FakeServer, state: str) -> Non
         assert phone.evaluate(SMALL) == [], name
         assert phone.evaluate(ZOOMED) == [], name
         expect_nothing_overlaps(phone)
+
+
+@pytest.mark.parametrize(("size", "height"), [((480, 640), 292), ((540, 640), 329), ((256, 640), 230)])
+def test_upright_the_stage_has_the_shape_of_its_frames(
+    phone: Page, server: FakeServer, size: tuple[int, int], height: int
+) -> None:
+    server.script.size = size
+    server.script.events = WALKER
+    connected(phone, server)
+    stage = phone.locator(".stage").bounding_box()
+    assert stage is not None
+    assert stage["height"] == pytest.approx(height, abs=1)
+    expect_nothing_overlaps(phone)
+
+
+def test_a_viewer_upright_reads_that_it_only_watches(phone: Page, server: FakeServer) -> None:
+    STATES["watching"](phone, server)
+    expect(phone.get_by_text("View only")).to_be_in_viewport()
+    expect(phone.get_by_role("button", name="Send Prompt")).to_be_hidden()
 
 
 def test_a_question_is_not_hidden_by_sticks(phone: Page, server: FakeServer) -> None:

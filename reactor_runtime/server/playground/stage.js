@@ -77,6 +77,9 @@ export class Stage {
     const shapes = this.videos.map(({ canvas }) => canvas.width / canvas.height);
     const columns = bestColumns(this.#tiles.size, clientWidth / clientHeight, Math.max(...shapes, 1));
     this.#root.style.setProperty("--columns", columns);
+    // Of the frame that the narrow page gives its height to.
+    const [shape] = shapes;
+    document.documentElement.style.setProperty("--shape", shapes.length === 1 ? String(shape) : "");
   }
 }
 
