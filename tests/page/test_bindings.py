@@ -135,6 +135,7 @@ def test_keys_belong_to_a_text_field_that_has_the_focus(walker: Page, server: Fa
 
 
 def test_a_slider_keeps_its_arrows_and_leaves_letters(painter: Page, server: FakeServer) -> None:
+    painter.get_by_text("Keys and pointer").click()
     slider(painter, "zoom").focus()
     painter.keyboard.press("ArrowRight")
     wait_for(server, "set_zoom", 1.51)
@@ -216,6 +217,7 @@ def test_the_sheet_of_links_is_none_of_the_picture_below(painter: Page, server: 
 
 
 def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, server: FakeServer) -> None:
+    painter.get_by_text("Keys and pointer").click()
     slider(painter, "zoom").fill("1.2")
     wait_for(server, "set_zoom", 1.2)
     expect(painter.locator("[data-event=set_zoom] [type=number]")).to_have_value("1.2")

@@ -101,7 +101,16 @@ def test_a_keyboard_of_keys_leaves_the_frame_to_fingers(phone: Page, fingers: Fi
     assert box is not None
     fingers.put((box["x"] + 0.8 * box["width"], box["y"] + 0.9 * box["height"]))
     server.wait_for("set_aim", lambda data: data["aim"] == pytest.approx([0.8, 0.9], abs=0.02))
+    fingers.lift()
+    phone.get_by_text("Keys and pointer").tap()
     expect(phone.get_by_role("group", name="Controls").get_by_role("switch")).to_have_count(len(white_keys))
+
+
+def test_the_legend_has_the_labels_of_the_author(phone: Page, server: FakeServer) -> None:
+    aim = PAINTER["set_aim"]["parameters"]["properties"]["aim"]
+    server.script.events = {"set_aim": setter("aim", "", {**aim, "x-reactor-ui": {"label": "Piano"}})}
+    phone.reload()
+    expect(phone.locator(".legend li")).to_have_text("touch Piano")
 
 
 def test_the_legend_speaks_of_fingers(phone: Page) -> None:

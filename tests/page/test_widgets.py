@@ -44,6 +44,7 @@ CHOSEN: list[Any] = [
     pytest.param("focus", PAIR, "xy", id="a pair"),
     pytest.param("time_range", PAIR, "range", id="a pair by its name"),
     pytest.param("x", FREE_PAIR, "json", id="a pair without ends"),
+    pytest.param("x", FREE_PAIR | {"x-reactor-bind": [{"kind": "pointer"}]}, "xy", id="a place on the frame"),
     pytest.param("style_image", FILE, "image", id="an image by its name"),
     pytest.param("weights", FILE, "file", id="a file"),
     pytest.param("x", UNIT | {"x-reactor-ui": {"widget": "number"}}, "number", id="the author's widget"),

@@ -166,14 +166,14 @@ class Legend {
     this.#list.replaceChildren(...this.#targets.map((target) => this.#item(target)).filter(Boolean));
   }
 
-  #item({ name, sources }) {
+  #item({ label, name, sources }) {
     const parts = sources.map((source) => this.#labels(source)).filter((labels) => labels.length);
     if (!parts.length) return null;
     const keys = parts.map((labels, i) => [
       i ? " or " : "",
       ...labels.flatMap((label, j) => [j ? " " : "", el("kbd", {}, label)]),
     ]);
-    return el("li", {}, ...keys.flat(), ` ${humanise(name).toLowerCase()}`);
+    return el("li", {}, ...keys.flat(), ` ${label ?? humanise(name).toLowerCase()}`);
   }
 
   #labels({ kind, key, keys, button, stick, hover }) {

@@ -47,6 +47,7 @@ class Value {
   constructor({ event, name, field, schema, sources }, send) {
     const deliver = withoutReply(send, () => setTimeout(() => this.#sender.push(JSON.parse(this.#last)), AGAIN_MS));
     this.name = field ?? (event.startsWith("set_") ? name : event);
+    this.label = schema["x-reactor-ui"]?.label;
     this.sources = sources;
     this.field = field;
     this.#event = event;

@@ -42,7 +42,7 @@ export class Touch {
   #stick({ axes }) {
     const targets = [...new Set(Object.values(axes))];
     const knob = el("i");
-    const label = el("span", {}, targets.map(({ name }) => humanise(name)).join(", "));
+    const label = el("span", {}, targets.map(nameOf).join(", "));
     const root = el("div", { class: "touch-stick", "aria-hidden": true }, knob, label);
     const source = {};
     const show = (x, y) => {
@@ -69,7 +69,7 @@ export class Touch {
 
   #button(target) {
     const source = {};
-    const root = el("button", { type: "button" }, humanise(target.name));
+    const root = el("button", { type: "button" }, nameOf(target));
     if (target.set)
       this.#follow(
         root,
@@ -108,6 +108,8 @@ export class Touch {
     this.#releases.push(release);
   }
 }
+
+const nameOf = ({ label, name }) => label ?? humanise(name);
 
 /** Return the axes a stick can control: none, one, or both. */
 function axesOf({ sources, set }) {

@@ -129,7 +129,7 @@ function makeSection(name, parts) {
     return roots.length ? [el("div", { class: `group ${wanted}s` }, ...roots)] : [];
   });
   if (!name || !parts.length) return groups;
-  return [el("details", { class: "section", open: true }, el("summary", {}, name), ...groups)];
+  return [el("details", { class: "section", open: name !== BOUND }, el("summary", {}, name), ...groups)];
 }
 
 function readEvent([name, event]) {
@@ -343,7 +343,7 @@ function makeRow(spec, name, description, { error, reset = null, ...options }) {
     "div",
     { class: "control", "data-kind": spec.kind, "data-widget": spec.widget },
     el("div", { class: "control-head" }, el("label", { for: id, title: name }, label), reset, widget.aside),
-    ...makeHint(description, hintId),
+    ...makeHint(description?.toLowerCase() === label.toLowerCase() ? "" : description, hintId),
     widget.main,
     ...makeExamples(spec, label, (value) => {
       widget.write(value);

@@ -27,6 +27,7 @@ export function describeParameter(name, schema, parameters) {
   const outer = resolve(schema, defs);
   const inner = withoutNull(outer, defs);
   const { default: initial, description = inner.description ?? "", "x-reactor-ui": ui = {} } = outer;
+  const isPlace = outer["x-reactor-bind"]?.some(({ kind }) => kind === "pointer") ?? false;
   const spec = {
     name,
     description,
@@ -36,8 +37,8 @@ export function describeParameter(name, schema, parameters) {
     hasDefault: initial !== undefined,
     optional: inner !== outer,
     bound: "x-reactor-bind" in outer,
-    downwards: outer["x-reactor-bind"]?.some(({ kind }) => kind === "pointer") ?? false,
-    ...shape(inner, ui.step),
+    downwards: isPlace,
+    ...shape(isPlace ? onFrame(inner) : inner, ui.step),
   };
   return { ...spec, widget: WIDGETS[spec.kind].includes(ui.widget) ? ui.widget : chooseWidget(spec) };
 }
@@ -79,6 +80,12 @@ function shape(schema, step) {
   const parts = schema.prefixItems?.map((part) => shape(part, step)) ?? [];
   if (parts.length === 2 && parts.every(({ kind }) => kind === "range")) return { kind: "pair", parts };
   return { kind: "json", empty: schema.type === "array" ? [] : schema.type === "object" ? {} : null };
+}
+
+/** Return the schema of a place on the frame, whose parts are from 0 to 1. */
+function onFrame(schema) {
+  const prefixItems = schema.prefixItems?.map((part) => ({ minimum: 0, maximum: 1, ...part }));
+  return prefixItems ? { ...schema, prefixItems } : schema;
 }
 
 /** `step` is the one that the author wrote for the control. */

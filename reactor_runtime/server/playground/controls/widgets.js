@@ -36,7 +36,7 @@ export function makeWidget(spec, given) {
   const make = WIDGETS[spec.widget];
   const widget = { main: null, aside: null, held: () => false, ...make(spec, options, common(spec, options)) };
   widget.write(spec.default);
-  return spec.optional && spec.kind !== "choice" ? nullable(spec, widget, options) : widget;
+  return spec.optional && !["choice", "file"].includes(spec.kind) ? nullable(spec, widget, options) : widget;
 }
 
 const common = ({ name }, { id, describedBy }) => ({ id, name, "aria-describedby": describedBy });
@@ -86,21 +86,22 @@ function toggle(_spec, options, attributes) {
 }
 
 /** Make a field to choose or drop a file, with a preview of an image; read() returns the File, or the model's value. */
-function file({ widget }, { commit }, attributes) {
+function file({ widget, optional }, { label, commit }, attributes) {
+  const none = optional ? null : undefined;
   let picked = null;
-  let known;
+  let known = none;
   const show = (file) => {
     URL.revokeObjectURL(preview.src);
     preview.hidden = !file?.type.startsWith("image/");
     preview.src = preview.hidden ? "" : URL.createObjectURL(file);
-    setText(status, file ? `${file.name} · ${size(file.size)}` : `Choose ${nouns[widget]} or drop it here.`);
+    const other = known ? "The model has a file." : `Choose ${nouns[widget]} or drop it here.`;
+    setText(status, file ? `${file.name} · ${size(file.size)}` : other);
+    remove.hidden = !optional || !(file || known);
   };
   const take = (file) => {
     if (!file) return;
     picked = file;
     show(file);
-    // The value is not null any more.
-    box.dispatchEvent(new Event("input", { bubbles: true }));
     commit();
   };
   const nouns = { file: "a file", image: "an image" };
@@ -116,14 +117,24 @@ function file({ widget }, { commit }, attributes) {
     box.value = "";
     take(event.dataTransfer.files[0]);
   };
-  const main = el("div", { class: "file", ondragover: hold, ondrop: drop }, preview, box, status);
   const write = (value) => {
-    known = value ?? undefined;
-    if (value) return;
-    picked = null;
-    box.value = "";
-    show(null);
+    known = value ?? none;
+    if (!value) {
+      picked = null;
+      box.value = "";
+    }
+    show(picked);
   };
+  const onremove = () => {
+    write(null);
+    commit();
+  };
+  const remove = el(
+    "button",
+    { type: "button", class: "quiet", "aria-label": `Remove ${label}`, onclick: onremove },
+    "Remove",
+  );
+  const main = el("div", { class: "file", ondragover: hold, ondrop: drop }, preview, box, status, remove);
   return { main, read: () => box.files[0] ?? picked ?? known, write };
 }
 
