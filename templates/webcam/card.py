@@ -1,4 +1,4 @@
-"""The frames that are shown without a camera: a sun that looks around, text, and images of clients."""
+"""The frames that are shown without a camera: a sun that looks around, and images of clients."""
 
 from __future__ import annotations
 
@@ -45,39 +45,6 @@ def sky(width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     wave = np.clip(0.5 + 2 * np.sin(np.arange(256) * np.pi / 128), 0, 1)[:, None]
     colours = wave * (44, 158, 180) + (1 - wave) * (28, 76, 140)
     return np.arctan2(y, x) * (16 * 128 / np.pi), np.hypot(x, y), colours.astype(np.uint8)
-
-
-def write(frame: np.ndarray, lines: list[str]) -> None:
-    """Write lines of text into the lower part of a frame, on a darker area."""
-    height, width = frame.shape[:2]
-    longest = max(map(len, lines))
-    dots = np.vstack([np.pad(letters(line.upper().center(longest)), 2) for line in lines])
-    size = max(1, width // 240)
-    text = np.kron(dots, np.ones((size, size), bool))[: height - size, :width]
-    top, left = height - size - text.shape[0], (width - text.shape[1]) // 2
-    area = frame[top : height - size, left : left + text.shape[1]]
-    area //= 4
-    area[text] = 255
-
-
-def letters(text: str) -> np.ndarray:
-    """Return text as dots, seven rows and six columns a character; a character that the font lacks is a space."""
-    codes = (FONT[10 * (ord(letter) - 32) :][:10] if " " <= letter <= "_" else "" for letter in text)
-    columns = [int(code[at : at + 2] or "0", 16) for code in codes for at in range(0, 12, 2)]
-    return np.array([[column >> row & 1 for column in columns] for row in range(7)], bool)
-
-
-# The 64 characters from space to underscore.
-FONT = (
-    "000000000000005F00000007000700147F147F14242A7F2A12231308646236495620500008070300"
-    "001C2241000041221C002A1C7F1C2A08083E08080050300000080808080800606000002010080402"
-    "3E5149453E00427F400042615149462141454B311814127F1027454545393C4A4949300171090503"
-    "3649494936064949291E003636000000563600000814224100141414141400412214080201510906"
-    "324979413E7E1111117E7F494949363E414141227F4141221C7F494949417F090909013E4149497A"
-    "7F0808087F00417F41002040413F017F081422417F404040407F020C027F7F0408107F3E4141413E"
-    "7F090909063E4151215E7F09192946464949493101017F01013F4040403F1F2040201F3F4038403F"
-    "631408146307087008076151494543007F41410002040810200041417F0004020102044040404040"
-)
 
 
 def read_image(file: BinaryIO) -> np.ndarray:

@@ -23,7 +23,7 @@ from reactor_runtime.interface import (
     event,
 )
 
-from card import draw_card, read_image, write
+from card import draw_card, read_image
 from filters import FILTERS, fit
 from settings import whole_number
 
@@ -96,6 +96,4 @@ class MyModel(ReactorPipeline):
             if chosen != self.state.filter:
                 chosen, apply = self.state.filter, FILTERS[self.state.filter](self.width, self.height)
             shown = apply(frame[:, ::-1] if self.state.mirror else frame, self.state.strength)
-            if camera is None and self.state._image is None:
-                write(shown, ["waiting for a camera", "choose one on the page"])
             yield MyOutput(main_video=shown)
