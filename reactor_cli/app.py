@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import check, connect, init, run, schema
-from reactor_cli.errors import bug, explain_usage, render
+from reactor_cli.commands import check, connect, init, render, run, schema
+from reactor_cli.errors import bug, explain_usage
+from reactor_cli.errors import render as render_error
 from reactor_cli.run_options import RunOptions
 from reactor_runtime.errors import ReactorError
 
@@ -27,6 +28,7 @@ Examples:
   reactor check my-model     check a project without serving it
   reactor run my-model       serve it at http://127.0.0.1:8080
   reactor connect            control it from this terminal
+  reactor render my-model    write what it shows to clip.mp4
   reactor schema my-model    describe its events and messages as OpenAPI
 """
 
@@ -42,6 +44,7 @@ app.command("init", epilog=init.EPILOG)(init.init)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("connect", epilog=connect.EPILOG)(connect.connect)
+app.command("render", epilog=render.EPILOG)(render.render)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)
 
 
@@ -111,5 +114,5 @@ def _print_error(error: ReactorError, settings: console.Settings) -> int:
         extra = {name: value for name, value in facts.items() if value}
         logging.getLogger(__name__).error("%s", error.message, extra=extra)
         return error.exit_code
-    console.err(render(error, verbose=settings.verbose))
+    console.err(render_error(error, verbose=settings.verbose))
     return error.exit_code

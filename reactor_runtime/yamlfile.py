@@ -6,7 +6,7 @@ this file is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,30 @@ class YamlFile:
     root: Location
     keys: dict[str, Location]
     items: dict[str, Location]
+    _node: yaml.Node | None = None
+    _lines: Sequence[str] = ()
+
+    def place(self, *steps: str | int) -> Location:
+        """Return the place of an inner value, as `place(2, "data")`; of the last one on the way if there is none."""
+        node = self._node
+        if node is None:
+            return self.root
+        for step in steps:
+            inner = _inner(node, step)
+            if inner is None:
+                break
+            node = inner
+        return _of_node(node, self.path, self._lines)
+
+    def key_place(self, *steps: str | int) -> Location:
+        """Return the place of the key of an inner value."""
+        node = self._node
+        for step in steps[:-1]:
+            node = None if node is None else _inner(node, step)
+        for key, _ in _pairs(node):
+            if key.value == steps[-1]:
+                return _of_node(key, self.path, self._lines)
+        return self.place(*steps)
 
 
 def read(path: Path, kind: type[UsageError]) -> YamlFile:
@@ -66,13 +90,15 @@ def read(path: Path, kind: type[UsageError]) -> YamlFile:
         ) from None
     except RecursionError:
         raise kind(f"{path.name} isn't valid YAML: it is nested too deeply", where=Location(str(path), 1)) from None
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    pairs = _pairs(node)
     return YamlFile(
         path,
         values,
         _of_node(node, path, lines),
         keys={key.value: _of_node(key, path, lines) for key, _ in pairs},
         items={key.value: _of_node(value, path, lines) for key, value in pairs},
+        _node=node,
+        _lines=lines,
     )
 
 
@@ -141,14 +167,30 @@ def _duplicates(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
     import yaml
 
     first: dict[tuple[str, str], yaml.Node] = {}
-    for key, _ in node.value if isinstance(node, yaml.MappingNode) else []:
+    for key, _ in _pairs(node):
         if isinstance(key, yaml.ScalarNode):
             earlier = first.setdefault((key.tag, key.value), key)
             if earlier is not key:
                 yield earlier, key
 
 
-def _of_node(node: yaml.Node, path: Path, lines: list[str]) -> Location:
+def _pairs(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Return the keys of a mapping with their values; none for another node."""
+    import yaml
+
+    return node.value if isinstance(node, yaml.MappingNode) else []
+
+
+def _inner(node: yaml.Node, step: str | int) -> yaml.Node | None:
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+        items: list[yaml.Node] = node.value
+        return items[step]
+    return next((value for key, value in _pairs(node) if key.value == step), None)
+
+
+def _of_node(node: yaml.Node, path: Path, lines: Sequence[str]) -> Location:
     start, end = node.start_mark, node.end_mark
     where = _point(path, lines, start.line, start.column)
     if end.line != start.line:
@@ -156,7 +198,7 @@ def _of_node(node: yaml.Node, path: Path, lines: list[str]) -> Location:
     return Location(where.file, where.line, where.column, end.column + 1, where.text)
 
 
-def _point(path: Path, lines: list[str], line: int, column: int) -> Location:
+def _point(path: Path, lines: Sequence[str], line: int, column: int) -> Location:
     """Convert YAML's zero-based position to a Location; the end of the file is the end of its last line."""
     if line >= len(lines):
         line, column = len(lines) - 1, len(lines[-1])

@@ -30,10 +30,11 @@ SHARED = frozenset(
 # Each of the two files gives the names of the other.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "testing", "client", "schema", "manifest", "recording"},
+    "cli": {"server", "testing", "client", "schema", "manifest", "recording", "rendering", "clips"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media", "recording"},
     "testing": {"engine", "authoring", "ipc", "media", "recording"},
+    "rendering": {"testing", "engine", "authoring", "ipc", "media", "clips"},
     "schema": {"authoring", "wire"},
     "manifest": set[str](),
     "client": {"wire", "media"},

@@ -108,3 +108,17 @@ def test_reading_raises_nothing_but_its_own_error(tmp_path_factory: pytest.TempP
 @pytest.mark.parametrize(("value", "name"), [(None, "empty"), ({}, "a mapping"), (1, "a number"), (True, "a boolean")])
 def test_types_are_named_in_yaml_words(value: object, name: str) -> None:
     assert name_of(value) == name
+
+
+def test_inner_values_and_their_keys_have_places(tmp_path: Path) -> None:
+    file = read(written(tmp_path, "- at: 1s\n  data:\n    prompt: a fox\n- at: [1, 2]\n"), ConfigError)
+    assert str(file.place(0, "data", "prompt")).endswith("some.yml:3:13")
+    assert str(file.key_place(0, "data", "prompt")).endswith("some.yml:3:5")
+    assert str(file.place(1, "at", 1)).endswith("some.yml:4:11")
+
+
+def test_the_place_of_what_is_not_there_is_that_of_what_is_around_it(tmp_path: Path) -> None:
+    file = read(written(tmp_path, "- at: 1s\n- data:\n    prompt: a fox\n"), ConfigError)
+    assert str(file.place(1, "data", "image", "name")).endswith("some.yml:3:5")
+    assert str(file.key_place(1, "data", "image")).endswith("some.yml:3:5")
+    assert read(written(tmp_path, ""), ConfigError).place(1, "data").line == 1

@@ -46,7 +46,12 @@ FORMATS = {
         # Fragments of a second while it is written, one index at the end: complete or interrupted, the file plays.
         options={"movflags": "hybrid_fragmented+delay_moov", "frag_duration": "1000000", "flush_packets": "1"},
     ),
-    ".mkv": _Format(video_codecs=("ffv1",), pixels="bgr0", audio_codec="pcm_s16le", options={"flush_packets": "1"}),
+    ".mkv": _Format(
+        video_codecs=("ffv1",),
+        pixels="bgr0",
+        audio_codec="pcm_s16le",
+        options={"cluster_time_limit": "1000", "flush_packets": "1"},
+    ),
 }
 
 

@@ -31,7 +31,7 @@ STANDSTILL_PASSES = 200
 STANDSTILL_S = 0.001
 # The same limit while a thread of the model runs.
 BUSY_PASSES = 20_000
-# Real time; the loop does not wait longer for a thread.
+# Real time; the loop of a test does not wait longer for a thread.
 THREAD_PATIENCE_S = 5.0
 
 
@@ -222,10 +222,13 @@ def _wake() -> None:
 
 
 class FakeLoop(asyncio.SelectorEventLoop):
-    """Run until nothing is left to do at this time, then move the clock to the next deadline."""
+    """Run until nothing is left to do at this time, then move the clock to the next deadline.
 
-    def __init__(self, clock: FakeClock, threads: RunningThreads) -> None:
-        self._waiting = _Waiting(clock, threads)
+    It waits for a thread that works at most `patience_s`, in real time.
+    """
+
+    def __init__(self, clock: FakeClock, threads: RunningThreads, *, patience_s: float = THREAD_PATIENCE_S) -> None:
+        self._waiting = _Waiting(clock, threads, patience_s)
         super().__init__(self._waiting)
         self._pool = ThreadPoolExecutor(thread_name_prefix="studio")
         self.set_default_executor(self._pool)
@@ -271,10 +274,11 @@ class _Goal:
 class _Waiting(selectors.DefaultSelector):
     """Poll the file descriptors, and move the clock where a loop would wait for its timers."""
 
-    def __init__(self, clock: FakeClock, threads: RunningThreads) -> None:
+    def __init__(self, clock: FakeClock, threads: RunningThreads, patience_s: float) -> None:
         super().__init__()
         self.clock = clock
         self.threads = threads
+        self._patience_s = patience_s
         self.goal: _Goal | None = None
         self.jobs: set[asyncio.Future[Any]] = set()
         self.passes = 0
@@ -289,7 +293,7 @@ class _Waiting(selectors.DefaultSelector):
             return ready
         waiting = timeout is None or timeout > 0
         if waiting and not ready and (self.jobs or running):
-            ready = super().select(THREAD_PATIENCE_S)
+            ready = super().select(self._patience_s)
         if waiting and not ready:
             self.jobs.clear()
             self.threads.stop_waiting()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -16,10 +15,10 @@ from reactor_runtime.authoring.tracks.tracks import Output, payloads
 from reactor_runtime.engine.host import Host
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message
+from reactor_runtime.testing.steps import WatchedInference
 from reactor_runtime.testing.studio import Studio
 
 P = TypeVar("P", bound=ReactorPipeline)
-OnStep = Callable[[object, float], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +54,7 @@ class PipelineExecutor(Studio[P]):
 
     def _on_loaded(self, model: P) -> None:
         # The driver looks it up on the instance, where load() may assign one too.
-        model.inference = _Watched(model, self._steps.on_step)  # type: ignore[method-assign]
+        model.inference = WatchedInference(model, self._steps.on_step)  # type: ignore[method-assign]
 
     @property
     def state(self) -> Any:
@@ -118,63 +117,3 @@ class _Steps:
         if self._one:
             self.newest = None if is_idle(output) else copy_output(output), compute_s
             self._host.hold_steps(True)
-
-
-class _Watched:
-    """Be the `inference` of a model, and call `on_step(output, seconds)` after each step."""
-
-    def __init__(self, model: ReactorPipeline, on_step: OnStep) -> None:
-        self._model = model
-        # What load() has assigned; else the method of the class, which a reload may replace.
-        self._assigned = vars(model).get("inference")
-        self._on_step = on_step
-
-    def __call__(self) -> Any:
-        steps: object = type(self._model).inference(self._model) if self._assigned is None else self._assigned()
-        if isinstance(steps, Generator):
-            return _WatchedSteps(steps, self._on_step)
-        if isinstance(steps, AsyncGenerator):
-            return _WatchedAsyncSteps(steps, self._on_step)
-        return steps
-
-
-class _WatchedSteps(Generator[Any, Any, Any]):
-    def __init__(self, steps: Generator[Any, Any, Any], on_step: OnStep) -> None:
-        self._steps = steps
-        self._on_step = on_step
-
-    def send(self, value: Any, /) -> Any:
-        began = time.perf_counter()
-        item = self._steps.send(value)
-        self._on_step(item, time.perf_counter() - began)
-        return item
-
-    def throw(self, *error: Any) -> Any:
-        began = time.perf_counter()
-        item = self._steps.throw(*error)
-        self._on_step(item, time.perf_counter() - began)
-        return item
-
-    def close(self) -> None:
-        self._steps.close()
-
-
-class _WatchedAsyncSteps(AsyncGenerator[Any, Any]):
-    def __init__(self, steps: AsyncGenerator[Any, Any], on_step: OnStep) -> None:
-        self._steps = steps
-        self._on_step = on_step
-
-    async def asend(self, value: Any, /) -> Any:
-        began = time.perf_counter()
-        item = await self._steps.asend(value)
-        self._on_step(item, time.perf_counter() - began)
-        return item
-
-    async def athrow(self, *error: Any) -> Any:
-        began = time.perf_counter()
-        item = await self._steps.athrow(*error)
-        self._on_step(item, time.perf_counter() - began)
-        return item
-
-    async def aclose(self) -> None:
-        await self._steps.aclose()

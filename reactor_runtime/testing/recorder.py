@@ -64,7 +64,7 @@ class OutputRecorder:
         self.ended = True
         self._send_credit = send_credit
         self._clock = clock
-        self._began = 0.0
+        self.began = 0.0
         self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
@@ -84,7 +84,7 @@ class OutputRecorder:
             case Flush():
                 self._drop(message)
             case Started():
-                self._began, self.ended = message.started_at, False
+                self.began, self.ended = message.started_at, False
             case Ended():
                 self.ended = True
             case Reloaded():
@@ -98,6 +98,13 @@ class OutputRecorder:
         self.messages.clear()
         self.unread.clear()
 
+    def take_shown(self) -> list[Frame]:
+        """Remove the frames whose bundles have been due, and return them, oldest first."""
+        queued = {id(frame) for _, frames in self._queued.values() for frame in frames}
+        shown = [frame for frame in self.frames if id(frame) not in queued]
+        self.frames[:] = [frame for frame in self.frames if id(frame) in queued]
+        return shown
+
     def release(self, number: int) -> None:
         """Do nothing: the recorder keeps copies."""
 
@@ -108,7 +115,7 @@ class OutputRecorder:
         else:
             # The author may reuse the array when this returns.
             array = payload.copy()
-        return Frame(piece.track.name, round(piece.at - self._began, 9), piece.seq, bundle.applied, array)
+        return Frame(piece.track.name, round(piece.at - self.began, 9), piece.seq, bundle.applied, array)
 
     def _finish_bundle(self, credit: Credit) -> None:
         del self._queued[credit.bundle]

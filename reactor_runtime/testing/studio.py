@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import CommandError
@@ -29,7 +29,7 @@ from reactor_runtime.engine.reload.reloader import ReloadSettings
 from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Reloaded, Shutdown, StartSession, StopSession
-from reactor_runtime.testing.clock import FakeClock, FakeLoop, RunningThreads
+from reactor_runtime.testing.clock import THREAD_PATIENCE_S, FakeClock, FakeLoop, RunningThreads
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 
 M = TypeVar("M", bound=Model)
@@ -50,6 +50,8 @@ class Studio(Generic[M]):
     an event loop of its own: inside another loop it raises RuntimeError.
     """
 
+    _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
+
     def __init__(
         self,
         model: type[M],
@@ -58,13 +60,14 @@ class Studio(Generic[M]):
         project: Path | None = None,
         logs: SessionLogs | None = None,
         make_buffer: MakeBuffer = make_input_buffer,
+        contract: Contract | None = None,
     ) -> None:
         project = project or Path.cwd()
         _refuse_loop(type(self).__name__)
         # Clock, threads and loop need each other, as do recorder and host.
         self.clock = FakeClock(spend_in_thread=lambda seconds: threads.spend(seconds))
         threads = RunningThreads(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
-        self._contract = Contract.of(model)
+        self._contract = contract or Contract.of(model)
         self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
         config = config_of(model, copy.deepcopy(config or {}), project)
         self._modules = ProjectModules(project)
@@ -92,7 +95,7 @@ class Studio(Generic[M]):
         self.model.load(config)
         self._session = ""
         self._numbers = itertools.count(1)
-        self._loop = loop = FakeLoop(self.clock, threads)
+        self._loop = loop = FakeLoop(self.clock, threads, patience_s=self._thread_patience_s)
         self._wait = _Wait(type(self).__name__, clock=self.clock, loop=self._loop, recorder=self._recorder)
         self._serving = self._loop.create_task(self._host.serve())
         # run() of a ReactorModel begins before a client connects.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from PIL import Image
 
 from reactor_cli.scaffold import find, templates, write
 from reactor_runtime.client import Session, connect
@@ -72,6 +73,16 @@ def test_the_readme_mentions_every_event(outline: Data, project: Path) -> None:
     readme = (project / "README.md").read_text()
     names = [event.removeprefix("set_") for event in outline["events"]]
     assert [name for name in names if f"`{name}`" not in readme] == []
+
+
+def test_it_is_rendered_without_a_server(project: Path, tmp_path: Path) -> None:
+    small = ["--seconds", "0.5", "--set", "width=96", "--set", "height=64", "--out", str(tmp_path / "frames")]
+    outcome = reactor("render", *small, cwd=project)
+    assert (outcome.code, outcome.err) == (0, "")
+    images = sorted((tmp_path / "frames").glob("*.png"))
+    assert len(images) >= 10
+    with Image.open(images[-1]) as image:
+        assert image.size == (96, 64)
 
 
 def test_the_model_template_draws_the_same_frames_as_the_pipeline_template() -> None:

@@ -27,6 +27,7 @@ from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import attach, detach
 from reactor_runtime.wire.messages import Event
 from tests.cli.command import python, reactor, run_pytest
+from tests.clips.test_reading import video
 from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
 from tests.engine.rig import Rig
 from tests.server.client import WireClient, client
@@ -66,6 +67,8 @@ MODULES = {"painter.py"}
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}
 # Read by test_deploy.py.
 FOR_CONTAINERS = {"compose.yaml", "kubernetes.yaml"}
+# Scripts of `reactor render`, each with the template that it is for.
+SCRIPTS = {"inputs.yaml": "pipeline", "cameras.yaml": "webcam"}
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +288,7 @@ async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServe
 
 
 @pytest.mark.parametrize(
-    "snippet", [s for s in snippets("yaml") if s.title not in FOR_PROMETHEUS | FOR_CONTAINERS], ids=str
+    "snippet", [s for s in snippets("yaml") if s.title not in FOR_PROMETHEUS | FOR_CONTAINERS | SCRIPTS.keys()], ids=str
 )
 def test_yaml_is_a_manifest_or_a_config(snippet: Snippet, tmp_path: Path) -> None:
     (tmp_path / "config.yml").write_text("")
@@ -296,6 +299,18 @@ def test_yaml_is_a_manifest_or_a_config(snippet: Snippet, tmp_path: Path) -> Non
         assert manifest.load(tmp_path).class_name == "MyModel"
     else:
         assert config.load(tmp_path / "config.yml")
+
+
+@pytest.mark.parametrize("snippet", [s for s in snippets("yaml") if s.title in SCRIPTS], ids=str)
+def test_a_script_is_rendered(snippet: Snippet, tmp_path: Path) -> None:
+    assert reactor("init", "my-model", "-t", SCRIPTS[snippet.title], cwd=tmp_path).code == 0
+    video(tmp_path / "walk.mp4", frames=8)
+    Image.new("RGB", (48, 64)).save(tmp_path / "portrait.jpg")
+    (tmp_path / snippet.title).write_text(snippet.text)
+    small = ["--set", "width=96", "--set", "height=64", "--seconds", "0.1", "--out", "clip.mkv"]
+    outcome = reactor("render", "my-model", "--script", snippet.title, *small, cwd=tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert all("no effect" in line for line in outcome.err.splitlines())
 
 
 def _commands() -> list[tuple[str, str]]:

@@ -1,0 +1,175 @@
+"""`reactor render`: what a model shows and plays, written to a file without a server."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reactor_cli import console
+from reactor_cli.common_options import (
+    Directory,
+    Overrides,
+    PathOption,
+    Verbose,
+    duration,
+    project_config,
+    project_directory,
+)
+from reactor_cli.errors import render as render_error
+from reactor_cli.render_progress import RenderProgress
+from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.rendering.render import Rendered
+
+STDERR = 2
+INTERRUPTED = 130
+MOST_FPS = 1000
+
+EPILOG = """
+\b
+Examples:
+  reactor render                              10 s of the project, to clip.mp4
+  reactor render my-model --seconds 1m --out long.mp4
+  reactor render --out frames/                PNG files with the exact pixels
+  reactor render --script inputs.yaml --set width=1280 --out clip.gif
+
+\b
+A script is a list of events, and of files for the input tracks:
+  - camera: walk.mp4
+  - at: 2.5s
+    event: set_prompt
+    data: {prompt: a fox}
+
+\b
+Exit codes: 0 done; 1 the model failed; 2 an error in the command, the
+manifest, the config, the class or the script; 4 load() failed; 130
+interrupted, with a file that ends there.
+"""
+
+
+def render(
+    context: typer.Context,
+    directory: Directory = None,
+    path: PathOption = None,
+    overrides: Overrides = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", parser=duration, metavar="TIME", help="The length of the clip.")
+    ] = 10.0,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE|DIR", help="A file .mp4, .mkv, .gif or .webp, or a folder for PNG files."),
+    ] = Path("clip.mp4"),
+    script: Annotated[
+        Path | None, typer.Option("--script", metavar="FILE", help="Events and files for input tracks, with times.")
+    ] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option("--fps", metavar="N", help="The rate of the model; by default the declared one, else 30."),
+    ] = None,
+    verbose: Verbose = False,
+) -> int:
+    """Write what a model shows and plays to a file.
+
+    Runs the model without a server, as fast as it computes: every frame is in the file, with its sound, however long a
+    step takes. Ctrl-C ends the file after the current step. Needs PyAV: pip install 'reactor-live[video]'.
+    """
+    context.ensure_object(console.Settings).verbose = verbose
+    if not seconds:
+        raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
+    if fps is not None and not 0 < fps <= MOST_FPS:
+        raise UsageError(f"--fps is {fps:g}, not a rate above 0 and up to {MOST_FPS}")
+    from reactor_runtime import logs, manifest
+
+    checked = manifest.load(project_directory(directory, path))
+    config = project_config(checked, overrides)
+    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
+        logs.configure("warning")
+        began = time.monotonic()
+        done, interrupted = _render(checked, config, seconds, out, script, fps, verbose=verbose)
+    _print_result(done, time.monotonic() - began)
+    return INTERRUPTED if interrupted else 0
+
+
+def _render(
+    checked: Manifest,
+    config: dict[str, Any],
+    seconds: float,
+    out: Path,
+    script_path: Path | None,
+    fps: float | None,
+    *,
+    verbose: bool,
+) -> tuple[Rendered, bool]:
+    """Check everything, load the model and render; return also whether Ctrl-C ended it."""
+    from reactor_runtime import schema
+    from reactor_runtime.clips.clip import ClipTrack
+    from reactor_runtime.clips.opening import open_clip
+    from reactor_runtime.rendering.render import render as render_clip
+    from reactor_runtime.rendering.renderer import Played, Renderer
+    from reactor_runtime.rendering.script import Script, read_script
+
+    contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+    script = Script() if script_path is None else read_script(script_path, contract)
+    for where in script.after_time(seconds):
+        console.warn(f"{where}: it has no effect, because the clip ends at {seconds:g} s")
+    tracks = [ClipTrack(track.name, track.sample_rate) for track in contract.tracks if track.direction == "out"]
+    clip = open_clip(out, tracks)
+    # This command prints a failure as its error.
+    for name in ("host", "dispatch"):
+        logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
+    with RenderProgress(seconds) as progress:
+
+        def show(played: Played) -> None:
+            progress.update(played.end_s)
+            for warning in played.warnings:
+                console.err(render_error(warning, verbose=verbose, label="warning"))
+
+        with Renderer.load(contract, config, checked.project, fps=fps) as renderer, _interrupts(progress.close) as stop:
+            progress.begin_rendering()
+            done = render_clip(renderer, script, seconds, clip, on_played=show, is_stopped=stop.is_set)
+    for where in script.after_steps(renderer.steps):
+        console.warn(f"{where}: it had no effect, because the clip has {renderer.steps} steps")
+    return done, stop.is_set()
+
+
+@contextlib.contextmanager
+def _interrupts(restore_terminal: Callable[[], None]) -> Iterator[threading.Event]:
+    """Set the event at the first Ctrl-C, so that the step and the file are finished; end the process at the second."""
+    stop = threading.Event()
+
+    def on_interrupt(*_: object) -> None:
+        if stop.is_set():
+            restore_terminal()
+            # An exception would be raised in the author's code, which may catch it.
+            os._exit(INTERRUPTED)
+        stop.set()
+        # Printing may be what the signal has interrupted.
+        os.write(STDERR, b"\nstopping after this step; Ctrl-C again stops at once\n")
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _print_result(done: Rendered, took_s: float) -> None:
+    """Print the files, their length and size, and how fast they were made."""
+    for path in done.paths:
+        files = path.iterdir() if path.is_dir() else [path]
+        size_mb = sum(file.stat().st_size for file in files) / 1_000_000
+        console.out(f"{console.paint(console.printable(str(path)), 'bold')}  {size_mb:.1f} MB")
+    speed = done.end_s / took_s
+    console.out(f"  {done.end_s:.4g} s, {done.frames} frames, in {took_s:.1f} s: {speed:.3g} times real time")

@@ -1,0 +1,69 @@
+"""Files as inputs: the frames of a video or an image, and the sound of any file, decoded by PyAV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.clips.library import need_av, reading
+from reactor_runtime.errors import UsageError
+
+# An image is one frame of a camera that sends so many a second, and the last frame of a video lasts as long.
+IMAGE_FPS = 30.0
+
+
+def read_frames(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+    """Yield the RGB frames `(H, W, 3)` of a video or an image with their times, as a camera does that never stops.
+
+    A video begins again after its last frame; an image is repeated 30 times a second. Raises UsageError for a file that
+    can't be read or has no frames.
+    """
+    begins_s = 0.0
+    while True:
+        last_s: float | None = None
+        for at_s, frame in _decode(path):
+            yield begins_s + at_s, frame
+            last_s = at_s
+        if last_s is None:
+            raise UsageError(f"{path} has no frames", hint="name a video or an image")
+        begins_s += last_s + 1 / IMAGE_FPS
+
+
+def read_sound(path: Path, sample_rate: int) -> NDArray[np.int16]:
+    """Return the sound of a file, `(channels, samples)` with 1 or 2 channels, converted to `sample_rate`.
+
+    Raises UsageError for a file that can't be read or has no sound.
+    """
+    need_av(path)
+    import av
+
+    with reading(path), av.open(str(path)) as file:
+        if not file.streams.audio:
+            raise UsageError(f"{path} has no sound")
+        layout = "mono" if file.streams.audio[0].channels == 1 else "stereo"
+        converter = av.AudioResampler(format="s16p", layout=layout, rate=sample_rate)
+        pieces = [piece.to_ndarray() for frame in file.decode(audio=0) for piece in converter.resample(frame)]
+        pieces += [piece.to_ndarray() for piece in converter.resample(None)]
+    if not pieces:
+        raise UsageError(f"{path} has no sound")
+    return np.concatenate(pieces, axis=1).astype(np.int16)
+
+
+def _decode(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+    """Yield the frames of one pass, from 0."""
+    need_av(path)
+    import av
+
+    with reading(path), av.open(str(path)) as file:
+        if not file.streams.video:
+            return
+        first_s: float | None = None
+        for number, picture in enumerate(file.decode(video=0)):
+            at_s = number / IMAGE_FPS if picture.time is None else float(picture.time)
+            first_s = at_s if first_s is None else first_s
+            frame = picture.to_ndarray(format="rgb24")
+            # Phones store how the camera was held instead of turning the frames.
+            yield max(0.0, at_s - first_s), np.ascontiguousarray(np.rot90(frame, round(picture.rotation / 90)))

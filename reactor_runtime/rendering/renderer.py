@@ -1,0 +1,208 @@
+"""`Renderer`: a model that plays a script on the clock of the tests, and the frames and sound that it shows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
+from reactor_runtime.clips.reading import read_frames
+from reactor_runtime.engine.author import session_failure
+from reactor_runtime.engine.dispatch import CheckedEvent
+from reactor_runtime.errors import LoadError, Location, ReactorError, author_error
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused
+from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
+from reactor_runtime.testing.recorder import Frame
+from reactor_runtime.testing.steps import WatchedInference
+from reactor_runtime.testing.studio import CLIENT, Studio
+
+# Of the model's time: how often the frames are handed out.
+SLICE_S = 0.040
+# Of real time: a block, and the compilation in it, may take minutes.
+THREAD_PATIENCE_S = 600.0
+DEFAULT_FPS = 30.0
+# How often a page sends sound.
+SOUND_PIECE_S = 0.020
+# Times of frames are multiples of a rate, with rounding.
+ROUNDING_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Hold what was shown until `end_s`, and what the author should know about it."""
+
+    end_s: float
+    frames: list[Frame]
+    warnings: list[ReactorError] = field(default_factory=list)
+
+
+class Renderer(Studio[Model]):
+    """Play one session of a model without a client, as fast as it computes.
+
+    Frames are as those of a `Studio` that gets the same events at the same times. `fps` is the rate of the model, by
+    default the one that its class declares, else 30. `steps` counts those of a pipeline.
+    """
+
+    _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
+
+    def __init__(self, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> None:
+        # Without a server no rate can follow the compute time.
+        paced = replace(contract, fps=fps or contract.fps or DEFAULT_FPS)
+        super().__init__(contract.model, config, project=project, contract=paced)
+        self._project = project
+        if fps is not None:
+            self._host.runtime.output_buffer.set_fps(fps)
+        self.steps = 0
+        self._at_step: dict[int, list[Callable[[], None]]] = {}
+        # The newest file of each input track.
+        self._files: dict[str, ScriptedMedia] = {}
+        self._sent: dict[int, Location] = {}
+        self._tickets = itertools.count(1)
+        if isinstance(self.model, ReactorPipeline):
+            contract.style.check_loaded(self.model)
+            inference = WatchedInference(self.model, lambda _output, _seconds: self._count_step())
+            # The driver looks it up on the instance, where load() may assign one too.
+            self.model.inference = inference  # type: ignore[method-assign]
+
+    @classmethod
+    def load(cls, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> Self:
+        """Load the model; raise LoadError at the author's line if it fails."""
+        try:
+            return cls(contract, config, project, fps=fps)
+        except (ReactorError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            what = "load() failed" if contract.style.config_method == "load" else "making the model failed"
+            raise author_error(LoadError, what, error, project) from error
+
+    def play(
+        self, script: Script, seconds: float, *, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[Played]:
+        """Start a session, and yield what it shows, piece by piece, in `seconds` of its time.
+
+        Ends early if the session ends by itself, and after the current step once `is_stopped()` is true. Raises
+        ModelFailed at the author's line if the model or a handler raises.
+        """
+        try:
+            yield from self._play(script, seconds, is_stopped)
+        except (ReactorError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            raise session_failure(error, self._project) from error
+
+    def _play(self, script: Script, seconds: float, is_stopped: Callable[[], bool]) -> Iterator[Played]:
+        recorder = self._recorder
+        self.connect()
+        self._schedule(script)
+        self._host.hold_steps(False)
+        end_s = 0.0
+        while end_s < seconds and not (recorder.ended or is_stopped()):
+            goal_s = min(end_s + SLICE_S, seconds)
+            over = self._wait.advance(
+                lambda: bool(recorder.failures) or recorder.ended or is_stopped(),
+                self._began + goal_s - self.clock.now(),
+            )
+            end_s = min(self.clock.now() - self._began, seconds) if over else goal_s
+            shown = [frame for frame in recorder.take_shown() if frame.due_s < seconds - ROUNDING_S]
+            recorder.messages.clear()
+            recorder.unread.clear()
+            # A session that is over has shown its last frame at this moment.
+            if over and shown:
+                end_s = max(end_s, max(frame.due_s for frame in shown) + 1 / self._host.runtime.output_buffer.fps)
+            yield Played(end_s, shown, self._take_warnings())
+            self._wait.raise_failure()
+            if over:
+                return
+
+    @property
+    def _began(self) -> float:
+        return self._recorder.began
+
+    def _schedule(self, script: Script) -> None:
+        for file in script.media:
+            self._call_when(file.when, partial(self._start_file, file))
+        for event in script.events:
+            self._call_when(event.when, partial(self._send, event))
+
+    def _call_when(self, when: When, callback: Callable[[], None]) -> None:
+        if when.step is None:
+            self.clock.call_at(self._began + when.at_s, callback)
+        elif when.step == 0:
+            callback()
+        else:
+            self._at_step.setdefault(when.step, []).append(callback)
+
+    def _count_step(self) -> None:
+        self.steps += 1
+        for callback in self._at_step.pop(self.steps, ()):
+            callback()
+
+    def _send(self, event: ScriptedEvent) -> None:
+        if self._recorder.ended:
+            return
+        ticket = next(self._tickets)
+        self._sent[ticket] = event.where
+        for file in event.uploads:
+            self._host.uploads.add(file)
+        spec = self._contract.events[event.name]
+        sent = ClientEvent(self._session, CLIENT, ticket, event.name, event.data_json)
+        arguments = spec.validate(event.data_json, self._host.uploads)
+        self._host.receive_message(CheckedEvent(sent, spec, arguments))
+
+    def _start_file(self, file: ScriptedMedia) -> None:
+        self._files[file.track.name] = file
+        starts = self.clock.now()
+        if file.sound is None:
+            self._send_frames(file, starts, read_frames(file.path))
+        else:
+            self._send_sound(file, file.sound, starts, 0)
+
+    def _send_frames(
+        self, file: ScriptedMedia, starts: float, frames: Iterator[tuple[float, NDArray[np.uint8]]]
+    ) -> None:
+        """Send the next frame when it is due, and so on, until another file of the track starts."""
+        at_s, frame = next(frames)
+
+        def send() -> None:
+            if self._is_sending(file):
+                self._host.inputs.push_array(file.track.name, frame)
+                self._send_frames(file, starts, frames)
+
+        self.clock.call_at(starts + at_s, send)
+
+    def _send_sound(self, file: ScriptedMedia, sound: NDArray[np.int16], starts: float, number: int) -> None:
+        """Send the next piece when it has been recorded, as a microphone does; after the end of the file silence."""
+        rate = file.track.sample_rate or 1
+        begin, end = (round((number + offset) * SOUND_PIECE_S * rate) for offset in (0, 1))
+
+        def send() -> None:
+            if self._is_sending(file):
+                piece = sound[:, begin:end]
+                padding = ((0, 0), (0, end - begin - piece.shape[1]))
+                self._host.inputs.push_array(file.track.name, np.pad(piece, padding))
+                self._send_sound(file, sound, starts, number + 1)
+
+        self.clock.call_at(starts + (number + 1) * SOUND_PIECE_S, send)
+
+    def _is_sending(self, file: ScriptedMedia) -> bool:
+        return self._files[file.track.name] is file and not self._recorder.ended
+
+    def _take_warnings(self) -> list[ReactorError]:
+        recorder = self._recorder
+        warnings = list(recorder.suspicions)
+        recorder.suspicions.clear()
+        for ticket, answer in recorder.answers.items():
+            if isinstance(answer, EventRefused) and isinstance(ticket, int):
+                where = self._sent.get(ticket)
+                warnings.append(ReactorError(f"the model refused {answer.event}: {answer.message}", where=where))
+        recorder.answers.clear()
+        return warnings
