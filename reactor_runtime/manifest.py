@@ -22,6 +22,7 @@ FILE_NAME = "reactor.yaml"
 PAGE_KEYS = ("title", "description", "accent", "logo", "links", "thumbnail", "presets")
 KEYS = ("model", "name", "config", "page", *PAGE_KEYS)
 _NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
+_MODEL_CLASS = re.compile(r"^class (\w+)\((?:\w+\.)*(?:ReactorPipeline|ReactorModel|VideoModel)\)", re.MULTILINE)
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
 _ADDRESS = re.compile(r"(https?://|mailto:)[^\s]+")
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".svg")
@@ -183,6 +184,9 @@ def _where_else(directory: Path) -> str:
     below = sorted(directory.glob(f"*/{FILE_NAME}"))
     if below:
         return f"there is one in {below[0].parent.name}/"
+    for path in sorted(directory.glob("*.py")):
+        if found := _MODEL_CLASS.search(path.read_text(encoding="utf-8", errors="replace")):
+            return f"write it with the line `model: {path.stem}:{found[1]}`"
     return "`reactor init NAME` makes a new project"
 
 

@@ -227,6 +227,14 @@ def test_no_manifest(tmp_path: Path) -> None:
     assert caught.value.hint == "`reactor init NAME` makes a new project"
 
 
+def test_no_manifest_beside_a_model(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"# \xff\nclass Frame(Output): ...")
+    (tmp_path / "b.py").write_text("import reactor_runtime as r\n\nclass Waves(r.ReactorPipeline):\n    pass\n")
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path)
+    assert caught.value.hint == "write it with the line `model: b:Waves`"
+
+
 @pytest.mark.parametrize(
     ("present", "asked", "hint"),
     [

@@ -43,6 +43,16 @@ def test_unused_inputs_are_offered_until_they_receive_something(
     expect(offer).to_be_hidden()
 
 
+def test_an_offer_takes_the_place_of_the_notice(page: Page, server: FakeServer) -> None:
+    server.script.inputs, server.script.frames = {"camera": None}, False
+    page.goto(server.url)
+    expect(page.get_by_role("button", name="Use your camera")).to_be_visible()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.get_by_role("button", name="Not now").click()
+    expect(page.locator("#notice")).to_contain_text("Waiting for the first frame")
+    expect(page.locator("#notice")).to_be_visible()
+
+
 def test_a_refused_camera_says_why_on_the_stage(page: Page, offer: Locator) -> None:
     page.evaluate(REFUSE)
     offer.get_by_role("button", name="Use your camera").click()

@@ -198,10 +198,11 @@ export function addPanel(panel, { stage, session, metrics, timings, onError }) {
   stage.append(chip);
 
   function toggle() {
-    show(panel.hidden);
+    const shown = show(panel.hidden);
     remember("metrics", { open: !panel.hidden });
     if (panel.hidden) chip.focus();
-    else panel.scrollIntoView({ block: "nearest" });
+    // With its graphs, which are loaded first.
+    else shown.then(() => panel.scrollIntoView({ block: "nearest" }));
   }
 
   async function show(open) {
