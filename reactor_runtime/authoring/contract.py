@@ -128,21 +128,22 @@ class Contract:
 
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
     """Return the generated events, then the declared ones; a declared `set_<field>` replaces the generated one."""
-    events = {f"set_{field.name}": _setter(field) for field in (state.fields if state else ())}
-    for handler in handlers:
-        if isinstance(handler, EventSpec):
-            generated = events.get(handler.name)
-            _refuse_lost_binding(generated, handler)
-            events[handler.name] = replace(handler, field=generated.field if generated else None)
-    return events
+    fields = {f"set_{field.name}": field for field in (state.fields if state else ())}
+    written = {handler.name: handler for handler in handlers if isinstance(handler, EventSpec)}
+    setters = {
+        name: _replacing(written[name], field) if name in written else _setter(field) for name, field in fields.items()
+    }
+    return {**setters, **{name: event for name, event in written.items() if name not in fields}}
 
 
-def _refuse_lost_binding(generated: EventSpec | None, written: EventSpec) -> None:
-    """Raise an error if a declared `set_<field>` omits a binding of the field."""
-    if generated and generated.arguments.sources and not (written.arguments.sources or written.sources):
+def _replacing(written: EventSpec, field: FieldSpec) -> EventSpec:
+    """Return a declared `set_<field>` with the control of its field; raise TypeError if it omits a binding of it."""
+    if field.sources and not (written.arguments.sources or written.sources):
         raise TypeError(
             f"{written.method} replaces {written.name} and the binding of its field: add bind= to its parameter"
         )
+    description = written.description or field.description
+    return replace(written, field=field.name, description=description, arguments=written.arguments.completed_by(field))
 
 
 def _setter(field: FieldSpec) -> EventSpec:

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, SchemaValidator, ValidationError, core_schema
 
-from reactor_runtime.authoring.values import presentation
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.phrases import phrase, unknown
@@ -49,7 +48,13 @@ class EventArguments:
     @property
     def prominent(self) -> tuple[str, ...]:
         """Return the names of the arguments that are declared prominent."""
-        return tuple(field.name for field in self._fields if "prominent" in field.shown.get(presentation.KEYWORD, {}))
+        return tuple(field.name for field in self._fields if field.presentation.prominent)
+
+    def completed_by(self, field: FieldSpec) -> EventArguments:
+        """Return these arguments; if there is only one, it gets the options of the control of `field`."""
+        if len(self._fields) != 1:
+            return self
+        return EventArguments(self._event, [each.completed_by(field) for each in self._fields])
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, replace
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal, Never, get_origin
@@ -91,10 +91,15 @@ def InputField(
     field's name, because the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
-    allowed = choices if choices is None or isinstance(choices, str) else tuple(choices)
+    allowed, listed = _listed(choices), _listed(examples)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
-    shown = Presentation(label, group, widget, step, placeholder, order, examples, prominent)
+    shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent)
     return InputDeclaration(default, description, limits, default_factory, bind, shown)
+
+
+def _listed(values: Any) -> Any:
+    """Return the values of an iterable as a tuple, and text as it is, which is refused with the value's name."""
+    return values if values is None or isinstance(values, str) else tuple(values)
 
 
 def plain_declaration(value: object, where: str) -> object:
@@ -138,15 +143,15 @@ def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Ne
 class FieldSpec:
     """Describe one value that clients set; `default` is MISSING if there is none.
 
-    `shown` are the keywords of the schema that describe the value's control.
+    `presentation` describes its control.
     """
 
     name: str
     type: TypeSpec
     default: Any
     description: str
-    sources: tuple[Source, ...] = ()
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Source, ...]
+    presentation: Presentation
 
     @property
     def required(self) -> bool:
@@ -159,7 +164,12 @@ class FieldSpec:
             schema["default"] = to_json(self.default, self.name)
         if self.description:
             schema["description"] = self.description
-        return {**schema, **self.shown, **bindings.to_json(self.sources)}
+        shown = self.presentation.to_json(self.type, self.default, self.name)
+        return {**schema, **shown, **bindings.to_json(self.sources)}
+
+    def completed_by(self, other: FieldSpec) -> FieldSpec:
+        """Return this value with the options of the control of `other` that are not given here and fit the type."""
+        return replace(self, presentation=self.presentation.completed_by(other.presentation, self.type, self.default))
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
@@ -173,7 +183,9 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
         default = _converted(spec, default, where)
     sources = _sources(declared, hint, limits, where)
     presentation = declared.presentation if isinstance(declared, InputDeclaration) else Presentation()
-    return FieldSpec(name, spec, default, description, sources, presentation.to_json(spec, default, where))
+    # Raises the error of a wrong option.
+    presentation.to_json(spec, default, where)
+    return FieldSpec(name, spec, default, description, sources, presentation)
 
 
 def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -63,7 +63,7 @@ class Presentation:
     step: float | None = None
     placeholder: str = ""
     order: int | None = None
-    examples: Iterable[object] | None = None
+    examples: Sequence[object] | None = None
     prominent: bool = False
 
     def to_json(self, spec: TypeSpec, default: object, where: str) -> dict[str, Any]:
@@ -82,6 +82,20 @@ class Presentation:
         }
         given = {**texts, **numbers, **({"prominent": True} if self.prominent else {})}
         return {**self._examples(spec, kind, where), **({KEYWORD: given} if given else {})}
+
+    def completed_by(self, other: Presentation, spec: TypeSpec, default: object) -> Presentation:
+        """Return these options, and those of `other` that are not given here and fit the type."""
+        complete = self
+        for option in fields(self):
+            if getattr(self, option.name) != option.default:
+                continue
+            candidate = replace(complete, **{option.name: getattr(other, option.name)})
+            try:
+                candidate.to_json(spec, default, option.name)
+            except TypeError:
+                continue
+            complete = candidate
+        return complete
 
     def _check_texts(self, kind: Kind | None, where: str) -> None:
         for name in ("label", "group", "placeholder"):
@@ -121,11 +135,11 @@ class Presentation:
     def _examples(self, spec: TypeSpec, kind: Kind | None, where: str) -> dict[str, Any]:
         if self.examples is None:
             return {}
-        if isinstance(self.examples, str) or not (examples := list(self.examples)):
+        if isinstance(self.examples, str) or not self.examples:
             raise TypeError(f"{where}: examples must be a list with at least one value, not {self.examples!r}")
         if kind == "file":
             raise TypeError(f"{where}: examples does not apply to UploadedFile")
-        values = [spec.convert(example, f"{where}: examples") for example in examples]
+        values = [spec.convert(example, f"{where}: examples") for example in self.examples]
         return {"examples": [to_json(value, where) for value in values]}
 
 
