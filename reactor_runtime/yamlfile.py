@@ -102,6 +102,28 @@ def read(path: Path, kind: type[UsageError]) -> YamlFile:
     )
 
 
+def place_of(path: Path, keys: Sequence[str]) -> Location | None:
+    """Return the place of the last of the nested keys, or of the innermost that is found.
+
+    Returns None if the file can't be read or has none of them.
+    """
+    import yaml
+
+    try:
+        text = _text(path, UsageError)
+        node = yaml.SafeLoader(text).get_single_node()
+    except (UsageError, yaml.YAMLError):
+        return None
+    place: yaml.Node | None = None
+    for key in keys:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        found = next(((name, value) for name, value in pairs if name.value == key), None)
+        if found is None:
+            break
+        place, node = found
+    return None if place is None else _of_node(place, path, text.rstrip("\n").split("\n"))
+
+
 def parse_value(text: str) -> Any:
     """Read one YAML value, as in `--set key=value`. Raises ValueError with the problem."""
     import yaml

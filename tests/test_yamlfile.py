@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.errors import ConfigError
-from reactor_runtime.yamlfile import name_of, parse_value, read
+from reactor_runtime.yamlfile import name_of, parse_value, place_of, read
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -54,6 +54,25 @@ def test_keys_and_values_have_places(tmp_path: Path) -> None:
     key, item = file.keys["longer"], file.items["longer"]
     assert (key.line, key.column, key.end_column) == (2, 1, 7)
     assert (item.line, item.column, item.end_column, item.text) == (2, 9, 18, "longer: two words")
+
+
+@pytest.mark.parametrize(
+    ("keys", "line", "column"),
+    [(("a", "b"), 2, 3), (("a", "b", "c"), 2, 7), (("a", "none", "c"), 1, 1), (("a", "b", "c", "d"), 2, 7)],
+    ids=lambda part: ".".join(part) if isinstance(part, tuple) else str(part),
+)
+def test_a_nested_key_has_the_place_of_the_innermost_that_is_there(
+    tmp_path: Path, keys: tuple[str, ...], line: int, column: int
+) -> None:
+    where = place_of(written(tmp_path, "a:\n  b: {c: 1}\n"), keys)
+    assert where is not None
+    assert (where.line, where.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "- a", "b: 1"])
+def test_a_key_that_is_not_there_has_no_place(tmp_path: Path, text: str) -> None:
+    assert place_of(written(tmp_path, text), ("a", "b")) is None
+    assert place_of(tmp_path / "no.yml", ("a",)) is None
 
 
 def test_the_same_key_in_different_mappings_is_fine(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> 
     from reactor_runtime import schema
 
     with manifest.pointing_at(checked):
-        contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+        contract = schema.contract_of(
+            checked.project, checked.module, checked.class_name, checked.page_settings.presets
+        )
     warnings: list[ReactorError] = []
     if step:
         import logging

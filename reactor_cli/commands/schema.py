@@ -72,7 +72,9 @@ def _document(directory: Path, format: str) -> str:
     from reactor_runtime import schema
 
     with manifest.pointing_at(checked):
-        contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+        contract = schema.contract_of(
+            checked.project, checked.module, checked.class_name, checked.page_settings.presets
+        )
     return schema.written(format, checked.name_with(contract.declared_name), contract)
 
 

@@ -17,6 +17,7 @@ import yaml
 from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
@@ -91,6 +92,7 @@ def _load(
         model_class = importing.import_class(project, load.module, load.class_name)
         contract = Contract.of(model_class)
         contract.style.check_finished(model_class)
+        check_presets(contract, load.presets, project)
         channel.send(ipc.Described(contract.to_json()))
         config = author.config_of(model_class, yaml.safe_load(load.config), project)
         # Of the class, because a VideoModel loads in its __init__.

@@ -14,7 +14,8 @@ class Load:
     """server → engine, once: import the class, check it, load it.
 
     `config` is YAML, because JSON has no dates and sets; load() gets its value. `engine` is the number of the engine in
-    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none.
+    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none. `presets` are
+    those of the manifest, which have to fit the model.
     """
 
     project: str
@@ -28,6 +29,7 @@ class Load:
     reload: bool = False
     record: str = ""
     record_video: bool = False
+    presets: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

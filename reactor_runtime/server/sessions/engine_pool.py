@@ -13,7 +13,7 @@ from functools import partial
 
 import yaml
 
-from reactor_runtime.errors import ClassError, ReactorError
+from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.ipc.messages import Load
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.server.delivery.fanout import Fanout
@@ -122,8 +122,8 @@ class EnginePool:
             )
         except ReactorError as error:
             slots = self._admission.slots
-            # engines that have not loaded yet would fail on the same class
-            if not slots.ready_count and isinstance(error, ClassError):
+            # engines that have not loaded yet would fail on the same class or manifest
+            if not slots.ready_count and isinstance(error, UsageError):
                 raise
             if all(each.engine.phase is EnginePhase.FAILED for each in slots):
                 raise
@@ -143,6 +143,7 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         engine=engine,
         record="" if options.record is None else str(options.record.absolute()),
         record_video=options.record_video,
+        presets=dict(manifest.page_settings.presets),
     )
 
 
