@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
+    from reactor_runtime.server.options import (
+        LoadingProgress,
+        ServeOptions,
+        ServerListening,
+        ServerReady,
+        ServerStatistics,
+    )
     from reactor_runtime.server.run import Service
 
 logger = logging.getLogger(__name__)
@@ -168,6 +174,10 @@ class _LogProgress:
 
     def on_ready(self, ready: ServerReady) -> None:
         logger.info("ready load=%.2fs engines=%d/%d", ready.load_s, ready.ready, ready.engines)
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None: ...
+
+    def on_exit(self) -> None: ...
 
 
 def manifest_of(model: type[Model]) -> Manifest:

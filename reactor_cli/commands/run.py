@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reactor_cli import console
+from reactor_cli import console, status_line
 from reactor_cli.common_options import project_config, project_directory
 from reactor_cli.run_options import RunOptions, with_run_options
+from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.server.options import Access, LoadingProgress, ServeOptions, ServerListening, ServerReady
+    from reactor_runtime.server.options import (
+        Access,
+        LoadingProgress,
+        ServeOptions,
+        ServerListening,
+        ServerReady,
+        ServerStatistics,
+    )
 
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto requires a token"
 EPILOG = """
@@ -53,8 +61,13 @@ def run(context: typer.Context, options: RunOptions) -> None:
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
+        status = RunStatus() if not settings.json_logs and status_line.is_wanted() else None
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
-        announcer = Announcer(manifest=checked, access=served.access, open_page=options.open_page, share=share)
+        announcer = Announcer(
+            manifest=checked, access=served.access, open_page=options.open_page, share=share, status=status
+        )
+        if status is not None:
+            stack.enter_context(status.line.shown())
         _serve(served, announcer)
 
 
@@ -95,6 +108,7 @@ class Announcer:
     open_page: bool
     # Called with the local URL and the query that has the token.
     share: Callable[[str, str], None] | None = None
+    status: RunStatus | None = None
 
     def on_listening(self, listening: ServerListening) -> None:
         """Print the model and the URLs, and open the page with `--open`."""
@@ -112,8 +126,10 @@ class Announcer:
                 console.warn(OPEN_TO_ALL)
         if self.share is not None:
             self.share(url, self._query())
+        if self.status is not None:
+            self.status.url = self._with_token(url)
         if self.open_page:
-            _open_browser(self._with_token(url))
+            open_browser(self._with_token(url))
 
     def _with_token(self, url: str) -> str:
         """Return the URL with the token, if there is one."""
@@ -137,10 +153,12 @@ class Announcer:
         gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""
         console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}")
 
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
+        """Show the statistics in the status line, if there is one."""
+        if self.status is not None:
+            self.status.show(statistics())
 
-def _open_browser(url: str) -> None:
-    import threading
-    import webbrowser
-
-    # On a thread, because some browsers return only when they are closed.
-    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+    def on_exit(self) -> None:
+        """Restore the terminal."""
+        if self.status is not None:
+            self.status.line.close()

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from types import FrameType
 
 from reactor_runtime import streams
+from reactor_runtime.engine import line_input
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
 from reactor_runtime.ipc.subreaper import start_subreapers
 
@@ -40,6 +41,7 @@ def _run() -> int:
         faulthandler.enable()
     sys.argv[:] = [sys.argv[0]]
     streams.install()
+    line_input.install()
     from reactor_runtime.engine.run import run_engine
     from reactor_runtime.ipc.channel import Channel
 

@@ -61,6 +61,13 @@ class EngineProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def memory_bytes(self) -> int | None:
+        """Return the resident memory of it and its descendants; None where the system has no /proc, or it has ended."""
+        try:
+            return _resident_bytes(self.pid)
+        except (OSError, ValueError):
+            return None
+
     def wait(self, timeout_s: float) -> int | None:
         """Wait for the end; return the exit status as `subprocess` does, None when the time is over. Blocks."""
         try:
@@ -94,6 +101,16 @@ class EngineProcess:
     def close(self) -> None:
         """Close the memory; the process must have ended."""
         os.close(self.memory_fd)
+
+
+def _resident_bytes(pid: int) -> int:
+    """Return the memory of a process and its descendants; a descendant that has just ended counts as empty."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    total = pages * os.sysconf("SC_PAGE_SIZE")
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            total += _resident_bytes(int(child))
+    return total
 
 
 def _openmp_waits() -> dict[str, str]:

@@ -5,6 +5,7 @@ A new option is a field here, which `reactor_cli/run_options.py` sets; the part 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -120,6 +121,27 @@ class ServerReady:
     gpu: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatistics:
+    """The state of a server now, and its rates since the last statistics.
+
+    `loading` is the progress of loading while no engine is ready. `fps` is None without a session, the times without
+    frames, and `memory_bytes`, that of the engines and their processes, where it is unknown. `session` is "" unless
+    exactly one runs.
+    """
+
+    loading: LoadingProgress | None
+    fps: float | None
+    step_ms: float | None
+    late_ms: float | None
+    clients: int
+    sessions: int
+    slots: int
+    session: str
+    session_s: float
+    memory_bytes: int | None
+
+
 class Operator(Protocol):
     """Receives the progress of a server; each method is called on the server's loop and has to return at once."""
 
@@ -128,3 +150,9 @@ class Operator(Protocol):
     def on_loading(self, loading: LoadingProgress) -> None: ...
 
     def on_ready(self, ready: ServerReady) -> None: ...
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
+        """Called once a second, with a function that makes the statistics."""
+
+    def on_exit(self) -> None:
+        """Called before a second signal ends the process at once."""

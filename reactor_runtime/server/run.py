@@ -46,6 +46,7 @@ from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_pool import EnginePool
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.sessions.summary import Summary
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace import Trace
 from reactor_runtime.server.workers.engine import EnginePhase
@@ -95,6 +96,7 @@ class Service:
         self._admission = Admission(settings, on_slot_ready=self._on_ready)
         self._engines = EnginePool(self._admission, self._encoder)
         self._uploads = UploadRoute(self._admission)
+        self._summary = Summary(self._admission, self._clock, memory_bytes=self._engines.memory_bytes)
 
     async def run(self, sock: socket.socket) -> None:
         """Serve on `sock` until a signal; raise the reason if the model can't be served."""
@@ -197,6 +199,8 @@ class Service:
             await asyncio.sleep(TICK_S)
             if self._stop.is_set():
                 return
+            if count % 2 == 0:
+                self._operator.on_tick(self._summary.read)
             loading = self._admission.slots.loading_message()
             if loading is not None:
                 for client in self._admission.all_clients():
@@ -281,6 +285,7 @@ class Service:
                 return
             if self._stop.is_set():
                 self._engines.kill()
+                self._operator.on_exit()
                 os._exit(EXIT_KILLED)
             if number is signal.SIGTERM and self._options.drain_timeout_s and not self._drain.is_set():
                 self._drain.set()

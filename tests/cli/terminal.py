@@ -12,9 +12,11 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pyte
 
 from tests.cli.command import environment
 from tests.timeouts import TIMEOUT_S
@@ -27,9 +29,39 @@ class Terminal:
         self.process = process
         self._descriptor = descriptor
         self.output = ""
+        self._screen = pyte.Screen(80, 24)
+        self._stream = pyte.ByteStream(self._screen)
 
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
+
+    @property
+    def rows(self) -> list[str]:
+        """Return the text of the screen."""
+        return [row.rstrip() for row in self._screen.display]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.rows)
+
+    @property
+    def scrolls_whole(self) -> bool:
+        """Return whether no row is excluded from scrolling."""
+        margins = self._screen.margins
+        return margins is None or (margins.top, margins.bottom) == (0, self._screen.lines - 1)
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        # As other terminals do; pyte would move the scroll region alone.
+        self._screen.set_margins()
+        self._screen.resize(rows, columns)
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Read until the screen fulfils a condition."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, f"this is on the screen:\n{self.text}"
+            self._read(deadline)
 
     def wait_for(self, text: str) -> None:
         """Read until `text` has been written since the last wait."""
@@ -45,6 +77,8 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"still running: {self.output!r}"
             self._read(deadline)
+        while select.select([self._descriptor], [], [], 0)[0]:
+            self._read(deadline)
         return self.process.wait()
 
     @property
@@ -55,7 +89,9 @@ class Terminal:
         if select.select([self._descriptor], [], [], min(0.1, deadline))[0]:
             # The process may have closed the terminal.
             with contextlib.suppress(OSError):
-                self.output += os.read(self._descriptor, 65536).decode(errors="replace")
+                data = os.read(self._descriptor, 65536)
+                self._stream.feed(data)
+                self.output += data.decode(errors="replace")
 
 
 @contextlib.contextmanager

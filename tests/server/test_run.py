@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady
+from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady, ServerStatistics
 from reactor_runtime.server.run import Service
 from tests.server.client import client, controlling
 from tests.server.running import write_project
@@ -71,6 +71,12 @@ class Serving:
 
     def on_ready(self, ready: ServerReady) -> None:  # noqa: ARG002  (the first engine is the only one)
         self.ready.set()
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
+        pass
+
+    def on_exit(self) -> None:
+        pass
 
     async def _run(self, service: Service, sock: socket.socket) -> None:
         with sock:

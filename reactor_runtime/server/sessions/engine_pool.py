@@ -88,6 +88,11 @@ class EnginePool:
             if engine.relay is not None:
                 await asyncio.to_thread(engine.relay.close)
 
+    def memory_bytes(self) -> int | None:
+        """Return the memory of all engines and their processes; None where it is unknown."""
+        known = [each for engine in self._engines if (each := engine.supervisor.memory_bytes()) is not None]
+        return sum(known) if known else None
+
     def gpu_of(self, number: int) -> str:
         """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
         gpus = self._options.gpus

@@ -200,6 +200,10 @@ class Slot:
         if self.session is not None and self.session.controller not in self.subscribers:
             self.session.controller.send_message(kind, data)
 
+    def recent_times_ms(self) -> dict[str, float]:
+        """Return the median time of each stage of the last frames; empty before the first."""
+        return self._playout.times.medians_ms()
+
     def send_statistics(self, now: float) -> None:
         """Send each subscriber statistics of the model and its own, and the controller the rates of inputs."""
         shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}

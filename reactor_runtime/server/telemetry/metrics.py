@@ -39,6 +39,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
+    @property
+    def count(self) -> int:
+        """Return how many values there were."""
+        return sum(self._counts)
+
     def buckets(self) -> list[tuple[str, float]]:
         """Return how many values were at most each bound, in the form of Prometheus; the last bound is `+Inf`."""
         names = [str(float(bound)) for bound in self._bounds]

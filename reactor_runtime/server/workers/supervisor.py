@@ -120,6 +120,10 @@ class Supervisor:
         if self._engine_run is not None:
             self._engine_run.process.kill()
 
+    def memory_bytes(self) -> int | None:
+        """Return the memory of the process and its descendants; None where it is unknown."""
+        return None if self._engine_run is None else self._engine_run.process.memory_bytes()
+
     async def _run_process(self, callbacks: EngineCallbacks) -> float:
         """Run one process from start to end; return the pause before the next."""
         await self._acquire_loading()

@@ -1,0 +1,62 @@
+"""The statistics of a server for its operator: one line about all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reactor_runtime.clock import Clock
+from reactor_runtime.server.options import LoadingProgress, ServerStatistics
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.workers.engine import EnginePhase
+
+
+class Summary:
+    """Make statistics on demand, with rates since the last ones; belongs to the server's loop."""
+
+    def __init__(self, admission: Admission, clock: Clock, *, memory_bytes: Callable[[], int | None]) -> None:
+        self._admission = admission
+        self._clock = clock
+        self._memory_bytes = memory_bytes
+        self._at = clock.now()
+        self._frames = 0
+        self._steps, self._step_s = 0, 0.0
+
+    def read(self) -> ServerStatistics:
+        """Return the statistics; rates are those of one session, the average of all that run."""
+        slots = self._admission.slots
+        sessions = [slot.session for slot in slots if slot.session is not None]
+        only = sessions[0] if len(sessions) == 1 else None
+        late = [times["late_ms"] for slot in slots if slot.session and (times := slot.recent_times_ms())]
+        fps, step_ms = self._rates(len(sessions))
+        return ServerStatistics(
+            loading=self._loading(),
+            fps=fps,
+            step_ms=step_ms,
+            late_ms=max(late, default=None),
+            clients=len(self._admission.all_clients()),
+            sessions=len(sessions),
+            slots=len(slots),
+            session="" if only is None else only.id,
+            session_s=self._clock.now() - only.started_at if only is not None and only.started_at else 0.0,
+            memory_bytes=self._memory_bytes(),
+        )
+
+    def _rates(self, sessions: int) -> tuple[float | None, float | None]:
+        metrics, now = self._admission.settings.metrics, self._clock.now()
+        # Tracks of one model have the same rate, or are slower.
+        frames = max(metrics.frames.emitted.values(), default=0)
+        steps, step_s = metrics.step_s.count, metrics.step_s.sum
+        made, passed_s = frames - self._frames, now - self._at
+        made_steps, made_step_s = steps - self._steps, step_s - self._step_s
+        self._at, self._frames, self._steps, self._step_s = now, frames, steps, step_s
+        fps = made / passed_s / sessions if sessions and passed_s > 0 else None
+        return fps, 1e3 * made_step_s / made_steps if made_steps else None
+
+    def _loading(self) -> LoadingProgress | None:
+        slots = self._admission.slots
+        loading = [slot for slot in slots if slot.engine.phase is EnginePhase.LOADING]
+        if slots.ready_count or not loading:
+            return None
+        slot = max(loading, key=lambda slot: slot.engine.loading_s)
+        engine = slot.engine
+        return LoadingProgress(engine.loading_s, engine.detail, slot.number, len(slots), engine.progress)

@@ -1,0 +1,235 @@
+"""The status line of `reactor run`, in a real terminal."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pty
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactor_cli import status_line
+from reactor_cli.run_status import facts_of
+from reactor_cli.status_line import fit
+from reactor_runtime.server.options import LoadingProgress, ServerStatistics
+from tests.cli.terminal import Terminal, terminal
+from tests.processes import engines_of
+from tests.server.client import controlling
+from tests.server.running import write_project
+
+MODEL = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    fps = 30
+
+    def load(self, config):
+        if config.get("fails"):
+            raise ValueError("no weights")
+
+    @event(name="say")
+    def say(self):
+        for number in range(40):
+            print(f"line {number}")
+
+    @event(name="debug")
+    def debug(self):
+        breakpoint()
+        print("continued")
+
+    def inference(self):
+        while True:
+            yield gray(100)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "model", MODEL)
+
+
+def url_of(screen: Terminal) -> str:
+    """Return the address in the first rows of the screen."""
+    address = next(row.strip() for row in screen.rows if "http://" in row)
+    return address.replace("http", "ws") + "/ws"
+
+
+async def test_the_line_stays_below_the_output_and_its_keys_work(project: Path) -> None:
+    with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
+        before = screen.attributes
+        screen.until(lambda: "waiting for a client · 0 clients" in screen.rows[-1])
+        assert screen.rows[-1].endswith("o open  c copy link  q quit")
+        url = url_of(screen)
+        async with controlling(url) as controller:
+            screen.until(lambda: "fps · step" in screen.rows[-1] and "1 client  " in screen.rows[-1])
+            assert screen.rows[-1].endswith("q quit")
+            await controller.ask("say")
+            screen.until(lambda: screen.rows[-3] == "line 39" and "1 client" in screen.rows[-1])
+            screen.type("c")
+            screen.until(lambda: screen.rows[-1].endswith("link copied"))
+            link = url.removesuffix("/ws").replace("ws", "http")
+            assert f"\x1b]52;c;{base64.b64encode(link.encode()).decode()}\x07" in screen.output
+            screen.resize(rows=12, columns=30)
+            screen.until(lambda: "\x1b[12;1H" in screen.output)
+            assert "fps" in screen.rows[11]
+            assert "client" not in screen.rows[11]
+            screen.resize(rows=30, columns=80)
+            screen.until(lambda: "fps" in screen.rows[29])
+            # The line of the smaller terminal is removed.
+            assert "\x1b[12;1H\x1b[2K" in screen.output
+            screen.type("x\x1b[Aq")
+            screen.until(lambda: "stopping" in screen.text)
+        assert screen.ended() == 0
+        assert screen.attributes == before
+        assert not screen.rows[29]
+        assert screen.scrolls_whole
+
+
+def test_ctrl_z_gives_the_terminal_back_until_the_process_continues(project: Path) -> None:
+    with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
+        before = screen.attributes
+        screen.until(lambda: "0 clients" in screen.rows[-1])
+        ours = screen.attributes
+        os.kill(screen.process.pid, signal.SIGTSTP)
+        os.waitid(os.P_PID, screen.process.pid, os.WSTOPPED)
+        assert screen.attributes == before
+        screen.until(lambda: not screen.rows[-1] and screen.scrolls_whole)
+        os.kill(screen.process.pid, signal.SIGCONT)
+        screen.until(lambda: "0 clients" in screen.rows[-1])
+        assert screen.attributes == ours
+
+
+async def test_a_debugger_in_the_model_gets_what_is_typed(project: Path) -> None:
+    with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
+        screen.until(lambda: "0 clients" in screen.rows[-1])
+        async with controlling(url_of(screen)) as controller:
+            await controller.send("debug")
+            screen.until(lambda: any(row.startswith("(Pdb)") for row in screen.rows))
+            screen.type("p 'q' * 3\r")
+            screen.until(lambda: "(Pdb) p 'q' * 3\n'qqq'" in screen.text)
+            screen.type("continue\r")
+            screen.until(lambda: "continued" in screen.rows)
+            screen.type("q")
+            assert screen.ended() == 0
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "second Ctrl-C", "SIGQUIT", "load"])
+def test_the_terminal_is_restored_after_every_end(project: Path, end: str) -> None:
+    arguments = ["--set", "fails=true"] if end == "load" else []
+    with terminal("run", str(project), "--port", "0", *arguments, cwd=project, CI="") as screen:
+        before = screen.attributes
+        if end != "load":
+            screen.until(lambda: "0 clients" in screen.rows[-1])
+        match end:
+            case "Ctrl-C":
+                screen.type("\x03")
+            case "SIGTERM":
+                screen.process.terminate()
+            case "SIGQUIT":
+                screen.type("\x1c")
+            case "second Ctrl-C":
+                # An engine that is stopped makes the server wait.
+                (engine,) = engines_of(screen.process.pid)
+                os.kill(engine, signal.SIGSTOP)
+                screen.type("\x03")
+                screen.until(lambda: "stopping" in screen.text)
+                screen.type("\x03")
+        codes = {"load": 4, "SIGQUIT": -signal.SIGQUIT, "second Ctrl-C": 130}
+        assert screen.ended() == codes.get(end, 0)
+        assert screen.attributes == before
+        assert screen.scrolls_whole
+        assert not any("0 clients" in row or "loading" in row for row in screen.rows)
+
+
+def test_json_logs_have_no_line(project: Path) -> None:
+    arguments = ["--port", "0", "--log-format", "json"]
+    with terminal("run", str(project), *arguments, cwd=project, CI="") as screen:
+        before = screen.attributes
+        screen.wait_for("ready in")
+        assert screen.attributes == before
+        screen.process.terminate()
+        assert screen.ended() == 0
+        assert "\x1b" not in screen.output
+
+
+def test_the_line_is_wanted_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with open(ours, "rb"), open(theirs, "r+b", buffering=0) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("NO_COLOR", "")
+        monkeypatch.setenv("CI", "")
+        assert status_line.is_wanted()
+        for name, value in (("TERM", "dumb"), ("NO_COLOR", "1"), ("CI", "true")):
+            with monkeypatch.context() as changed:
+                changed.setenv(name, value)
+                assert not status_line.is_wanted()
+        for name in ("stdin", "stdout"):
+            with monkeypatch.context() as changed, open(os.devnull) as file:
+                changed.setattr(sys, name, file)
+                assert not status_line.is_wanted()
+                changed.setattr(sys, name, None)
+                assert not status_line.is_wanted()
+
+
+FIVE = ["30.0 fps", "step 2.0 ms", "late 0.1 ms", "1 client", "session s-1"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "least", "line"),
+    [
+        (80, 4, " 30.0 fps · step 2.0 ms · late 0.1 ms · 1 client · session s-1           q quit "),
+        (70, 4, " 30.0 fps · step 2.0 ms · late 0.1 ms · 1 client               q quit "),
+        (57, 4, " 30.0 fps · step 2.0 ms · late 0.1 ms · 1 client  q quit "),
+        (55, 4, " 30.0 fps · step 2.0 ms · late 0.1 ms · 1 client       "),
+        (30, 4, " 30.0 fps · step 2.0 ms       "),
+        (30, 0, " 30.0 fps              q quit "),
+        (12, 0, "     q quit "),
+        (6, 4, " 30.0 "),
+    ],
+)
+def test_a_narrow_line_loses_the_last_facts_then_the_keys(columns: int, least: int, line: str) -> None:
+    assert fit(FIVE, "q quit", columns, least=least) == line
+
+
+def statistics(
+    *, loading: LoadingProgress | None = None, fps: float | None = None, sessions: int = 0, slots: int = 1
+) -> ServerStatistics:
+    return ServerStatistics(
+        loading=loading,
+        fps=fps,
+        step_ms=None if fps is None else 12.34,
+        late_ms=None if fps is None else 0.26,
+        clients=1,
+        sessions=sessions,
+        slots=slots,
+        session="s-1" if sessions == 1 else "",
+        session_s=83.9,
+        memory_bytes=None if fps is None else 1_234_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        (
+            statistics(loading=LoadingProgress(12.3, "a\tb\x1b[2J", progress=0.4)),
+            ["loading 12 s", "40%", "a b\\x1b[2J"],
+        ),
+        (statistics(), ["waiting for a client", "1 client"]),
+        (
+            statistics(fps=29.97, sessions=1),
+            ["30.0 fps", "step 12.3 ms", "late 0.3 ms", "1 client", "1.2 GB", "session s-1 1:23"],
+        ),
+        (
+            statistics(fps=29.97, sessions=2, slots=4),
+            ["30.0 fps", "step 12.3 ms", "late 0.3 ms", "1 client", "1.2 GB", "2 of 4 sessions"],
+        ),
+    ],
+    ids=["loading", "idle", "one session", "several"],
+)
+def test_the_line_has_the_facts_of_the_phase(given: ServerStatistics, facts: list[str]) -> None:
+    assert facts_of(given) == facts
