@@ -29,6 +29,7 @@ from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThrea
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
+from reactor_runtime.engine.leaks import LeakGuard
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
@@ -53,7 +54,7 @@ class Host:
     exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
     log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
     `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
-    buffers of input tracks.
+    buffers of input tracks. `leaks` compares the use of resources after each session.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Host:
         reload: ReloadSettings | None = None,
         logs: SessionLogs | None = None,
         make_buffer: MakeBuffer = make_input_buffer,
+        leaks: LeakGuard | None = None,
     ) -> None:
         self.contract = contract
         self._end_watch = EndWatch(type(model).__name__)
@@ -79,6 +81,7 @@ class Host:
         self._logs = logs
         self.uploads = SessionUploads(self._log.on_upload)
         self._trace = trace
+        self._leaks = leaks
         self._ids = {} if ids is None else ids
         self._project = project
         self._clock = clock
@@ -257,6 +260,8 @@ class Host:
         )
         if start.session in self._stopped:
             session.stop()
+        if self._leaks is not None:
+            self._leaks.begin()
         with self._log.running(log, lambda: session.steps):
             raised = await self._run_session(session)
         failure = None if raised is None else author.session_failure(raised, self._project)
@@ -268,6 +273,8 @@ class Host:
         if self._trace is not None:
             self._trace.flush(session.id)
         self._stopped.discard(session.id)
+        for leak in () if self._leaks is None else self._leaks.compare():
+            self._sink.send(ipc.Suspicion(session.id, errors.to_json(leak.finding), leak=leak.kind))
         self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure)))
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:

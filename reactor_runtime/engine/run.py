@@ -22,6 +22,7 @@ from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
+from reactor_runtime.engine.leaks import LeakGuard, read_usage, thread_starts_recorded
 from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
@@ -37,6 +38,11 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
     load = next(incoming, None)
     if not isinstance(load, ipc.Load):
         return 1
+    with thread_starts_recorded():
+        return _run(load, channel, incoming, memory_fd)
+
+
+def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memory_fd: int) -> int:
     log_ids: dict[str, str] = {}
     logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=log_ids, engine=load.engine)
     reader = _start_reader(channel, incoming)
@@ -100,7 +106,17 @@ def _load(
         model = author.make_model(contract, config, project)
         trace = TraceRecorder(clock, channel.send) if load.trace else None
         recorder = _recorder(load)
-        host = Host(model, contract, clock=clock, sink=sink, project=project, ids=log_ids, trace=trace, logs=recorder)
+        host = Host(
+            model,
+            contract,
+            clock=clock,
+            sink=sink,
+            project=project,
+            ids=log_ids,
+            trace=trace,
+            logs=recorder,
+            leaks=LeakGuard(read_usage),
+        )
         author.call_load(model, config, project)
         contract.model._on_progress = None
         contract.style.check_loaded(model)

@@ -198,10 +198,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """engine → server: the first step's output is probably not meant; `error` is in the form of `errors.to_json`."""
+    """engine → server: the first step's output is probably not meant, or a resource grows, whose kind is `leak`.
+
+    `error` is in the form of `errors.to_json`.
+    """
 
     session: str
     error: dict[str, Any]
+    leak: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class _Reported(Collector):
         yield _counts("reactor_errors", "Errors sent to clients", "code", metrics.errors.counts)
         about = "Refused requests and handshakes, by status"
         yield _counts("reactor_refusals", about, "status", metrics.refusals.counts)
+        about = "Kinds of resources that grew in three sessions of an engine in a row"
+        yield _counts("reactor_leaks", about, "kind", metrics.leaks.counts)
         yield from self._frames()
         yield from self._traffic()
         yield _times("reactor_step", "Time of a step of the model", metrics.step_s)

@@ -178,6 +178,8 @@ class Slot:
         elif isinstance(message, ipc.Suspicion):
             finding = errors.from_json(message.error)
             logger.warning("%s", finding, extra=session.controller.ids)
+            if message.leak:
+                self._settings.metrics.leaks.add(message.leak)
             if self._settings.options.exposes_errors:
                 self.send_message(
                     "reactor.session", {"phase": "warning", "message": f"{_with_line(finding)}: {finding.hint}"}

@@ -121,6 +121,7 @@ class Metrics:
         self.dropped = LabelledCounter("discarded", "flushed", "failed", "engine_lost")
         self.traffic = TrafficCounters()
         self.errors = LabelledCounter(*(code.value for code in ErrorCode))
+        self.leaks = LabelledCounter("threads", "tasks", "descriptors", "memory", "GPU memory")
         self.refusals = LabelledCounter("400", "401", "403", "421", "429", "none")
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)

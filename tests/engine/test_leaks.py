@@ -1,0 +1,231 @@
+"""The leak guard: what grows in three sessions in a row is reported once, with its origin, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_cli.scaffold import find, templates, write
+from reactor_runtime import InputState, Output, ReactorPipeline, Video, config, connected, manifest
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.clock import SystemClock
+from reactor_runtime.engine.author import call_load, config_of, make_model
+from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.leaks import LEAST_BYTES, LeakGuard, Usage, read_usage, thread_starts_recorded
+from reactor_runtime.engine.output.sink import OutgoingBundle
+from reactor_runtime.ipc.messages import (
+    Credit,
+    Ended,
+    Shutdown,
+    Started,
+    StartSession,
+    StopSession,
+    Suspicion,
+    ToServer,
+)
+from tests.engine.rig import frame
+
+MB = 1 << 20
+
+
+def guard(values: list[Usage]) -> LeakGuard:
+    return LeakGuard(partial(next, iter(values)))
+
+
+def used(*, threads: int = 0, memory: int = 0) -> Usage:
+    return Usage({"threads": dict.fromkeys(range(threads)), "tasks": {}, "descriptors": {}}, {"memory": memory})
+
+
+@pytest.mark.parametrize(
+    ("counts", "reports"),
+    [
+        ([4, 5, 6, 7, 8, 9, 10], 1),
+        ([4, 5, 6, 6, 7, 8], 0),
+        ([4, 5, 6, 6, 7, 8, 9], 1),
+        ([4, 5, 4, 5, 4, 5, 4, 5], 0),
+        ([4, 8, 8, 8, 8], 0),
+        ([4, 9, 5, 6, 7, 8], 0),
+    ],
+    ids=["always", "a pause", "after a pause", "up and down", "once", "below its maximum"],
+)
+def test_a_count_is_reported_once_when_it_has_grown_three_times_in_a_row(counts: list[int], reports: int) -> None:
+    leaks = guard([used(threads=count) for count in counts])
+    leaks.begin()
+    leaks.begin()
+    found = [leak for _ in counts[1:] for leak in leaks.compare()]
+    assert [leak.kind for leak in found] == ["threads"] * reports
+
+
+def test_memory_has_to_grow_by_more_than_a_cache_does() -> None:
+    for step, reports in ((LEAST_BYTES, 1), (LEAST_BYTES - 1, 0)):
+        leaks = guard([used(memory=100 * MB + number * step) for number in range(6)])
+        leaks.begin()
+        found = [leak for _ in range(5) for leak in leaks.compare()]
+        assert [leak.kind for leak in found] == ["memory"] * reports
+        assert all("left more memory in use: 1" in leak.finding.message for leak in found)
+
+
+class Picture(Output):
+    main_video: Video
+
+
+class Leaking(ReactorPipeline):
+    state: InputState
+    output: Picture
+    fps = 60
+
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+        self.stop = threading.Event()
+        self.kept: list[Any] = []
+        self.pool = ThreadPoolExecutor()
+
+    @connected
+    def on_connected(self) -> None:
+        self.leak()
+        # A pool that grows has a limit.
+        for _ in range(len(self.kept)):
+            self.pool.submit(self.stop.wait)
+
+    def leak(self) -> None:
+        self.kept.append(None)
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield frame(1)
+
+
+class LeaksThreads(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        threading.Thread(target=self.stop.wait, name="decoder").start()  # the line
+
+
+class LeaksPools(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(ThreadPoolExecutor(1, "decoder"))
+        self.kept[-1].submit(self.stop.wait)  # the line
+
+
+class LeaksTasks(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(asyncio.create_task(self.poll()))
+
+    async def poll(self) -> None:
+        await asyncio.sleep(3600)  # the line
+
+
+class LeaksFiles(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(os.open(__file__, os.O_RDONLY))
+
+
+class Discarding:
+    """Discard bundles, return their credits at once, and keep the findings; `changed` is set by other messages."""
+
+    def __init__(self) -> None:
+        self.host: Host
+        self.findings: list[Suspicion] = []
+        self.changed: dict[type, asyncio.Event] = {Started: asyncio.Event(), Ended: asyncio.Event()}
+
+    def send_bundle(self, bundle: OutgoingBundle) -> None:
+        credit = Credit(bundle.session, bundle.number, bundle.handed_over)
+        asyncio.get_running_loop().call_soon(self.host.receive_message, credit)
+
+    def send(self, message: ToServer) -> None:
+        if isinstance(message, Suspicion):
+            self.findings.append(message)
+        elif type(message) in self.changed:
+            self.changed[type(message)].set()
+
+    def release(self, number: int) -> None: ...
+
+    async def wait_for(self, kind: type) -> None:
+        await self.changed[kind].wait()
+        self.changed[kind].clear()
+
+
+async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: float = 0.0) -> list[Suspicion]:
+    """Serve sessions on a model that is loaded; return what the guard has found."""
+    clock, sink = SystemClock(), Discarding()
+    sink.host = host = Host(
+        model, Contract.of(type(model)), clock=clock, sink=sink, project=project, leaks=LeakGuard(read_usage)
+    )
+    serving = asyncio.create_task(host.serve())
+    for number in range(sessions):
+        host.receive_message(StartSession(f"s-{number}", "c-1", 0.0))
+        await sink.wait_for(Started)
+        await asyncio.sleep(session_s)
+        host.receive_message(StopSession(f"s-{number}"))
+        await sink.wait_for(Ended)
+    host.receive_message(Shutdown())
+    await serving
+    clock.close()
+    return [finding for finding in sink.findings if finding.leak]
+
+
+@pytest.mark.parametrize(
+    ("kind", "leak", "message", "line"),
+    [
+        (LeaksThreads, "threads", 'left the thread "decoder" started in test_leaks.py:', "# the line"),
+        (LeaksPools, "threads", 'left the thread "decoder_0" started in test_leaks.py:', "# the line"),
+        (LeaksTasks, "tasks", 'left the task "LeaksTasks.poll" which waits in test_leaks.py:', "# the line"),
+        (LeaksFiles, "descriptors", f"left the descriptor of {__file__} behind", ""),
+    ],
+)
+async def test_what_is_left_is_reported_with_its_origin(
+    kind: Callable[[], Any], leak: str, message: str, line: str, tmp_path: Path
+) -> None:
+    model = kind()
+    model.load({})
+    try:
+        with thread_starts_recorded():
+            (finding,) = await leaks_of(model, 5, project=tmp_path)
+        assert finding.leak == leak
+        assert message in finding.error["message"]
+        assert line in (finding.error["where"] or [""])[-1]
+        assert "@disconnected" in finding.error["hint"]
+    finally:
+        model.stop.set()
+        for each in model.kept:
+            match each:
+                case asyncio.Task():
+                    each.cancel()
+                case int():
+                    os.close(each)
+                case ThreadPoolExecutor():
+                    each.shutdown()
+        model.pool.shutdown()
+
+
+@pytest.mark.parametrize("name", [template.name for template in templates()])
+async def test_templates_leave_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / name
+    write(find(name), project, name)
+    monkeypatch.chdir(project)
+    # Templates have modules of the same names.
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for module in ("pipeline", "model", *(file.stem for file in project.glob("*.py"))):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    checked = manifest.load(project)
+    kind = import_class(project, checked.module, checked.class_name)
+    given = {} if checked.config_path is None else config.load(checked.config_path)
+    values = config_of(kind, given, project)
+    model = make_model(Contract.of(kind), values, project)
+    call_load(model, values, project)
+    assert await leaks_of(model, 20, project=project, session_s=0.05) == []
+    for module in (file.stem for file in project.glob("*.py")):
+        sys.modules.pop(module, None)
