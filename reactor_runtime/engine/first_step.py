@@ -29,7 +29,7 @@ _BLACK_HINT = (
     "values of 0..1, and NaN, become 0 when they are cast to uint8: use reactor_runtime.frames.to_frames, "
     "and check for NaN before it; a video that begins black is fine"
 )
-_SLOW_HINT = (
+SLOW_HINT = (
     "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else make fewer frames a step"
 )
 
@@ -43,7 +43,7 @@ def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
             found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
-        found.append((late, _SLOW_HINT))
+        found.append((late, SLOW_HINT))
     return found
 
 

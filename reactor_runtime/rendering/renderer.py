@@ -18,6 +18,7 @@ from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.clips.reading import read_frames
 from reactor_runtime.engine.author import session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
+from reactor_runtime.engine.first_step import SLOW_HINT
 from reactor_runtime.errors import LoadError, Location, ReactorError, author_error
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
@@ -198,7 +199,8 @@ class Renderer(Studio[Model]):
 
     def _take_warnings(self) -> list[ReactorError]:
         recorder = self._recorder
-        warnings = list(recorder.suspicions)
+        # However long a step takes, nobody waits for its frames.
+        warnings = [finding for finding in recorder.suspicions if finding.hint != SLOW_HINT]
         recorder.suspicions.clear()
         for ticket, answer in recorder.answers.items():
             if isinstance(answer, EventRefused) and isinstance(ticket, int):

@@ -207,6 +207,13 @@ def test_a_refused_event_is_a_warning_with_its_line(tmp_path: Path) -> None:
     assert warning.where.line == 1
 
 
+def test_a_slow_step_is_no_mistake_and_a_black_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.first_step.SLOW_S", 0.0)
+    with renderer_of(Counting) as renderer:
+        warnings = [warning for played in renderer.play(Script(), 0.5) for warning in played.warnings]
+    assert [warning.message.partition(" in ")[0] for warning in warnings] == ["main_video is black"]
+
+
 @pytest.mark.parametrize(
     ("model", "text", "message", "frames"),
     [
