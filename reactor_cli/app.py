@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import check, connect, init, render, run, schema
+from reactor_cli.commands import bench, check, connect, init, render, run, schema
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
 from reactor_cli.run_options import RunOptions
@@ -30,6 +30,7 @@ Examples:
   reactor connect            control it from this terminal
   reactor render my-model    write what it shows to clip.mp4
   reactor schema my-model    describe its events and messages as OpenAPI
+  reactor bench my-model     measure what the model costs
 """
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ app.command("run", epilog=run.EPILOG)(run.run)
 app.command("connect", epilog=connect.EPILOG)(connect.connect)
 app.command("render", epilog=render.EPILOG)(render.render)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)
+app.command("bench", epilog=bench.EPILOG)(bench.bench)
 
 
 def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:

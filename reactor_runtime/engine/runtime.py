@@ -27,11 +27,14 @@ class ModelRuntime:
         self._state = state
         self._swap = swap or NoSwap()
         self._session: ModelSession | None = None
+        # When the last emit() returned.
+        self._returned_at: float | None = None
         self._emitting, self._emitting_sound = asyncio.Lock(), asyncio.Lock()
 
     def begin_session(self, session: ModelSession) -> None:
         """Send the model's messages to the clients of this session from now on."""
         self._session = session
+        self._returned_at = None
 
     def end_session(self) -> None:
         """Drop the model's messages until the next session."""
@@ -52,8 +55,11 @@ class ModelRuntime:
         if self.connected.seen_another():
             await asyncio.sleep(0)
             return
-        if self._session is not None:
-            self._session.count_step()
+        session = self._session
+        if session is not None:
+            session.count_step()
+            if session.trace is not None and self._returned_at is not None:
+                session.trace.span(session.id, "session", "between emits", self._returned_at)
         bundles = self._emitter.unpack(output)
         if self._swap.on_trial:
             self._swap.step_made()
@@ -70,3 +76,5 @@ class ModelRuntime:
             await self._emitter.emit_bundles(bundles, compute_time=compute_time, drop=drop)
         # A run() that emits without a client must not starve the loop.
         await asyncio.sleep(0)
+        if session is not None and session.trace is not None:
+            self._returned_at = session.trace.now()

@@ -20,6 +20,13 @@ def torch_of(value: object) -> Torch | None:
     return torch if torch is not None and isinstance(value, torch.Tensor) else None
 
 
+def synchronize() -> None:
+    """Wait for the work that this process has queued on CUDA; do nothing if there is none."""
+    torch: Torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
 def copied(value: object) -> object:
     """Return a copy of a tensor on its own device; return anything else unchanged."""
     tensor: Tensor = value

@@ -49,6 +49,5 @@ def outline(name: str, contract: Contract) -> dict[str, Any]:
         "max_fps": contract.max_fps,
         "buffer_size": contract.buffer_size,
         "tracks": described["tracks"],
-        "events": described["schema"]["events"],
-        "messages": described["schema"]["messages"],
+        **described["schema"],
     }

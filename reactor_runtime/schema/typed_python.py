@@ -12,7 +12,6 @@ from reactor_runtime.schema.typed import (
     Records,
     Schema,
     TypeNames,
-    about,
     camel,
     is_upload,
     literals,
@@ -52,7 +51,6 @@ _UNSET: Any = object()
 def module(name: str, contract: Mapping[str, Any]) -> str:
     """Return the module for the model called `name`; `contract` is the JSON form of a Contract."""
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
-    types_hash = contract["schema"].get("types")
     names = TypeNames(_RESERVED)
     model, blocking = names.choose(camel(name)), names.choose(f"Blocking{camel(name)}")
     notify = names.choose(f"{camel(name)}Notify")
@@ -63,8 +61,8 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     replies = {event: _reply_name(event, spec, names) for event, spec in events.items()}
     classes = [
         _notify(notify, name, events, types),
-        _class(model, name, _methods(events, types, "async", replies), state, notify, types_hash, is_async=True),
-        _class(blocking, name, _methods(events, types, "blocking", replies), state, notify, types_hash, is_async=False),
+        _class(model, name, _methods(events, types, "async", replies), state, notify, is_async=True),
+        _class(blocking, name, _methods(events, types, "blocking", replies), state, notify, is_async=False),
     ]
     parts = [
         _HEAD.format(name=_safe(name)),
@@ -119,7 +117,6 @@ class _Types:
     def _record(self, name: str, schema: Schema) -> str:
         lines = []
         for member, of, required in members(schema):
-            lines += [f"    # {line}" for line in textwrap.wrap(about(member, of), 112)]
             written = self.of(of, f"{name}{camel(member)}")
             lines.append(f"    {member}: {written if required else f'NotRequired[{written}]'}")
         return "\n".join(
@@ -182,9 +179,7 @@ def _notify(name: str, model: str, events: Mapping[str, Schema], types: _Types) 
     ])  # fmt: skip
 
 
-def _class(
-    name: str, model: str, methods: Iterable[str], state: str, notify: str, types_hash: str | None, *, is_async: bool
-) -> str:
+def _class(name: str, model: str, methods: Iterable[str], state: str, notify: str, *, is_async: bool) -> str:
     session, each, prefix = ("Session", "AsyncIterator", "async ") if is_async else ("BlockingSession", "Iterator", "")
     return "\n".join([
         f"class {name}:",
@@ -193,7 +188,6 @@ def _class(
         f"    def __init__(self, session: {session}) -> None:",
         "        self.session = session",
         f"        self.notify = {notify}(session)",
-        *([f"        session.expect_types({_quoted(types_hash)})"] if types_hash else []),
         "",
         "    @property",
         f"    def state(self) -> {state}:",
@@ -216,19 +210,17 @@ def _methods(
 
 
 def _method(name: str, event: str, spec: Schema, types: _Types, way: Way, reply: str | None) -> str:
-    parameters, data, notes = [], [], {}
+    parameters, data = [], []
     local = TypeNames({"self", "_data", "_reply", *keyword.kwlist})
     for member, schema, required in members(spec["parameters"]):
         argument = local.choose(member)
         parameters.append(f"{argument}: {types.taken(schema, camel(member))}" + ("" if required else " = _UNSET"))
         data.append(f"{_quoted(member)}: {argument}")
-        notes[argument] = about(member, schema, beside=spec["description"])
     marked = f", *, {', '.join(parameters)}" if parameters else ""
     define, send = _WAYS[way]
     result = "bool" if way == "notify" else reply or "Reply"
     optional = any(not required for _, _, required in members(spec["parameters"]))
-    text = [spec["description"], *(f"{argument}: {note}" for argument, note in notes.items() if note)]
-    lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring("\n".join(text), 8)]
+    lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring(spec["description"], 8)]
     lines.append(f"        _data: dict[str, Any] = {{{', '.join(data)}}}")
     if optional:
         lines.append("        _data = {name: value for name, value in _data.items() if value is not _UNSET}")

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.author import session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, author_error, author_trail
@@ -58,7 +57,7 @@ def rehearse(
             studio.connect()
             for track in contract.tracks:
                 if track.direction == "in":
-                    studio.push_media(track.name, test_media(track))
+                    studio.push_media(track.name, test_media(track.kind, track.sample_rate))
             return studio.make_first_frame(PATIENCE_S)
         except BaseException as error:
             raise session_failure(error, project) from error
@@ -100,14 +99,14 @@ def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed
     )
 
 
-def test_media(track: TrackSpec) -> NDArray[Any]:
+def test_media(kind: str, sample_rate: int | None) -> NDArray[Any]:
     """Return test media for an input track: images of a gradient, or a tone of 440 Hz."""
-    if track.kind == "video":
+    if kind == "video":
         image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
         image[..., 0] = np.linspace(0, 255, WIDTH, dtype=np.uint8)
         image[..., 1] = np.linspace(0, 255, HEIGHT, dtype=np.uint8)[:, None]
         image[..., 2] = 128
         return np.broadcast_to(image, (PIECES, *image.shape))
-    rate = track.sample_rate or 1
+    rate = sample_rate or 1
     times = np.arange(rate * PIECES // 10) / rate
     return (8192 * np.sin(2 * np.pi * 440 * times)).astype(np.int16)[np.newaxis]

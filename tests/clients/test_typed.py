@@ -24,12 +24,11 @@ OPTIONS = (
 CALLS = """
 import { connect, type Message, type Session } from "@reactor-live/client";
 import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
-import { checkTypes, type MyModel, type Said, type Tracks } from "./model";
+import type { MyModel, Said, Tracks } from "./model";
 
 const session = connect<MyModel>("http://127.0.0.1:8080");
 const leave = (any: Session) => any.close();
 leave(session);
-checkTypes(session, (message) => message.length);
 const props: { session: Session | null } = { session };
 ReactorView(props);
 // @ts-expect-error no such event of a session
@@ -88,8 +87,7 @@ def test_a_compiler_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
     pack(tmp_path)
     for name in ("@types", "csstype", "react", "undici-types"):
         (tmp_path / "node_modules" / name).symlink_to(PACKAGE / "node_modules" / name)
-    checked = {**CONTRACT, "schema": {**CONTRACT["schema"], "types": "5d1c"}}
-    (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", checked))
+    (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", CONTRACT))
     (tmp_path / "empty.ts").write_text(typed_typescript.module("session", EMPTY))
     (tmp_path / "calls.ts").write_text(CALLS)
     compiler = str(PACKAGE / "node_modules" / ".bin" / "tsc")

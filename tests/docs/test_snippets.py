@@ -48,7 +48,7 @@ with recorded(MyModel, Path(), {"width": 64, "height": 48}) as studio:
 (file,) = Path().glob("*.mcap")
 file.rename("session.mcap")
 """
-OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "sudo"}
+OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "python3", "sudo"}
 # Not models: each has a test of its own.
 PROGRAMS = {
     "client.py",
@@ -317,7 +317,9 @@ def _commands() -> list[tuple[str, str]]:
     """List the command lines in the docs, each with where it stands."""
     found = []
     for snippet in snippets("sh", "console"):
-        for line in snippet.text.splitlines():
+        # The lines of a file that a command gets are no commands.
+        text = re.sub(r"<<'END'\n.*?^END$", "", snippet.text, flags=re.MULTILINE | re.DOTALL)
+        for line in text.splitlines():
             command = line.removeprefix("$ ") if snippet.language == "sh" or line.startswith("$ ") else ""
             if command:
                 found.append((str(snippet), command))

@@ -11,7 +11,7 @@ import pytest
 
 from reactor_runtime.client import Message, Reply
 from reactor_runtime.schema import typed_python
-from tests.wire.shapes import CONTRACT, EMPTY, LABELLED
+from tests.wire.shapes import CONTRACT, EMPTY
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = """
@@ -104,14 +104,6 @@ def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
     }
 
 
-def test_labels_and_descriptions_of_values_are_in_the_comments() -> None:
-    text = typed_python.module("my-model", LABELLED)
-    assert "    # Effect strength: How much it changes\n    strength: float\n    noise_level: float\n" in text
-    assert '        """\n        How much it changes\n        strength: Effect strength\n        """\n' in text
-    assert '"""\n        Move the camera\n        dx: To the right\n        dy: In metres\n        """\n' in text
-    assert "noise_level: Noise" not in text
-
-
 def test_types_are_those_of_the_schema() -> None:
     text = typed_python.module("my-model", CONTRACT)
     for line in (
@@ -133,24 +125,6 @@ def test_types_are_those_of_the_schema() -> None:
 
 def test_a_model_with_nothing_has_a_module_too() -> None:
     assert ast.parse(typed_python.module("session", EMPTY))
-
-
-class Checked(Spoken):
-    """Record the types that a client expects."""
-
-    def expect_types(self, types: str) -> None:
-        self.expected = types
-
-
-def test_a_client_expects_the_types_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contract = {**CONTRACT, "schema": {**CONTRACT["schema"], "types": "5d1c"}}
-    (tmp_path / "checked_model.py").write_text(typed_python.module("my-model", contract))
-    monkeypatch.syspath_prepend(tmp_path)
-    model = importlib.import_module("checked_model")
-    for kind in (model.MyModel, model.BlockingMyModel):
-        session = Checked(Message("progress", {}))
-        kind(session)
-        assert session.expected == "5d1c"
 
 
 def test_the_same_model_gives_the_same_text() -> None:

@@ -207,7 +207,8 @@ class GeneratorDriver:
                 compute_s = made_at - began - (self._inputs.waited_s - waited_s)
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
-                    session.trace.span(session.id, "model", "step", began)
+                    waited_ms = round(1e3 * (made_at - began - compute_s), 3)
+                    session.trace.span(session.id, "model", "step", began, made_at, waited_ms=waited_ms)
                 if self._swap.on_trial:
                     self._swap.step_made()
                     # The first frame of new code is shown next.

@@ -20,6 +20,7 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, P
 from reactor_runtime.engine.output.unpack import Unpack
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import Credit, Flush
+from reactor_runtime.media.tensors import synchronize
 
 Bundles = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
 
@@ -115,10 +116,20 @@ class Emitter:
         return self.pace.step_at(self._clock.now())
 
     def unpack(self, output: object) -> Bundles:
-        """Split output into bundles; TypeError or ValueError names the track, the payload and the fix."""
+        """Check output and split it into bundles; TypeError or ValueError names the track, the payload and the fix."""
+        session = self._session
+        if session is None:
+            return self._unpack(output)
+        began = 0.0
+        if session.trace is not None:
+            # Work that is queued on a GPU belongs to the step, not to the conversion.
+            synchronize()
+            began = session.trace.now()
         bundles = self._unpack(output)
-        if self._session is not None and self._session.log is not None:
-            self._session.log.on_output(self._session.steps, bundles)
+        if session.trace is not None:
+            session.trace.span(session.id, "conversion", "convert", began)
+        if session.log is not None:
+            session.log.on_output(session.steps, bundles)
         return bundles
 
     async def emit(

@@ -1,6 +1,6 @@
 /** The control panel as a drawer beside the stage: open until the user closes it, and remembered. */
 
-import { recall, remember } from "./storage.js";
+import { recall, remember } from "./browser.js";
 
 export class Drawer {
   #button;

@@ -2,9 +2,9 @@
 
 /** @import { Session } from "./client/reactor.js" */
 
+import { recall, remember } from "./browser.js";
 import { ConnectionLost } from "./client/reactor.js";
 import { el, humanise, newId, setText } from "./dom.js";
-import { recall, remember } from "./storage.js";
 
 const MOST_KEPT = 50;
 // Safari reports the key that ends a composition after its end.
@@ -23,8 +23,6 @@ export class PromptBar {
   #place;
   #send;
   #event = "";
-  // Its schema.
-  #text = "";
   #spec = null;
   #area;
   #fieldset;
@@ -52,22 +50,13 @@ export class PromptBar {
     });
   }
 
-  /** Show the control of an event, as findMainText returns it; nothing without one. A typed text stays. */
+  /** Show the control of an event, as findMainText returns it; nothing without one. */
   begin(event) {
-    const text = JSON.stringify(event?.event);
-    if (this.#event === event?.name && this.#text === text) return;
-    const typed = event && this.#spec && this.#edited ? this.#area.value : null;
     this.field = event?.field ?? "";
     this.#event = event?.name ?? "";
-    this.#text = text;
     this.#spec = event?.specs[0] ?? null;
-    this.#edited = false;
     this.#place.replaceChildren(...(event ? [this.#layOut(event)] : []));
-    if (event) this.restart(this.#session.state[this.field]);
-    if (typed !== null) {
-      this.#area.value = typed;
-      this.#edit();
-    }
+    if (event) this.restart();
   }
 
   set enabled(enabled) {

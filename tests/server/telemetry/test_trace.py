@@ -98,7 +98,19 @@ async def test_a_trace_has_every_stage_of_frames_and_events(tmp_path: Path) -> N
         await play(server)
     events = closed(tmp_path / "trace.json")
     found = list(spans(events))
-    wanted = {"step", "hand over", "frame", "arrive", "queue", "encode", "back", "hold", "send", "send message"}
+    wanted = {
+        "step",
+        "convert",
+        "hand over",
+        "frame",
+        "arrive",
+        "queue",
+        "encode",
+        "back",
+        "hold",
+        "send",
+        "send message",
+    }
     wanted |= {"set_level waits", "handler set_level", "input to frame"}
     assert wanted <= {name for name, _, _ in found} <= wanted | {"late", "frame, dropped"}
     assert all(0 <= duration < 60e6 for _, _, duration in found)

@@ -2,15 +2,7 @@
 
 import { Busy, ConnectionLost, Refused, SessionEnded } from "./errors.js";
 
-const NONE = {
-  tracks: [],
-  schema: { events: {}, messages: {} },
-  state: {},
-  limits: {},
-  model: null,
-  session: null,
-  reload: null,
-};
+const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limits: {}, model: null, session: null };
 
 export class ClientProtocol {
   /** @type {import("./reactor.d.ts").Status} */
@@ -25,7 +17,7 @@ export class ClientProtocol {
   #position = null;
   #handlers;
 
-  /** `handlers`: onBegin(), onContract(), onLeave() and onEnd(status) of a session; emit(name, detail). */
+  /** `handlers`: onBegin(), onLeave() and onEnd(status) of a session; emit(name, detail). */
   constructor(handlers) {
     this.#handlers = handlers;
   }
@@ -60,20 +52,6 @@ export class ClientProtocol {
     "reactor.state": (changes) => {
       this.state = { ...this.state, ...changes };
       this.#handlers.emit("state", changes);
-    },
-    "reactor.contract": ({ tracks, schema }) => {
-      // The next welcome has it.
-      if (!this.role) return;
-      const contract = { tracks: tracks.map(trackOf), schema };
-      this.welcome = { ...this.welcome, ...contract };
-      const fields = Object.values(schema.events).map(({ field }) => field);
-      this.state = Object.fromEntries(Object.entries(this.state).filter(([name]) => fields.includes(name)));
-      this.#handlers.onContract();
-      this.#handlers.emit("contract", contract);
-    },
-    "reactor.reload": (reload) => {
-      this.welcome = { ...this.welcome, reload };
-      this.#handlers.emit("reload", reload);
     },
     "reactor.stats": (stats) => {
       this.stats = stats;

@@ -1,0 +1,111 @@
+"""A client that gives a model what it waits for, and measures the time from an event to the frame made with it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reactor_runtime.client import Session, Track, connect
+from reactor_runtime.errors import ReactorError
+from reactor_runtime.testing.rehearsal import PIECES, test_media
+
+CAMERA_FPS = 30
+SOUND_S = 0.1
+# Events come at random times, so that they come in all phases of a step.
+EVENT_S = (0.15, 0.45)
+SETTLE_S = 1.0
+NO_FRAME = "the model made no frame in {:g} s"
+NO_FRAME_HINT = (
+    "it gets images and sound for its input tracks, but no events: give the state defaults with which it makes frames, "
+    "or wait longer with --patience"
+)
+# The types of values that can be sent as they are in the state.
+PLAIN = (bool, int, float, str)
+
+
+@dataclass(slots=True)
+class Observed:
+    """Hold what a client has seen; times in seconds, those ending in `_at` on the monotonic clock."""
+
+    connected_at: float = 0.0
+    first_at: float = 0.0
+    settled_at: float = 0.0
+    until: float = 0.0
+    inputs_s: list[float] = field(default_factory=list)
+
+
+async def observe(
+    url: str, *, seconds: float, patience_s: float, on_progress: Callable[[float], object] = lambda _: None
+) -> Observed:
+    """Control a model for so many seconds from its second second on; `on_progress` gets the seconds that have passed.
+
+    Raises ReactorError if the model makes no frame in `patience_s`, and a ClientError if the session ends.
+    """
+    seen = Observed(connected_at=time.monotonic())
+    async with connect(url) as session, asyncio.TaskGroup() as group:
+        first = asyncio.Event()
+        tasks = [group.create_task(_receive(session, first.set))]
+        tasks += [group.create_task(_publish(session, track)) for track in session.tracks if track.direction == "in"]
+        try:
+            await asyncio.wait_for(first.wait(), patience_s)
+        except TimeoutError:
+            raise ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT) from None
+        seen.first_at = time.monotonic()
+        await asyncio.sleep(SETTLE_S)
+        seen.settled_at = time.monotonic()
+        seen.until = seen.settled_at + seconds
+        tasks.append(group.create_task(_send_events(session, seen)))
+        while (left := seen.until - time.monotonic()) > 0:
+            on_progress(seconds - left)
+            await asyncio.sleep(min(left, 0.1))
+        for task in tasks:
+            task.cancel()
+    return seen
+
+
+async def _receive(session: Session, on_first: Callable[[], object]) -> None:
+    has_video = any((track.kind, track.direction) == ("video", "out") for track in session.tracks)
+    async for _ in session.frames(decode=False) if has_video else session.sound():
+        on_first()
+
+
+async def _publish(session: Session, track: Track) -> None:
+    """Send test media to an input track at the rate of a camera or a microphone."""
+    is_video = track.kind == "video"
+    media = test_media(track.kind, track.sample_rate)
+    pieces = media if is_video else np.split(media, PIECES, axis=1)
+    due = time.monotonic()
+    for piece in itertools.cycle(pieces):
+        session.publish(track.name, piece)
+        due += 1 / CAMERA_FPS if is_video else SOUND_S
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+async def _send_events(session: Session, seen: Observed) -> None:
+    """Set a field of the state to the value it has; note the time until the first frame made with the event."""
+    field_event = settable(session.schema["events"], session.state)
+    if field_event is None or not any((each.kind, each.direction) == ("video", "out") for each in session.tracks):
+        return
+    event, name = field_event
+    source = random.Random(0)
+    while True:
+        await asyncio.sleep(source.uniform(*EVENT_S))
+        reply = await session.send(event, {name: session.state[name]})
+        await session.frame(after=reply)
+        if session.input_delay_ms is not None:
+            seen.inputs_s.append(session.input_delay_ms / 1e3)
+
+
+def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return an event that sets a field of the state to a plain value, and the field; None if there is none."""
+    for name, event in events.items():
+        if event["field"] is not None and isinstance(state.get(event["field"]), PLAIN):
+            return name, event["field"]
+    return None

@@ -1,0 +1,100 @@
+"""The figures of one model, or of two side by side, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from reactor_cli.bench.figures import ModelCost
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# Differences with a smaller probability of chance are shown as such.
+SIGNIFICANT = 0.01
+LEAST = 1e-3
+
+
+class Row(NamedTuple):
+    """Name a figure, with its value and unit; indented details follow it."""
+
+    name: str
+    value: float | None
+    unit: str
+
+
+def rows_of(figures: ModelCost) -> Iterator[Row]:
+    """Yield the figures in the order in which they are shown."""
+    step = figures.step_name
+    yield Row("load", figures.load_ms / 1e3, "s")
+    yield Row("connect to first frame", figures.first_frame_ms, "ms")
+    yield Row(f"{step}, first", figures.first_step_ms, "ms")
+    yield Row("  p50", figures.step_p50_ms, "ms")
+    yield Row("  p95", figures.step_p95_ms, "ms")
+    yield Row("  p99", figures.step_p99_ms, "ms")
+    yield Row("frames shown", figures.shown_fps, "fps")
+    yield Row("  possible", figures.possible_fps, "fps")
+    yield Row("  declared", figures.declared_fps, "fps")
+    yield Row("real-time factor", figures.real_time_factor, "")
+    yield Row("input to frame, p50", figures.input_p50_ms, "ms")
+    yield Row("  p95", figures.input_p95_ms, "ms")
+    yield Row("memory after loading", figures.rest_mib, "MiB")
+    yield Row("  peak", figures.peak_mib, "MiB")
+    yield Row("  on GPUs", figures.gpu_mib, "MiB")
+    for name, milliseconds in figures.stages_ms.items():
+        yield Row(f"of a frame: {name}", milliseconds, "ms")
+
+
+def table(figures: ModelCost) -> Table:
+    """Return the figures that were measured as a table."""
+    from rich.table import Column, Table
+
+    made = Table.grid(Column(style="cyan", no_wrap=True), Column(justify="right"), Column(style="dim"), padding=(0, 2))
+    for row in rows_of(figures):
+        if row.value is not None:
+            made.add_row(f"  {row.name}", format_value(row.value), row.unit)
+    return made
+
+
+def comparison(names: Sequence[str], first: ModelCost, second: ModelCost) -> Table:
+    """Return the figures of two models side by side, with the ratio of the second to the first."""
+    from rich.table import Column, Table
+
+    made = Table(
+        Column("", style="cyan", no_wrap=True),
+        Column(names[0], justify="right"),
+        Column(names[1], justify="right"),
+        Column("", style="dim"),
+        Column("ratio", justify="right"),
+        box=None,
+        padding=(0, 2),
+    )
+    others = {row.name: row.value for row in rows_of(second)}
+    for row in rows_of(first):
+        other = others.get(row.name)
+        if row.value is None and other is None:
+            continue
+        ratio = f"{other / row.value:.2f}" if row.value and other is not None else ""
+        made.add_row(row.name, format_value(row.value), format_value(other), row.unit, ratio)
+    return made
+
+
+def verdict(names: Sequence[str], first: ModelCost, second: ModelCost, *, chance: float) -> str:
+    """Return one sentence on whether the steps of two models differ; `chance` is that of so large a difference."""
+    before, after = first.step_p50_ms, second.step_p50_ms
+    if not before or not after:
+        return "there are no steps to compare"
+    p = f"p < {LEAST:g}" if chance < LEAST else f"p = {chance:.2g}"
+    if chance >= SIGNIFICANT:
+        return f"the steps of {names[0]} and {names[1]} differ by no more than chance ({p})"
+    change = after / before - 1
+    return (
+        f"a step takes {abs(change):.1%} {'more' if change > 0 else 'less'} with {names[1]} than with {names[0]} ({p})"
+    )
+
+
+def format_value(value: float | None) -> str:
+    """Return a figure with three or more digits."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

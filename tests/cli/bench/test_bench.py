@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import reactor
+
+MODEL = """\
+import time
+
+import numpy as np
+
+from reactor_runtime import InputField, InputState, Output, ReactorPipeline, Video
+
+class MyOutput(Output):
+    main_video: Video
+
+class MyState(InputState):
+    level: int = InputField(default=7, ge=0, le=255)
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 25
+
+    def load(self, config):
+        self.sleep_s = config["sleep_ms"] / 1e3
+        if self.sleep_s < 0:
+            raise OSError("no weights")
+
+    def inference(self):
+        while self.sleep_s:
+            time.sleep(self.sleep_s)
+            yield np.full((48, 64, 3), self.state.level, np.uint8)
+        while True:
+            time.sleep(0.01)
+            yield None
+"""
+
+
+def project(folder: Path, body: str) -> Path:
+    (folder / "pipeline.py").write_text(body)
+    (folder / "config.yml").write_text("sleep_ms: 2\n")
+    (folder / "reactor.yaml").write_text("model: pipeline:MyModel\nconfig: config.yml\n")
+    return folder
+
+
+def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
+    done = reactor("bench", "--seconds", "1.5", "--set", "sleep_ms=5", "--json", cwd=project(tmp_path, MODEL))
+
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    assert figures["declared_fps"] == 25
+    assert figures["step_name"] == "step"
+    assert 5 <= figures["step_p50_ms"] <= figures["step_p99_ms"]
+    assert figures["possible_fps"] > figures["shown_fps"] / 2 > 1
+    assert figures["input_p50_ms"] > 0
+    assert list(figures["stages_ms"])[:4] == ["step", "convert", "hand over", "arrive"]
+    assert "measuring" in done.err
+
+
+def test_two_configs_are_compared(tmp_path: Path) -> None:
+    done = reactor(
+        *("bench", "--seconds", "4", "--rounds", "1", "--compare", "sleep_ms=2", "sleep_ms=60"),
+        cwd=project(tmp_path, MODEL),
+    )
+
+    assert done.code == 0, done.err
+    assert "more with sleep_ms=60 than with sleep_ms=2 (p " in done.out
+    assert done.err.count("measuring") == 2
+
+
+def test_a_model_without_frames_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    done = reactor("bench", "--patience", "1", "--set", "sleep_ms=0", cwd=project(tmp_path, MODEL))
+
+    assert (done.code, done.out) == (1, "")
+    assert "error: the model made no frame in 1 s" in done.err
+    assert "--patience" in done.err
+
+
+def test_a_failing_load_is_printed_as_by_run(tmp_path: Path) -> None:
+    done = reactor("bench", "--set", "sleep_ms=-1", cwd=project(tmp_path, MODEL))
+
+    assert (done.code, done.out) == (4, "")
+    assert "error: load() failed: OSError: no weights" in done.err
+    assert done.err.count("error:") == 1
+
+
+def test_a_failing_step_is_an_error(tmp_path: Path) -> None:
+    broken = MODEL.replace("self.state.level, np.uint8)", "self.state.level / self.missing, np.uint8)")
+
+    done = reactor("bench", cwd=project(tmp_path, broken))
+
+    assert (done.code, done.out) == (1, "")
+    assert "AttributeError: 'MyModel' object has no attribute 'missing'" in done.err
+
+
+def test_a_wrong_class_is_reported_before_anything_is_served(tmp_path: Path) -> None:
+    done = reactor("bench", cwd=project(tmp_path, MODEL.replace("fps = 25", "fps = 0")))
+
+    assert (done.code, done.out) == (2, "")
+    assert "measuring" not in done.err
+
+
+def test_two_kinds_of_comparison_exclude_each_other(tmp_path: Path) -> None:
+    done = reactor("bench", "--compare", "a=1", "a=2", "--compare-git", "HEAD", cwd=project(tmp_path, MODEL))
+
+    assert done.code == 2
+    assert "leave out one of them" in done.err

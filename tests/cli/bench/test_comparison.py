@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reactor_cli import console
+from reactor_cli.bench.client import settable
+from reactor_cli.bench.revision import checked_out
+from reactor_cli.bench.significance import chance
+from reactor_cli.bench.tables import comparison, table, verdict
+from reactor_runtime.errors import UsageError
+from tests.cli.bench.test_figures import GOOD
+
+
+def test_a_shifted_series_differs_and_the_same_one_does_not() -> None:
+    source = random.Random(4)
+    first = [source.gauss(20, 2) for _ in range(40)]
+
+    assert chance(first, [source.gauss(24, 2) for _ in range(40)]) < 1e-6
+    assert chance(first, [source.gauss(20, 2) for _ in range(40)]) > 0.05
+    assert chance(first, first) == 1
+    assert chance([5.0] * 10, [5.0] * 10) == 1
+
+
+def test_the_chance_is_that_of_published_tables() -> None:
+    # Two groups of eight whose U is 13: the two-sided 5 % limit of the tables of Mann and Whitney.
+    first, second = [1, 2, 3, 4, 5, 6, 13, 14], [7, 8, 9, 10, 11, 12, 15, 16]
+
+    assert chance(first, second) == pytest.approx(0.05, abs=0.01)
+
+
+def test_few_values_prove_nothing() -> None:
+    assert chance([1, 2, 3], [100, 200, 300, 400]) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "p", "words"),
+    [
+        (50.0, 1e-9, "a step takes 100.0% more with b than with a (p < 0.001)"),
+        (12.5, 0.004, "a step takes 50.0% less with b than with a (p = 0.004)"),
+        (26.0, 0.3, "differ by no more than chance (p = 0.3)"),
+        (None, 1.0, "no steps to compare"),
+    ],
+)
+def test_the_verdict_is_one_sentence(after: float | None, p: float, words: str) -> None:
+    assert words in verdict("ab", GOOD, dataclasses.replace(GOOD, step_p50_ms=after), chance=p)
+
+
+def test_tables_show_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out(table(GOOD))
+    console.out(comparison(["steps=4", "steps=8"], GOOD, dataclasses.replace(GOOD, step_p50_ms=50.0)))
+    alone, _, both = capsys.readouterr().out.partition("steps=4")
+
+    assert next(line.split() for line in alone.splitlines() if "p50" in line) == ["p50", "25.0", "ms"]
+    assert "GPU" not in alone
+    assert next(line.split() for line in both.splitlines() if "p50" in line) == ["p50", "25.0", "50.0", "ms", "2.00"]
+
+
+def test_an_event_that_sets_a_plain_field_is_found() -> None:
+    events = {"splash": {"field": None}, "set_photo": {"field": "photo"}, "set_speed": {"field": "speed"}}
+
+    assert settable(events, {"photo": {"$file": "f"}, "speed": 0.5}) == ("set_speed", "speed")
+    assert settable(events, {"photo": None, "speed": None}) is None
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.process
+def test_a_revision_is_checked_out_and_removed(tmp_path: Path) -> None:
+    project = tmp_path / "models" / "mine"
+    project.mkdir(parents=True)
+    git(tmp_path, "init", "-q")
+    (project / "pipeline.py").write_text("old")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    (project / "pipeline.py").write_text("new")
+
+    with checked_out(project, "HEAD") as before:
+        assert (before / "pipeline.py").read_text() == "old"
+        assert (project / "pipeline.py").read_text() == "new"
+
+    assert not before.exists()
+    listed = subprocess.run(
+        ["git", "-C", str(tmp_path), "worktree", "list"], capture_output=True, text=True, check=True
+    )
+    assert len(listed.stdout.splitlines()) == 1
+    with (
+        pytest.raises(UsageError, match="git rev-parse failed: fatal: Needed a single revision"),
+        checked_out(project, "no-such"),
+    ):
+        pass
+
+
+@pytest.mark.process
+def test_a_folder_outside_a_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a git repository"), checked_out(tmp_path, "HEAD"):
+        pass
