@@ -95,7 +95,10 @@ def _load(
         prints.log_prints(standard_streams)
     progress = Progress(lambda line, fraction: channel.send(ipc.Loading(line, fraction)))
     with watch_output(progress.add_line, list(standard_streams.values())):
+        # Libraries such as PyTorch take seconds, and write nothing.
+        progress.add_line(f"importing {load.module}")
         model_class = importing.import_class(project, load.module, load.class_name)
+        progress.add_line("")
         contract = Contract.of(model_class)
         contract.style.check_finished(model_class)
         check_presets(contract, load.presets, project)

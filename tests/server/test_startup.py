@@ -143,13 +143,16 @@ async def test_a_warm_up_is_progress_of_loading_and_its_failure_one_of_loading(t
 
 async def test_the_page_and_the_line_are_there_while_the_model_loads(tmp_path: Path) -> None:
     load = f"print('reading weights'); self.progress(0.25); {WAIT}"
-    go = tmp_path / "go"
-    project = write_project(tmp_path / "model", good(load))
+    imported, go = tmp_path / "imported", tmp_path / "go"
+    slow_import = f"\nwhile not os.path.exists({str(imported)!r}):\n    time.sleep(0.01)\n"
+    project = write_project(tmp_path / "model", good(load) + slow_import)
     with listening(project, "--set", f"go={go}") as server:
         assert server.get("/")[0] == 200
         assert server.health()[0] == 503
         async with client(server.url) as controller, client(server.url, role="viewer") as viewer:
             assert await controller.data("reactor.queue") == {"position": 1, "length": 1}
+            await controller.data("reactor.session", phase="loading", detail="importing pipeline")
+            imported.touch()
             loading = await controller.data("reactor.session", phase="loading", progress=0.25)
             assert loading["detail"] == "reading weights"
             assert loading["elapsed_s"] >= 0
