@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from reactor_cli.common_options import (
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from reactor_cli.bench.figures import Run
+    from reactor_cli.bench.figures import ModelCost, Run
     from reactor_cli.bench.measure import Subject
 
 SECONDS = 10.0
@@ -69,6 +69,10 @@ def bench(
     patience: Annotated[
         float, typer.Option("--patience", parser=duration, metavar="TIME", help="How long to wait for the first frame.")
     ] = PATIENCE_S,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the steps and the stages of a frame in FILE.html."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     verbose: Verbose = False,
 ) -> int:
@@ -83,10 +87,12 @@ def bench(
         raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
     if not seconds:
         raise UsageError("--seconds is 0", hint="10 is the default; more steps give steadier figures")
+    if plot is not None and plot.suffix != ".html":
+        raise UsageError(f"{plot} does not end in .html", hint="--plot writes one page, which every browser shows")
     project = project_directory(directory, path)
     given = tuple(overrides or ())
     declared_fps = _declared_fps(project)
-    measuring = _Measuring(seconds, patience, declared_fps)
+    measuring = _Measuring(seconds, patience, declared_fps, plot)
     try:
         if compare is not None:
             subjects = [Subject(each, project, (*given, each)) for each in compare]
@@ -123,8 +129,9 @@ def _declared_fps(project: Path) -> float | None:
 class _Measuring:
     """Measure subjects, with a bar of progress on a terminal."""
 
-    def __init__(self, seconds: float, patience_s: float, declared_fps: float | None) -> None:
+    def __init__(self, seconds: float, patience_s: float, declared_fps: float | None, plot: Path | None) -> None:
         self.declared_fps = declared_fps
+        self._plot = plot
         self._seconds = seconds
         self._patience_s = patience_s
 
@@ -139,6 +146,19 @@ class _Measuring:
                 on_loading=describe,
                 on_progress=advance,
             )
+
+    def cost(self, names: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[ModelCost]:
+        """Return the figures of each subject's runs, and draw them in the file of --plot."""
+        from reactor_cli.bench.figures import figures_of
+        from reactor_cli.bench.plot import plot
+
+        costs = [figures_of(own, self.declared_fps) for own in runs]
+        if self._plot is not None:
+            try:
+                self._plot.write_text(plot(names, runs, costs), encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{self._plot} can't be written: {error.strerror}") from None
+        return costs
 
 
 @contextlib.contextmanager
@@ -166,10 +186,9 @@ def _print_figures(measuring: _Measuring, subject: Subject, *, as_json: bool) ->
     import json
 
     from reactor_cli.bench.advice import advice
-    from reactor_cli.bench.figures import figures_of
     from reactor_cli.bench.tables import table
 
-    figures = figures_of([measuring.run(subject, subject.name)], measuring.declared_fps)
+    (figures,) = measuring.cost([subject.name], [[measuring.run(subject, subject.name)]])
     suggested = list(advice(figures))
     if as_json:
         console.out(json.dumps({"name": subject.name, **figures.to_json(), "advice": suggested}, indent=2))
@@ -183,7 +202,6 @@ def _print_figures(measuring: _Measuring, subject: Subject, *, as_json: bool) ->
 def _print_comparison(measuring: _Measuring, subjects: list[Subject], rounds: int, *, as_json: bool) -> None:
     import json
 
-    from reactor_cli.bench.figures import figures_of
     from reactor_cli.bench.significance import chance
     from reactor_cli.bench.tables import comparison, verdict
 
@@ -191,7 +209,7 @@ def _print_comparison(measuring: _Measuring, subjects: list[Subject], rounds: in
     for number in range(1, rounds + 1):
         for subject, own in zip(subjects, runs, strict=True):
             own.append(measuring.run(subject, f"{subject.name}, round {number} of {rounds}"))
-    first, second = (figures_of(own, measuring.declared_fps) for own in runs)
+    first, second = measuring.cost([subject.name for subject in subjects], runs)
     groups = [[median for run in own for median in run.step_medians(GROUP_S)] for own in runs]
     p = chance(*groups)
     names = [console.printable(subject.name) for subject in subjects]

@@ -45,7 +45,17 @@ def project(folder: Path, body: str) -> Path:
 
 
 def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
-    done = reactor("bench", "--seconds", "1.5", "--set", "sleep_ms=5", "--json", cwd=project(tmp_path, MODEL))
+    done = reactor(
+        "bench",
+        "--seconds",
+        "1.5",
+        "--set",
+        "sleep_ms=5",
+        "--json",
+        "--plot",
+        "plot.html",
+        cwd=project(tmp_path, MODEL),
+    )
 
     assert done.code == 0, done.err
     figures = json.loads(done.out)
@@ -56,6 +66,7 @@ def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
     assert figures["input_p50_ms"] > 0
     assert list(figures["stages_ms"])[:4] == ["step", "convert", "hand over", "arrive"]
     assert "measuring" in done.err
+    assert "<circle" in (tmp_path / "plot.html").read_text()
 
 
 def test_two_configs_are_compared(tmp_path: Path) -> None:
