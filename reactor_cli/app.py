@@ -15,7 +15,7 @@ from reactor_cli import console
 from reactor_cli.commands import bench, check, connect, init, render, run, schema
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
-from reactor_cli.run_options import RunOptions
+from reactor_cli.run_options import RunCommand, RunOptions
 from reactor_runtime.errors import ReactorError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("check", epilog=check.EPILOG)(check.check)
-app.command("run", epilog=run.EPILOG)(run.run)
+app.command("run", cls=RunCommand, epilog=run.EPILOG)(run.run)
 app.command("connect", epilog=connect.EPILOG)(connect.connect)
 app.command("render", epilog=render.EPILOG)(render.render)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "REACTOR_TOKEN"
 MAX_SESSIONS = 64
+IN_PLACE = "in-place"
+RELOADS = (IN_PLACE, "full")
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.
 EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
@@ -134,6 +136,16 @@ class RunOptions:
             "--forwarded-allow-ips", metavar="ADDRESSES", help="Trust the X-Forwarded headers of these proxies."
         ),
     ] = ""
+    reload: Annotated[
+        str | None,
+        typer.Option(
+            "--reload",
+            parser=one_of(RELOADS),
+            metavar="[full]",
+            show_default="off",
+            help="Apply changed files while the model runs; --reload=full restarts it after each save.",
+        ),
+    ] = None
     dev: Annotated[
         bool,
         typer.Option("--dev", help="Send messages of the model's exceptions to clients on other machines too."),
@@ -204,8 +216,9 @@ class RunOptions:
 
     def serve_options(self, manifest: Manifest, config: dict[str, Any]) -> ServeOptions:
         """Return the options of the server. Raises UsageError for a wrong value or combination."""
-        from reactor_runtime.server.options import ServeOptions, TurnLimits
+        from reactor_runtime.server.options import ReloadOptions, ServeOptions, TurnLimits
 
+        reload = ReloadOptions(full=self.reload != IN_PLACE, overrides=tuple(self.overrides or ()))
         gpus = parse_gpus(self.gpus)
         return ServeOptions(
             manifest=manifest,
@@ -228,6 +241,7 @@ class RunOptions:
             trace=self.trace,
             record=self.record_directory(),
             record_video=self.record_video,
+            reload=reload if self.reload else None,
         )
 
     def record_directory(self) -> Path | None:
@@ -276,6 +290,13 @@ class RunOptions:
         if self.share:
             access = tunnel_access(access)
         return space_access(access, os.environ) if in_space(os.environ) else access
+
+
+class RunCommand(typer.core.TyperCommand):
+    """Parse `--reload` without a value too, which an option of Typer that takes one refuses."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"{each}={IN_PLACE}" if each == "--reload" else each for each in args])
 
 
 def with_run_options(command: Callable[[typer.Context, RunOptions], None]) -> Callable[..., None]:

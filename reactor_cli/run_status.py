@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import webbrowser
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reactor_cli import console
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class RunStatus:
-    """Show the statistics of a server in a status line; the keys use `url` once the server listens."""
+    """Show the statistics of a server in a status line; the keys use `url` and `reload` once the server listens.
 
-    def __init__(self) -> None:
+    With `reloads` there is a key that reloads the project.
+    """
+
+    def __init__(self, *, reloads: bool = False) -> None:
         self.url = ""
-        self.line = StatusLine(
-            [StatusKey("o", "open", self._open), StatusKey("c", "copy link", self._copy), StatusKey("q", "quit", _quit)]
-        )
+        self.reload: Callable[[], object] | None = None
+        keys = [StatusKey("o", "open", self._open), StatusKey("c", "copy link", self._copy)]
+        if reloads:
+            keys.append(StatusKey("r", "reload", self._reload))
+        self.line = StatusLine([*keys, StatusKey("q", "quit", _quit)])
 
     def show(self, statistics: ServerStatistics) -> None:
         """Show the statistics; any thread."""
@@ -33,6 +39,12 @@ class RunStatus:
             return None
         open_browser(self.url)
         return "page opened"
+
+    def _reload(self) -> str | None:
+        if self.reload is None:
+            return None
+        self.reload()
+        return "reloading"
 
     def _copy(self) -> str | None:
         return self.line.copy(self.url) if self.url else None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.server.options import (
         LoadingProgress,
+        ReloadReport,
         ServeOptions,
         ServerListening,
         ServerReady,
@@ -175,6 +176,12 @@ class _LogProgress:
     def on_ready(self, ready: ServerReady) -> None:
         logger.info("ready load=%.2fs engines=%d/%d", ready.load_s, ready.ready, ready.engines)
 
+    def on_reload(self, report: ReloadReport) -> None:
+        if report.error is None:
+            logger.info("reload status=%s reason=%s", report.status, report.reason or "-")
+        else:
+            logger.error("reload status=%s: %s", report.status, report.error)
+
     def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None: ...
 
     def on_exit(self) -> None: ...
@@ -232,7 +239,7 @@ def arguments_of(options: Mapping[str, Any]) -> list[str]:
             value = [f"{key}={json.dumps(each, ensure_ascii=False)}" for key, each in value.items()]
         parameter = declared.get(option)
         if value is True:
-            if parameter is not None and not parameter.is_flag:
+            if parameter is not None and not parameter.is_flag and option != "--reload":
                 raise UsageError(f"{name} takes a value, not True", hint=f"it is {option} {parameter.metavar}")
             arguments.append(option)
         elif isinstance(value, list | tuple):

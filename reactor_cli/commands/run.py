@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reactor_runtime.server.options import (
         Access,
         LoadingProgress,
+        ReloadReport,
         ServeOptions,
         ServerListening,
         ServerReady,
@@ -38,6 +39,7 @@ Examples:
   reactor run --host 0.0.0.0 --token auto    accept other machines, with a token
   reactor run --sessions 2             two sessions at once, with a model each
   reactor run --gpus 0,1               the same, with a GPU each
+  reactor run --reload                 apply changed files while it runs
 
 \b
 Exit codes: 0 stopped; 1 the model failed while serving; 2 an error in the
@@ -61,7 +63,8 @@ def run(context: typer.Context, options: RunOptions) -> None:
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
-        status = RunStatus() if not settings.json_logs and status_line.is_wanted() else None
+        reloads = options.reload is not None
+        status = RunStatus(reloads=reloads) if not settings.json_logs and status_line.is_wanted() else None
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
         announcer = Announcer(
             manifest=checked, access=served.access, open_page=options.open_page, share=share, status=status
@@ -128,6 +131,7 @@ class Announcer:
             self.share(url, self._query())
         if self.status is not None:
             self.status.url = self._with_token(url)
+            self.status.reload = listening.reload
         if self.open_page:
             open_browser(self._with_token(url))
 
@@ -152,6 +156,16 @@ class Announcer:
         which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
         gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""
         console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}")
+
+    def on_reload(self, report: ReloadReport) -> None:
+        """Print the outcome of a reload, and why it failed."""
+        from reactor_cli.errors import render
+
+        if report.error is not None:
+            console.err(render(report.error, verbose=False))
+            return
+        reason = f": {report.reason}" if report.reason else ""
+        console.out(f"{console.paint('reload', 'green')} {report.status}{reason}")
 
     def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
         """Show the statistics in the status line, if there is one."""

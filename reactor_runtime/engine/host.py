@@ -6,6 +6,7 @@ It has no process and no socket: `engine.run` starts it, and `engine.ipc_reader`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -104,6 +105,8 @@ class Host:
         self._state = SessionState(model, contract.state, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._serves = False
+        # Read by the thread that answers heartbeats.
+        self.loads_again = False
         self._reload = reload
         self.reloader = None if reload is None else self._make_reloader(model, reload)
         swap = self.reloader or NoSwap()
@@ -158,7 +161,11 @@ class Host:
         """Make and load another instance; the one that is served continues if that fails."""
         assert self._reload is not None, "only the reloader calls this"
         assert self.reloader is not None, "only the reloader calls this"
-        with self._reload.while_loading(contract):
+        self.loads_again = True
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._reload.while_loading(contract))
+            stack.callback(setattr, self, "loads_again", False)
+            config = author.config_of(contract.model, config, self._project)
             model = author.make_model(contract, config, self._project)
             try:
                 self._give_runtime(model, contract)

@@ -87,7 +87,8 @@ class IpcReader:
             host.uploads.receive_file(message)
             self._channel.send(ipc.UploadTaken(message.session, message.id))
         elif isinstance(message, ipc.HeartbeatRequest):
-            self._channel.send(attached.heartbeat.beat())
+            # A load may take any time.
+            self._channel.send(ipc.Heartbeat(False, "") if host.loads_again else attached.heartbeat.beat())
         else:
             attached.post(functools.partial(host.receive_message, message))
             if isinstance(message, ipc.StopSession):

@@ -7,6 +7,7 @@ main thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.presets import check_presets
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
@@ -26,6 +28,8 @@ from reactor_runtime.engine.leaks import LeakGuard, read_usage, thread_starts_re
 from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.engine.reload.modules import ProjectModules
+from reactor_runtime.engine.reload.reloader import ReloadSettings
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -94,6 +98,18 @@ def _load(
     if load.log_format == "json":
         prints.log_prints(standard_streams)
     progress = Progress(lambda line, fraction: channel.send(ipc.Loading(line, fraction)))
+
+    @contextlib.contextmanager
+    def loading(model: type[Model]) -> Iterator[None]:
+        # Of the class, because a VideoModel loads in its __init__.
+        model._on_progress = progress.report
+        with watch_output(progress.add_line, list(standard_streams.values())):
+            yield
+        model._on_progress = None
+
+    modules = ProjectModules(project)
+    if load.reload:
+        modules.record()
     with watch_output(progress.add_line, list(standard_streams.values())):
         # Libraries such as PyTorch take seconds, and write nothing.
         progress.add_line(f"importing {load.module}")
@@ -103,11 +119,18 @@ def _load(
         contract.style.check_finished(model_class)
         check_presets(contract, load.presets, project)
         channel.send(ipc.Described(contract.to_json()))
-        config = author.config_of(model_class, yaml.safe_load(load.config), project)
-        # Of the class, because a VideoModel loads in its __init__.
-        contract.model._on_progress = progress.report
+    given = yaml.safe_load(load.config)
+    config = author.config_of(model_class, given, project)
+    settings = ReloadSettings(
+        modules=modules,
+        place=(load.module, load.class_name),
+        config=given,
+        keeps_sessions=True,
+        while_loading=lambda contract: loading(contract.model),
+    )
+    trace = TraceRecorder(clock, channel.send) if load.trace else None
+    with loading(contract.model):
         model = author.make_model(contract, config, project)
-        trace = TraceRecorder(clock, channel.send) if load.trace else None
         recorder = _recorder(load)
         host = Host(
             model,
@@ -119,9 +142,9 @@ def _load(
             trace=trace,
             logs=recorder,
             leaks=LeakGuard(read_usage),
+            reload=settings if load.reload else None,
         )
         author.call_load(model, config, project)
-        contract.model._on_progress = None
         contract.style.check_loaded(model)
     return host, recorder
 

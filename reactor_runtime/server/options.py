@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.net.listening import is_loopback
 
@@ -56,6 +57,14 @@ class TurnLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadOptions:
+    """How saved files are applied: with `full` by a restart of the engine; `overrides` are the texts of `--set`."""
+
+    full: bool = False
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
     """The project to serve, and all options of `reactor run` that the server needs."""
 
@@ -77,6 +86,7 @@ class ServeOptions:
     trace: Path | None = None
     record: Path | None = None
     record_video: bool = False
+    reload: ReloadOptions | None = None
 
     @property
     def exposes_errors(self) -> bool:
@@ -95,6 +105,8 @@ class ServerListening:
 
     host: str
     port: int
+    # Reloads the project by hand, from any thread; None without --reload.
+    reload: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,15 @@ class ServerReady:
     ready: int = 1
     engines: int = 1
     gpu: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """What has become of a reload, see `wire.reload`; `error` is set if it has failed."""
+
+    status: str
+    reason: str = ""
+    error: ReactorError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +171,8 @@ class Operator(Protocol):
     def on_loading(self, loading: LoadingProgress) -> None: ...
 
     def on_ready(self, ready: ServerReady) -> None: ...
+
+    def on_reload(self, report: ReloadReport) -> None: ...
 
     def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
         """Called once a second, with a function that makes the statistics."""

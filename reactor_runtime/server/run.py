@@ -31,7 +31,14 @@ from reactor_runtime.server.net.http_server import HttpServer
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.net.other_server import NoServer
-from reactor_runtime.server.options import LoadingProgress, Operator, ServeOptions, ServerListening, ServerReady
+from reactor_runtime.server.options import (
+    LoadingProgress,
+    Operator,
+    ReloadReport,
+    ServeOptions,
+    ServerListening,
+    ServerReady,
+)
 from reactor_runtime.server.preload import preload
 from reactor_runtime.server.routes.docs_page import docs_route
 from reactor_runtime.server.routes.health import status_routes
@@ -45,6 +52,7 @@ from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_pool import EnginePool
 from reactor_runtime.server.sessions.inbound import Inbound
+from reactor_runtime.server.sessions.project_reload import ProjectReload
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from reactor_runtime.server.sessions.summary import Summary
 from reactor_runtime.server.telemetry.metrics import Metrics
@@ -93,8 +101,10 @@ class Service:
         self._clients: set[Client] = set()
         self._trace = None if options.trace is None else Trace(options.trace)
         settings = SlotSettings(options=options, clock=self._clock, metrics=Metrics(self._trace))
-        self._admission = Admission(settings, on_slot_ready=self._on_ready)
+        self._admission = Admission(settings, on_slot_ready=self._on_ready, on_reload=self._on_reload)
         self._engines = EnginePool(self._admission, self._encoder)
+        self._reload = None if options.reload is None else ProjectReload(options, options.reload, self._engines)
+        self._reloading: set[asyncio.Task[None]] = set()
         self._uploads = UploadRoute(self._admission)
         self._summary = Summary(self._admission, self._clock, memory_bytes=self._engines.memory_bytes)
 
@@ -105,7 +115,9 @@ class Service:
         config = http_config(self._routes(), self._options, port=address[1], refusals=refusals)
         server = HttpServer(config, self._acceptor(sock))
         with self._signals():
-            self._operator.on_listening(ServerListening(address[0], address[1]))
+            loop = asyncio.get_running_loop()
+            reload = None if self._reload is None else partial(loop.call_soon_threadsafe, self.reload)
+            self._operator.on_listening(ServerListening(address[0], address[1], reload))
             await self._run(server, freeze=True)
 
     async def run_mounted(self) -> None:
@@ -135,12 +147,15 @@ class Service:
         cleaning = asyncio.create_task(keep_running(self._clean, "removing files of killed servers"))
         preloading = asyncio.create_task(keep_running(partial(self._preload, freeze), "importing modules ahead"))
         others = [tick, drained, cleaning, preloading]
+        if self._reload is not None:
+            others.append(asyncio.create_task(keep_running(self._reload.run, "watching the project's files")))
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait([http, engines, stop], return_when=asyncio.FIRST_COMPLETED)
         failure = engines.exception() if engines.done() and not engines.cancelled() else None
         await asyncio.gather(self._close_sockets(failure, server), self._engines.stop())
         for slot in self._admission.slots:
             slot.close_session()
+        others += self._reloading
         for task in (stop, engines, *others):
             task.cancel()
         ended = await asyncio.gather(http, stop, engines, *others, return_exceptions=True)
@@ -153,6 +168,18 @@ class Service:
         for result in (failure, *ended):
             if isinstance(result, Exception):
                 raise result
+
+    def reload(self) -> None:
+        """Execute all modules of the project again; on the server's loop. Does nothing without --reload."""
+        if self._reload is not None:
+            task = asyncio.create_task(self._reload.reload(everything=True))
+            self._reloading.add(task)
+            task.add_done_callback(self._reloading.discard)
+
+    def _on_reload(self, slot: Slot, report: ReloadReport) -> None:
+        # All engines run the same code.
+        if slot.number == 1:
+            self._operator.on_reload(report)
 
     def _on_ready(self, slot: Slot, load_s: float) -> None:
         slots = self._admission.slots
@@ -178,7 +205,7 @@ class Service:
         )
 
     def _routes(self) -> list[BaseRoute]:
-        services = Services(self._admission, Inbound(self._admission), self._clock, self._clients)
+        services = Services(self._admission, Inbound(self._admission), self._clock, self._clients, self.reload)
         page = self._options.manifest.page
         own = [] if page is None else [own_page_route(page, self._options.access.origins)]
         return [
@@ -206,6 +233,7 @@ class Service:
                 for client in self._admission.all_clients():
                     client.send_message("reactor.session", loading)
             for slot in self._admission.slots:
+                slot.reload.send_progress()
                 if slot.engine.phase is EnginePhase.LOADING:
                     reported_s[slot] = self._report_loading(slot, reported_s[slot])
                 elif count % 2 == 0:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from reactor_cli.app import run_options
 from reactor_cli.run_options import TOKEN_VARIABLE, RunOptions, count_sessions, parse_gpus
+from reactor_runtime import manifest
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.options import Access, ServeOptions
@@ -108,6 +110,18 @@ def test_a_repeated_gpu_is_an_error() -> None:
 )
 def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus: tuple[str, ...], count: int) -> None:
     assert count_sessions(sessions, gpus) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "full"), [(["--reload"], False), (["--reload=full", "--set", "a=1"], True), ([], None)]
+)
+def test_reload_takes_a_value_or_none(tmp_path: Path, arguments: list[str], full: bool | None) -> None:
+    options = run_options([*arguments, str(tmp_path)])
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
+    reload = options.serve_options(manifest.load(tmp_path), {}).reload
+    assert (None if reload is None else reload.full) is full
+    assert options.directory == tmp_path
+    assert reload is None or reload.overrides == (("a=1",) if full else ())
 
 
 def test_without_options_the_server_has_its_defaults() -> None:

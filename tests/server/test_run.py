@@ -15,7 +15,14 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.options import LoadingProgress, ServeOptions, ServerListening, ServerReady, ServerStatistics
+from reactor_runtime.server.options import (
+    LoadingProgress,
+    ReloadReport,
+    ServeOptions,
+    ServerListening,
+    ServerReady,
+    ServerStatistics,
+)
 from reactor_runtime.server.run import Service
 from tests.server.client import client, controlling
 from tests.server.running import write_project
@@ -71,6 +78,8 @@ class Serving:
 
     def on_ready(self, ready: ServerReady) -> None:  # noqa: ARG002  (the first engine is the only one)
         self.ready.set()
+
+    def on_reload(self, report: ReloadReport) -> None: ...
 
     def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
         pass

@@ -62,12 +62,16 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no frames and no sound
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of the server that each client needs; `clients` are those whose connection is served."""
+    """The parts of the server that each client needs; `clients` are those whose connection is served.
+
+    `reload` executes the project's modules again.
+    """
 
     admission: Admission
     inbound: Inbound
     clock: Clock
     clients: set[Client]
+    reload: Callable[[], None] = lambda: None
 
 
 def socket_routes(services: Services) -> list[BaseRoute]:
@@ -261,9 +265,20 @@ class ClientReceiver:
             case Ping():
                 client.send_message("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
             case Reload():
-                client.send_error(ErrorCode.INVALID_MESSAGE, "the server does not reload: start it with --reload")
+                self._reload()
             case View():
                 services.admission.assignment.set_view(client, message.among(services.admission.slots.tracks))
+
+    def _reload(self) -> None:
+        """Reload the project for a controller, on a server whose clients are its author's."""
+        client, services = self._client, self._services
+        options = services.admission.settings.options
+        if options.reload is None:
+            client.send_error(ErrorCode.INVALID_MESSAGE, "the server does not reload: start it with --reload")
+        elif not services.inbound.controls(client) or not options.exposes_errors:
+            client.send_error(ErrorCode.NOT_CONTROLLER, "the controller reloads, on the machine of the server")
+        else:
+            services.reload()
 
     def _refuse_rate(self, text: bytes | None) -> None:
         """Answer a message above the rate, with its id where that is cheap to read."""

@@ -13,6 +13,7 @@ from typing import Any
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import ReloadReport
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from reactor_runtime.server.sessions.slot_pool import SlotPool
@@ -30,7 +31,13 @@ STOPPING = "the server is stopping"
 class Admission:
     """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
 
-    def __init__(self, settings: SlotSettings, *, on_slot_ready: Callable[[Slot, float], None]) -> None:
+    def __init__(
+        self,
+        settings: SlotSettings,
+        *,
+        on_slot_ready: Callable[[Slot, float], None],
+        on_reload: Callable[[Slot, ReloadReport], None] = lambda *_: None,
+    ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
         self.slots = SlotPool()
@@ -38,6 +45,7 @@ class Admission:
         self._stops_at: float | None = None
         self._sent_positions: dict[Client, tuple[int, int]] = {}
         self._on_slot_ready = on_slot_ready
+        self._on_reload = on_reload
 
     @property
     def draining(self) -> bool:
@@ -55,6 +63,7 @@ class Admission:
             settings=self.settings,
             on_ready=self._slot_ready,
             on_lost=self._slot_lost,
+            on_reload=self._on_reload,
             on_session_visible=self.assignment.on_session_started,
             on_session_started=self._queue_changed,
             on_session_ended=self._session_ended,

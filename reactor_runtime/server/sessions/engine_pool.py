@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import yaml
 
 from reactor_runtime.errors import ReactorError, UsageError
-from reactor_runtime.ipc.messages import Load
+from reactor_runtime.ipc.messages import Load, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
+from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.fanout import Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.playout import Playout
@@ -82,6 +84,18 @@ class EnginePool:
         for engine in self._engines:
             engine.supervisor.kill()
 
+    def reload(self, manifest: Manifest, config: dict[str, Any], *, everything: bool, restart_reason: str) -> None:
+        """Apply the project's files in all engines; with a `restart_reason` in new processes."""
+        options = replace(self._options, manifest=manifest, config=config)
+        for engine in self._engines:
+            load = _load_message(options, engine=engine.slot.ids.get("engine", ""))
+            engine.supervisor.reload(load, everything=everything, restart_reason=restart_reason)
+
+    def report_reload(self, reloaded: Reloaded) -> None:
+        """Report the outcome of a reload that concerns no engine."""
+        for engine in self._engines:
+            engine.slot.reload.on_engine_reload(reloaded)
+
     async def aclose(self) -> None:
         """Log what the engines printed last."""
         for engine in self._engines:
@@ -122,7 +136,12 @@ class EnginePool:
         try:
             await engine.supervisor.run(
                 EngineCallbacks(
-                    on_ready=slot.on_engine_ready, on_message=slot.on_engine_message, on_lost=slot.on_engine_lost
+                    on_ready=slot.on_engine_ready,
+                    on_message=slot.on_engine_message,
+                    on_lost=slot.on_engine_lost,
+                    on_contract=slot.on_engine_contract,
+                    on_reload=slot.reload.on_engine_reload,
+                    on_restart=slot.on_engine_restart,
                 )
             )
         except ReactorError as error:
@@ -149,6 +168,7 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         record="" if options.record is None else str(options.record.absolute()),
         record_video=options.record_video,
         presets=dict(manifest.page_settings.presets),
+        reload=options.reload is not None,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -182,6 +182,10 @@ class ServedSession:
                 )
             case _:
                 logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
+
+    def keep_fields(self, names: Collection[str | None]) -> None:
+        """Drop the fields of the state that the model does not have any more."""
+        self.state = {name: value for name, value in self.state.items() if name in names}
 
     def _send_notice(self, notice: TurnNotice, seconds: float | None) -> None:
         data = {"phase": notice, "seconds": seconds}

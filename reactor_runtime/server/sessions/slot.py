@@ -21,7 +21,8 @@ from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
-from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.server.options import ReloadReport, ServeOptions
+from reactor_runtime.server.sessions.reload_notices import ReloadNotices
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
@@ -32,6 +33,8 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
+RESTARTING = "restarting"
+RESTARTS = "the model starts again with new code"
 END_MESSAGES = {
     TurnEnd.LEFT: "the controller has gone",
     TurnEnd.TIME: "the turn is over: others wait",
@@ -75,6 +78,7 @@ class Slot:
         settings: SlotSettings,
         on_ready: Callable[[Slot, float], None],
         on_lost: Callable[[], None],
+        on_reload: Callable[[Slot, ReloadReport], None] = lambda *_: None,
         on_session_visible: Callable[[Slot], None],
         on_session_started: Callable[[], None],
         on_session_ended: Callable[[Slot], None],
@@ -86,6 +90,9 @@ class Slot:
         self.session: ServedSession | None = None
         self.failed_in_a_row = 0
         self.losses = 0
+        self.reload = ReloadNotices(
+            settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
+        )
         self._started = False
         self._playout = playout
         self._wait_queue = wait_queue
@@ -132,7 +139,12 @@ class Slot:
         controls = session is not None and session.controller is client
         settings = self._settings
         welcome = welcome_message(
-            session, contract, model=self.model_name, controls=controls, limits=settings.options.limits
+            session,
+            contract,
+            model=self.model_name,
+            controls=controls,
+            limits=settings.options.limits,
+            reload=self.reload.newest,
         )
         client.send_message("reactor.welcome", welcome)
         if session is not None:
@@ -196,6 +208,22 @@ class Slot:
             self._end_session(self.session, "model_died", f"the model's process {how}")
         self._on_lost()
 
+    def on_engine_restart(self) -> None:
+        """End the session on an engine that is started again with new code."""
+        self._playout.clear()
+        if self.session is not None:
+            self._end_session(self.session, RESTARTING, RESTARTS)
+        self._on_lost()
+
+    def on_engine_contract(self) -> None:
+        """Send the new contract of the engine to the subscribers."""
+        contract = self.engine.contract
+        assert contract is not None, "it has changed"
+        if self.session is not None:
+            self.session.keep_fields({event["field"] for event in contract["schema"]["events"].values()})
+        data = {"tracks": contract["tracks"], "schema": contract["schema"]}
+        self.subscribers.send_message("reactor.contract", data, but=self._wait_queue.waiting)
+
     def send_message(self, kind: str, data: dict[str, Any]) -> None:
         """Send a message to the subscribers, and to a controller whose session has not started."""
         self.subscribers.send_message(kind, data, but=self._wait_queue.waiting)
@@ -237,6 +265,9 @@ class Slot:
         self._on_session_started()
 
     def _session_ended(self, session: ServedSession, ended: ipc.Ended) -> None:
+        if self.reload.restarts:
+            self._end_session(session, RESTARTING, RESTARTS)
+            return
         if ended.error is None:
             self.failed_in_a_row = 0
             if session.phase is SessionPhase.STOPPING:
@@ -255,7 +286,7 @@ class Slot:
         self._settings.metrics.sessions.add(reason)
         session.turn.stop()
         session.over.set()
-        failed = reason not in ("finished", *TurnEnd)
+        failed = reason not in ("finished", RESTARTING, *TurnEnd)
         if failed:
             self._settings.metrics.errors.add(ErrorCode.MODEL_ERROR)
             self.send_message("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
@@ -263,7 +294,8 @@ class Slot:
         self.session = None
         self._started = False
         self.subscribers.leave(session.controller)
-        session.controller.close(CloseCode.MODEL_FAILED if failed else CloseCode.SESSION_OVER, message)
+        code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
+        session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
         self._on_session_ended(self)
 
 

@@ -8,11 +8,18 @@ from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, SUBPROTOCOL
+from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeMessage
 
 
 def welcome_message(
-    session: ServedSession | None, contract: dict[str, Any], *, model: str, controls: bool, limits: TurnLimits
+    session: ServedSession | None,
+    contract: dict[str, Any],
+    *,
+    model: str,
+    controls: bool,
+    limits: TurnLimits,
+    reload: ReloadMessage | None = None,
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one.
 
@@ -37,5 +44,5 @@ def welcome_message(
             "idle_timeout_s": limits.idle_timeout_s or None,
             "resume_grace_s": limits.resume_grace_s or None,
         },
-        "reload": None,
+        "reload": reload,
     }

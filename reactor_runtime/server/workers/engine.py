@@ -57,9 +57,14 @@ class EngineCallbacks:
     """Hold the callbacks of a slot that its engine calls.
 
     `on_ready` gets the seconds that loading took, `on_message` a message and the shared memory it refers to. `on_lost`
-    is called when an engine has ended by itself while it served, with its end in words.
+    is called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was
+    ended to start it again. `on_contract` is called when the contract has changed, `on_reload` with the outcome and
+    the progress of a reload.
     """
 
     on_ready: Callable[[float], None]
     on_message: Callable[[ipc.Message, RingReader], None]
     on_lost: Callable[[str], None]
+    on_contract: Callable[[], None] = lambda: None
+    on_reload: Callable[[ipc.Reloaded | ipc.Loading], None] = lambda _: None
+    on_restart: Callable[[], None] = lambda: None

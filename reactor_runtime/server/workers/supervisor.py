@@ -22,6 +22,7 @@ from reactor_runtime.ipc.shortage import is_shortage
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
+from reactor_runtime.server.workers.reloads import Reloads
 from reactor_runtime.server.workers.restarts import Restarts
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Supervisor:
         self._options = options
         self._ids = ids
         self._engine_run: EngineRun | None = None
+        self._reloads = Reloads()
+        self._restart: asyncio.Task[None] | None = None
         self._holds_loading = self._awaits_loading = False
         self._loading_since = time.monotonic()
 
@@ -89,8 +92,20 @@ class Supervisor:
 
         Raises the reason when the model can't be served.
         """
+        self._reloads.report_to(callbacks.on_reload)
         while True:
-            pause_s = await self._run_process(callbacks)
+            self._reloads.saved.clear()
+            try:
+                pause_s = await self._run_process(callbacks)
+            except ReactorError as failure:
+                if self._options.reload is None:
+                    raise
+                pause_s = 0.0
+                self._restarts = Restarts()
+                self.phase, self.detail, self._awaits_loading = EnginePhase.LOADING, str(failure), True
+                callbacks.on_lost("could not load the model, and is started again after the next save")
+                await self._reloads.wait_for_save(failure)
+                self._awaits_loading = False
             if self._is_last():
                 return
             if pause_s:
@@ -101,9 +116,28 @@ class Supervisor:
                 return
             self._begin_loading()
 
+    def reload(self, load: ipc.Load, *, everything: bool = False, restart_reason: str = "") -> None:
+        """Apply the project's files as they are now; with a `restart_reason` in another process.
+
+        An engine that loads applies them when it is ready.
+        """
+        self._load = load
+        self._reloads.saved.set()
+        engine_run = self._engine_run
+        if not restart_reason:
+            self._reloads.waits = self.phase is not EnginePhase.READY
+            self.send(ipc.ReloadFiles(load.config, everything))
+        elif engine_run is not None and engine_run.link is not None and self._restart is None:
+            self._reloads.report(ipc.Reloaded("restarting", restart_reason))
+            # A client that connects from here on waits for the next process.
+            self._begin_loading()
+            self._restart = asyncio.create_task(engine_run.stop())
+
     def expect_end(self) -> None:
         """Treat an end of the process as expected from here on, since the server is stopping."""
         self._stopping = True
+        # `run` may wait for a save.
+        self._reloads.saved.set()
 
     def drain(self) -> None:
         """Start no other process when this one ends."""
@@ -141,7 +175,7 @@ class Supervisor:
         except OSError as error:
             self._release_loading()
             if is_shortage(error):
-                return self._pause_after_shortage(error.strerror)
+                return _pause_after_shortage(self._restarts, self._ids, error.strerror)
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await self._receive_all(engine_run)
@@ -153,10 +187,16 @@ class Supervisor:
         finally:
             how = await engine_run.end()
             self._release_loading()
+        if self._restart is not None:
+            await self._restart
+            self._restart = None
+            if not self._is_last():
+                callbacks.on_restart()
+                return 0.0
         if self._stopping:
             return 0.0
         if engine_run.lacked_resources:
-            return self._pause_after_shortage(SHORT_OF)
+            return _pause_after_shortage(self._restarts, self._ids, SHORT_OF)
         if engine_run.ready_at is None:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(engine_run.failure or reason)
@@ -205,25 +245,27 @@ class Supervisor:
         match message:
             case ipc.Loading():
                 self.detail, self.progress = message.detail, message.progress
+                if self.phase is EnginePhase.READY:
+                    callbacks.on_reload(message)
             case ipc.Described():
-                self.contract = message.contract
+                before, self.contract = self.contract, message.contract
+                if before not in (None, message.contract):
+                    callbacks.on_contract()
+            case ipc.Reloaded("restarting"):
+                self.reload(self._load, restart_reason=message.reason)
+            case ipc.Reloaded():
+                self._reloads.report(message)
             case ipc.Ready():
                 self._release_loading()
                 self.phase = EnginePhase.READY
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s)
+                if self._reloads.after_ready():
+                    self.send(ipc.ReloadFiles(self._load.config))
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
                 callbacks.on_message(message, ring)
-
-    def _pause_after_shortage(self, reason: str | None) -> float:
-        """Return the pause before the next start; a shortage is no failed load."""
-        pause_s = self._restarts.after_shortage()
-        logger.error(
-            "the model's process can't be started, the next try is in %.1f s: %s", pause_s, reason, extra=self._ids
-        )
-        return pause_s
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Return the pause before the next load; raise the failure when there is none."""
@@ -243,3 +285,10 @@ class Supervisor:
             details=failure.details,
             trail=failure.trail,
         )
+
+
+def _pause_after_shortage(restarts: Restarts, ids: Mapping[str, str], reason: str | None) -> float:
+    """Return the pause before the next start; a shortage is no failed load."""
+    pause_s = restarts.after_shortage()
+    logger.error("the model's process can't be started, the next try is in %.1f s: %s", pause_s, reason, extra=ids)
+    return pause_s

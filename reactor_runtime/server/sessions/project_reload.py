@@ -1,0 +1,84 @@
+"""Hot reload in the server: saved files are read, and each engine applies the new code or is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime import config as config_file
+from reactor_runtime import errors
+from reactor_runtime import manifest as manifest_file
+from reactor_runtime.ipc.messages import Reloaded
+from reactor_runtime.manifest import Manifest
+from reactor_runtime.server.options import ReloadOptions, ServeOptions
+from reactor_runtime.server.sessions.engine_pool import EnginePool
+from reactor_runtime.server.workers.watch import saved_files
+
+logger = logging.getLogger(__name__)
+
+FULL = "--reload=full"
+
+
+class ProjectReload:
+    """Reload the project in all engines after each save; use on the server's loop."""
+
+    def __init__(self, options: ServeOptions, reload: ReloadOptions, engines: EnginePool) -> None:
+        self._reload = reload
+        self._engines = engines
+        self._manifest = options.manifest
+        self._digests: dict[Path, bytes | None] = {}
+
+    async def run(self) -> None:
+        """Reload after each save, until cancelled."""
+        manifest = self._manifest
+        files = {manifest.project / manifest_file.FILE_NAME}
+        if manifest.config_path is not None:
+            files.add(manifest.config_path)
+        # The files have just been read.
+        known = True
+        async for paths in saved_files(manifest.project, {file.resolve() for file in files}):
+            changed = await asyncio.to_thread(self._changed, paths)
+            if changed or not (paths or known or self._reload.full):
+                await self.reload()
+            known = False
+
+    def _changed(self, paths: Collection[Path]) -> bool:
+        """Return whether files have other content than the last time; one save may be reported twice."""
+        contents = {path: _digest(path) for path in paths}
+        changed = any(path not in self._digests or self._digests[path] != each for path, each in contents.items())
+        self._digests.update(contents)
+        return changed
+
+    async def reload(self, *, everything: bool = False) -> None:
+        """Apply the files as they are now; `everything`: all modules are executed again, changed or not."""
+        try:
+            manifest, config = await asyncio.to_thread(self._read)
+        except errors.ReactorError as error:
+            self._engines.report_reload(Reloaded("failed", error=errors.to_json(error)))
+            return
+        before, self._manifest = self._manifest, manifest
+        reason = FULL if self._reload.full else ""
+        if (manifest.module, manifest.class_name) != (before.module, before.class_name):
+            reason = f"reactor.yaml names {manifest.model} now"
+        self._engines.reload(manifest, config, everything=everything, restart_reason=reason)
+
+    def _read(self) -> tuple[Manifest, dict[str, Any]]:
+        manifest = self._manifest
+        if manifest.model_at is None:
+            # The class was given to serve() or asgi().
+            manifest = manifest_file.of_class(manifest.project, manifest.module, manifest.class_name)
+        else:
+            manifest = manifest_file.load(manifest.project)
+        return manifest, config_file.load(manifest.config_path, self._reload.overrides)
+
+
+def _digest(path: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    # It was deleted, or an editor is about to replace it.
+    except OSError:
+        return None

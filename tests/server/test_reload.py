@@ -1,0 +1,262 @@
+"""`reactor run --reload`: one server whose project is edited while a client watches."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.client import WireClient, controlling
+from tests.server.client import client as connected
+from tests.server.running import PRELUDE, RunningServer, serving, started, write_project
+
+MODEL = """
+from part import LEVEL
+
+
+class MyState(InputState):
+    plus: int = InputField(default=0, ge=0, le=99)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 60
+
+    def load(self, config):
+        self.loaded = config.get("level", 0), os.getpid(), time.time()
+
+    def inference(self):
+        while True:
+            yield gray(LEVEL + self.loaded[0] + self.state.plus)
+
+    @event(name="fail")
+    def fail(self):
+        raise ValueError("a handler")
+"""
+
+
+class Project:
+    """A project on disk that is edited as editors do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reset()
+
+    def reset(self) -> None:
+        self.write("reactor.yaml", "model: pipeline:MyModel\nname: my-model\nconfig: config.yml\n")
+        self.write("config.yml", "level: 0\n")
+        self.write("part.py", "LEVEL = 10\n")
+        self.model()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a new file and rename it: the name never has half a file."""
+        new = self.folder / f"{name}.new"
+        new.write_text(text)
+        new.replace(self.folder / name)
+
+    def model(self, *changes: tuple[str, str]) -> None:
+        text = MODEL
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        self.write("pipeline.py", PRELUDE + text)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(write_project(tmp_path_factory.mktemp("project"), MODEL))
+
+
+@pytest.fixture(scope="module")
+def server(project: Project) -> Iterator[RunningServer]:
+    with serving(project.folder, "--reload") as server:
+        yield server
+
+
+async def shown(client: WireClient, level: int) -> None:
+    """Wait for a frame of this level."""
+    while abs((await client.frame()).level - level) > 2:
+        pass
+
+
+async def status(client: WireClient, wanted: str) -> dict[str, Any]:
+    return await client.data("reactor.reload", status=wanted)
+
+
+def session_of(client: WireClient) -> str:
+    return next(str(each["data"]["session"]) for each in client.texts if each["type"] == "reactor.welcome")
+
+
+@contextlib.asynccontextmanager
+async def watching(server: RunningServer, project: Project) -> AsyncIterator[WireClient]:
+    """Control a session of the project as it was at first; it is the same at the end."""
+    async with controlling(server.url) as client:
+        project.reset()
+        await shown(client, 10)
+        engine = server.engine
+        yield client
+        assert not [each for each in client.texts if each["data"].get("phase") == "ended"]
+        assert server.engine == engine
+        assert (await client.frame()).level > 1, "no black frame"
+
+
+async def test_a_save_is_shown_in_the_same_session(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        await client.send("set_plus", {"plus": 7})
+        await shown(client, 17)
+        project.model(("LEVEL +", "LEVEL + 50 +"))
+        await shown(client, 67)
+        project.write("part.py", "LEVEL = 90\n")
+        await shown(client, 147)
+        assert not [each for each in client.texts if each["data"].get("status") == "loading"]
+
+
+async def test_a_save_that_does_not_compile_is_reported_until_the_next_one(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        project.write("part.py", "LEVEL = = 1\n")
+        failed = await status(client, "failed")
+        assert failed["error"] == {
+            "message": "SyntaxError: invalid syntax",
+            "hint": None,
+            "file": "part.py",
+            "line": 1,
+            "text": "LEVEL = = 1",
+        }
+        server.wait_for("LEVEL = = 1")
+        async with joined(server) as viewer:
+            assert (await viewer.data("reactor.welcome"))["reload"] == failed
+        await shown(client, 10)
+        project.write("part.py", "LEVEL = 20\n")
+        assert (await status(client, "applied"))["error"] is None
+        await shown(client, 20)
+
+
+async def test_an_exception_keeps_frame_and_session_until_the_next_save(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        project.model(("yield gray(", "1 // (80 - self.state.plus); yield gray("))
+        await status(client, "applied")
+        await client.send("set_plus", {"plus": 80})
+        failed = await status(client, "failed")
+        assert failed["error"]["message"] == "the model failed: ZeroDivisionError: integer division or modulo by zero"
+        assert (failed["error"]["file"], failed["error"]["text"].strip()[:8]) == ("pipeline.py", "1 // (80")
+        project.model()
+        await status(client, "applied")
+        await shown(client, 90)
+
+
+async def test_an_exception_of_a_handler_is_reported(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        await client.send("fail")
+        assert (await status(client, "failed"))["error"]["message"] == "a handler failed: ValueError: a handler"
+        await shown(client, 10)
+
+
+async def test_a_changed_contract_comes_before_the_first_frame_of_its_code(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        await client.send("set_plus", {"plus": 7})
+        await shown(client, 17)
+        project.model(("plus: int = InputField(default=0", "plus: int = InputField(default=5"), ("LEVEL +", "150 +"))
+        contract = await client.data("reactor.contract")
+        assert contract["schema"]["events"]["set_plus"]["parameters"]["properties"]["plus"]["default"] == 5
+        assert [track["name"] for track in contract["tracks"]] == ["main_video"]
+        await status(client, "applied")
+        await shown(client, 157)
+        async with joined(server) as viewer:
+            welcome = await viewer.data("reactor.welcome")
+            assert (welcome["schema"], welcome["state"]) == (contract["schema"], {"plus": 7})
+
+
+async def test_a_changed_load_or_config_loads_again_in_the_session(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        await client.send("set_plus", {"plus": 7})
+        project.write("config.yml", "level: 40\n")
+        assert (await status(client, "loading"))["reason"] == "the config has changed"
+        await shown(client, 57)
+        project.model(('config.get("level", 0)', "80"))
+        assert (await status(client, "loading"))["reason"] == "MyModel.load() has changed"
+        await shown(client, 97)
+        project.write("config.yml", "level: [\n")
+        assert (await status(client, "failed"))["error"]["file"] == "config.yml"
+
+
+async def test_a_controller_reloads_by_hand_and_a_viewer_does_not(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client, joined(server) as viewer:
+        await viewer.send("reactor.reload")
+        assert (await viewer.data("reactor.error"))["code"] == "not_controller"
+        await client.send("reactor.reload")
+        await status(client, "applied")
+
+
+async def test_files_that_come_and_go_are_applied(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        (project.folder / "part.py").unlink()
+        failed = await status(client, "failed")
+        assert "No module named 'part'" in failed["error"]["message"]
+        (project.folder / "part").mkdir()
+        (project.folder / "part" / "__init__.py").write_text("from part.level import LEVEL\n")
+        (project.folder / "part" / "level.py").write_text("LEVEL = 30\n")
+        await shown(client, 30)
+        (project.folder / "part" / "level.py").write_text("LEVEL = 60\n")
+        await shown(client, 60)
+        shutil.rmtree(project.folder / "part")
+        project.write("part.py", "LEVEL = 70\n")
+        await shown(client, 70)
+
+
+async def test_a_file_that_is_written_in_parts_and_many_saves_end_with_the_last(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        for level in range(11, 60):
+            (project.folder / "part.py").write_text("")
+            (project.folder / "part.py").write_text(f"LEVEL = {level}\n")
+        await shown(client, 59)
+
+
+async def test_another_class_in_the_manifest_restarts_the_engine(server: RunningServer, project: Project) -> None:
+    async with controlling(server.url) as client:
+        engine = server.engine
+        project.write("other.py", PRELUDE + MODEL.replace("LEVEL +", "200 +"))
+        project.write("reactor.yaml", "model: other:MyModel\nname: my-model\nconfig: config.yml\n")
+        assert (await status(client, "restarting"))["reason"] == "reactor.yaml names other:MyModel now"
+        assert await client.closed() == (1001, "the model starts again with new code")
+    async with controlling(server.url) as client:
+        await shown(client, 200)
+        assert server.engine != engine
+        project.reset()
+        await status(client, "restarting")
+    async with controlling(server.url) as client:
+        await shown(client, 10)
+
+
+async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp_path: Path) -> None:
+    project = Project(write_project(tmp_path, MODEL))
+    project.write("part.py", "LEVEL = = 1\n")
+    with started(project.folder, "--reload=full") as server:
+        server.wait_for("SyntaxError")
+        project.write("part.py", "LEVEL = 30\n")
+        server.wait_for("ready in")
+        async with controlling(server.url) as client:
+            await shown(client, 30)
+            project.write("part.py", "LEVEL = 50\n")
+            assert (await status(client, "restarting"))["reason"] == "--reload=full"
+            await client.closed()
+        async with controlling(server.url) as client:
+            await shown(client, 50)
+        server.stop()
+
+
+@contextlib.asynccontextmanager
+async def joined(server: RunningServer) -> AsyncIterator[WireClient]:
+    async with connected(server.url, role="viewer") as viewer:
+        yield viewer
