@@ -118,7 +118,8 @@ class Renderer(Studio[Model]):
             recorder.unread.clear()
             # A session that is over has shown its last frame at this moment.
             if over and shown:
-                end_s = max(end_s, max(frame.due_s for frame in shown) + 1 / self._host.runtime.output_buffer.fps)
+                last_s = max(frame.due_s for frame in shown) + 1 / self._host.runtime.output_buffer.fps
+                end_s = min(max(end_s, last_s), seconds)
             yield Played(end_s, shown, self._take_warnings())
             self._wait.raise_failure()
             if over:

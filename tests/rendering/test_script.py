@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.errors import UsageError
+from reactor_runtime.errors import Location, UsageError
 from reactor_runtime.media import wav
 from reactor_runtime.rendering.script import Script, When, read_script
 from tests.rendering.models import Counting, Follower, Loop
@@ -132,3 +135,29 @@ def test_a_wrong_file_is_an_error_with_its_place(text: str, place: str, message:
 def test_only_a_pipeline_has_steps(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Loop has no steps.*write `at:` and a time"):
         read(tmp_path, "- at_step: 3\n  event: set_level\n  data: {level: 1}\n", Contract.of(Loop))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.dates()
+    | st.sampled_from(["refuse", "set_level", "1s"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["at", "at_step", "event", "data", "level", "image", "upload", 7]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=VALUES)
+def test_any_file_is_a_script_or_a_usage_error_with_a_place(value: object, tmp_path: Path) -> None:
+    where: Location | None = Location("", 1)
+    try:
+        read(tmp_path, yaml.safe_dump(value))
+    except UsageError as error:
+        where = error.where
+    assert where is not None
