@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import platform
 import queue
@@ -37,7 +36,7 @@ from reactor_runtime.recording.entries import (
     hash_pieces,
     to_pieces,
 )
-from reactor_runtime.recording.file import RecordingWriter, encode_array
+from reactor_runtime.recording.file import RecordingWriter, encode_array, hash_file
 from reactor_runtime.version import version
 
 logger = logging.getLogger(__name__)
@@ -281,8 +280,3 @@ def _file_in(root: Path, module: ModuleType) -> Path | None:
     path = Path(file)
     inside = root in path.parents and not {"site-packages", "dist-packages"} & set(path.parts)
     return path if inside and path.is_file() else None
-
-
-def hash_file(path: Path) -> str:
-    """Return a hash of a file's content."""
-    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()

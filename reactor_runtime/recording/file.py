@@ -6,6 +6,7 @@ leaves a file that lacks only the entries it had not written.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import io
 import json
@@ -301,3 +302,8 @@ def decode_array(file: bytes) -> np.ndarray[Any, Any]:
     """Return the array of an `.npy` file."""
     loaded: np.ndarray[Any, Any] = np.load(io.BytesIO(file), allow_pickle=False)
     return loaded
+
+
+def hash_file(path: Path) -> str:
+    """Return a hash of a file's content."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()

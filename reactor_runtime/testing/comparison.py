@@ -114,7 +114,11 @@ class Comparison:
             self.result.add(step, f"message {kind} {data} is new")
 
     def finish(self) -> None:
-        """Add a difference for each recorded message that was not sent."""
+        """Add a difference for missing outputs, and for each recorded message that was not sent."""
+        missing_outputs = len(self._outputs) - self._compared
+        if missing_outputs:
+            step = self._outputs[self._compared].step
+            self.result.add(step, f"{missing_outputs} of {len(self._outputs)} outputs are missing")
         for missing in self._messages[self._sent :]:
             if _is_expected(missing, self._steps):
                 self.result.add(missing.step, f"message {missing.type} {missing.data} was not sent")

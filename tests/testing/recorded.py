@@ -22,10 +22,11 @@ def recorded(
     *,
     with_video: bool = False,
     warm_up: bool = False,
+    project: Path | None = None,
 ) -> Iterator[Studio[Model]]:
     """Record the sessions that the block plays into `directory`."""
     options = RecordOptions(directory, with_video=with_video)
-    recorder = Recorder(options, yaml.safe_dump(config or {}), directory)
+    recorder = Recorder(options, yaml.safe_dump(config or {}), project or directory)
     with contextlib.closing(recorder), Studio(model, config, logs=recorder) as studio:
         if warm_up:
             studio.warm_up()

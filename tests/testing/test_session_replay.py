@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ class Mixer(ReactorPipeline):
             sound = self.input.microphone.try_read()
             samples = np.zeros((1, 1600), np.int16) if sound is None else sound[0]
             yield Shown(
-                main_video=(canvas * self.state.gain).astype(np.uint8),
+                main_video=(canvas * self.state.gain).clip(0, 255).astype(np.uint8),
                 main_audio=(samples * self.state.gain).astype(np.int16),
             )
 
@@ -333,6 +334,29 @@ def test_superseded_events_are_not_handled_in_the_replay(tmp_path: Path) -> None
     assert [each.skipped for each in recording.events] == [True, True, False]
     assert shown == {0, 4}
     assert replay(recording.path, Slow).differences == []
+
+
+def test_events_of_one_name_at_one_step_are_all_handled(tmp_path: Path) -> None:
+    with recorded(Mixer, tmp_path) as studio:
+        studio.run(0.2)
+        for angle in range(1, 9):
+            studio.send_event("turn", angle=angle)
+        studio.run(0.2)
+    recording = read_recording(recording_in(tmp_path))
+    assert len({event.step for event in recording.events}) == 1
+    assert replay(recording.path, Mixer).differences == []
+
+
+def test_missing_outputs_are_a_difference(tmp_path: Path) -> None:
+    class Idling(Mixer):
+        def inference(self) -> Iterator[Any]:
+            for number, output in enumerate(super().inference()):
+                yield Idle if number % 2 else output
+
+    with recorded(Mixer, tmp_path) as studio:
+        studio.run(1.0)
+    texts = [str(each) for each in replay(recording_in(tmp_path), Idling).differences]
+    assert re.search(r"\d+ of \d+ outputs are missing$", texts[-1])
 
 
 def test_messages_are_compared(tmp_path: Path) -> None:

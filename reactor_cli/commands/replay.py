@@ -1,0 +1,245 @@
+"""`reactor replay`: a recorded session again, with the code of a project, compared with the recording."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reactor_cli import console
+from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, UsageError, author_error
+
+if TYPE_CHECKING:
+    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.recording.entries import Pieces
+    from reactor_runtime.recording.file import SessionRecording
+    from reactor_runtime.testing.comparison import Replay
+    from reactor_runtime.testing.frame_diff import FrameDiff
+
+# Of the output, if the class declares no rate.
+DEFAULT_FPS = 30.0
+MOST_DIFFERENCES = 5
+
+OnOutput = Callable[[int, "Pieces"], object]
+
+EPILOG = """
+\b
+Examples:
+  reactor replay sessions/2026-11-23_14-05-09.mcap    with the code in this directory
+  reactor replay FILE my-model --out clip.mp4         write what the model shows now
+  reactor replay FILE --diff diff.html                compare; the exit code tells
+  reactor replay FILE --diff diff.html --tolerance 40    PSNR from 40 dB on is enough
+  reactor replay FILE --set steps=4                   with another value of the config
+
+\b
+Exit codes: 0 done, with --diff also equal; 1 the output differs, or the model
+failed; 2 an error in the command, the recording or the class, or another
+contract; 4 load() failed; 130 interrupted.
+"""
+
+
+def replay(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A recording of `reactor run --record`.")],
+    directory: Directory = None,
+    path: PathOption = None,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE|DIR", help="Write the output: .mp4, .mkv, .gif, .webp, or a folder."),
+    ] = None,
+    diff: Annotated[
+        Path | None, typer.Option("--diff", metavar="FILE", help="Write a page with the differences, as HTML.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", metavar="DB", help="Accept frames with at least this PSNR; needs --record-video."),
+    ] = None,
+    verbose: Verbose = False,
+) -> int:
+    """Run a recorded session again, and compare its output with the recording.
+
+    The model gets the same events and inputs at the same steps, without a server and as fast as it computes. The
+    config is that of the recording. Needs an extra: pip install 'reactor-live[record]'.
+    """
+    context.ensure_object(console.Settings).verbose = verbose
+    from reactor_runtime import logs, manifest
+    from reactor_runtime.recording.file import read_recording
+
+    recording = read_recording(file)
+    _check_tolerance(recording, diff, tolerance)
+    checked = manifest.load(project_directory(directory, path))
+    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
+        logs.configure("warning")
+        began = time.monotonic()
+        result, frame_diff = _replay(recording, checked, overrides or [], out, with_diff=diff is not None)
+        took_s = time.monotonic() - began
+    changed = _changed_files(recording, checked.project)
+    if diff is not None:
+        _write_page(diff, recording, result, frame_diff, changed)
+    _print_result(result, changed, took_s)
+    return 0 if diff is None or _is_accepted(result, frame_diff, tolerance) else 1
+
+
+def _check_tolerance(recording: SessionRecording, diff: Path | None, tolerance: float | None) -> None:
+    if tolerance is None:
+        return
+    if diff is None:
+        raise UsageError("--tolerance without --diff", hint="--diff FILE compares the frames")
+    if not recording.has_frames:
+        raise UsageError(
+            f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
+            hint="`reactor run --record DIR --record-video` records frames too",
+        )
+
+
+def _replay(
+    recording: SessionRecording, checked: Manifest, overrides: list[str], out: Path | None, *, with_diff: bool
+) -> tuple[Replay, FrameDiff | None]:
+    import yaml
+
+    from reactor_runtime import config, schema
+    from reactor_runtime.testing.frame_diff import FrameDiff
+    from reactor_runtime.testing.session_replay import refuse_other_contract, replay_recording
+
+    contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+    refuse_other_contract(recording, contract)
+    values = config.override(yaml.safe_load(recording.header.config) or {}, overrides)
+    frame_diff = FrameDiff(recording) if with_diff and recording.has_frames else None
+    # This command prints a failure as its error.
+    logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
+    rates = {track.name: track.sample_rate for track in contract.tracks if track.direction == "out"}
+    with (
+        _clip(out, rates, contract.fps or DEFAULT_FPS) as write,
+        _progress(recording.steps) as on_step,
+        _author_errors(checked.project) as begin,
+    ):
+
+        def on_output(step: int, pieces: Pieces) -> None:
+            write(step, pieces)
+            if frame_diff is not None:
+                frame_diff.add_output(step, pieces)
+
+        result = replay_recording(
+            recording,
+            contract.model,
+            config=values,
+            project=checked.project,
+            on_loaded=begin,
+            on_output=on_output,
+            on_step=on_step,
+        )
+    return result, frame_diff
+
+
+@contextlib.contextmanager
+def _author_errors(project: Path) -> Iterator[Callable[[], None]]:
+    """Convert exceptions of the author's code; those before the function is called are of `load()`."""
+    loaded = False
+
+    def on_loaded() -> None:
+        nonlocal loaded
+        loaded = True
+
+    try:
+        yield on_loaded
+    except ReactorError:
+        raise
+    except Exception as error:
+        kind, what = (ModelFailed, "the model failed") if loaded else (LoadError, "load() failed")
+        raise author_error(kind, what, error, project) from error
+
+
+@contextlib.contextmanager
+def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> Iterator[OnOutput]:
+    """Write frames at this rate, and sound without gaps, to a clip, which ends also if the replay fails.
+
+    `sample_rates` has None for tracks of video.
+    """
+    if out is None:
+        yield lambda _, __: None
+        return
+    from reactor_runtime.clips.clip import ClipTrack
+    from reactor_runtime.clips.opening import open_clip
+
+    clip = open_clip(out, [ClipTrack(name, rate) for name, rate in sample_rates.items()])
+    ends_s = dict.fromkeys(sample_rates, 0.0)
+
+    def write(_: int, pieces: Pieces) -> None:
+        for track, arrays in pieces.items():
+            rate = sample_rates[track]
+            for array in arrays:
+                if rate is None:
+                    clip.write_frame(track, ends_s[track], array)
+                    ends_s[track] += 1 / fps
+                else:
+                    clip.write_sound(track, ends_s[track], array)
+                    ends_s[track] += array.shape[1] / rate
+
+    try:
+        yield write
+    finally:
+        for written in clip.close(max(ends_s.values(), default=0.0)):
+            console.err(f"written: {written}")
+
+
+@contextlib.contextmanager
+def _progress(steps: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal; yield the function that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
+    with Progress(*columns, transient=True, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=steps)
+        yield lambda step: bar.update(task, completed=step)
+
+
+def _changed_files(recording: SessionRecording, project: Path) -> list[str]:
+    """Return the recorded files of the project that have another content now, or are gone."""
+    from reactor_runtime.recording.file import hash_file
+
+    files = ((name, project / name, hash) for name, hash in recording.header.files.items())
+    return [name for name, path, hash in files if not path.is_file() or hash_file(path) != hash]
+
+
+def _write_page(
+    path: Path, recording: SessionRecording, result: Replay, frame_diff: FrameDiff | None, changed: list[str]
+) -> None:
+    from reactor_runtime.testing.diff_page import diff_page
+
+    try:
+        path.write_text(diff_page(recording, result, frame_diff, changed), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from error
+    console.err(f"written: {path}")
+
+
+def _is_accepted(result: Replay, frame_diff: FrameDiff | None, tolerance: float | None) -> bool:
+    """Return whether the output is equal, or, with a tolerance, all differences are frames that are similar enough."""
+    if tolerance is None or frame_diff is None:
+        return not result.differences
+    others = [each for each in result.differences if each.track not in frame_diff.tracks]
+    return not others and frame_diff.lowest_psnr >= tolerance
+
+
+def _print_result(result: Replay, changed: list[str], took_s: float) -> None:
+    if changed:
+        console.out(f"changed since the recording: {', '.join(changed)}")
+    steps = f"{result.steps} steps in {took_s:.1f} s"
+    if not result.differences:
+        console.out(f"{console.paint('equal', 'green')}: {steps}, {result.frames} frames and pieces of sound")
+        return
+    share = f"{result.different} of {result.frames} frames and pieces of sound"
+    console.out(f"{console.paint('different', 'yellow')}: {steps}, {share} differ")
+    for difference in result.differences[:MOST_DIFFERENCES]:
+        console.out(f"  {console.printable(str(difference))}")
+    if len(result.differences) > MOST_DIFFERENCES:
+        console.out(f"  and {len(result.differences) - MOST_DIFFERENCES} more")

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Outcome, python, reactor
+from tests.server.running import scaffolded
+
+# Records a session with the project in the current directory.
+RECORD = """
+import sys
+from pathlib import Path
+from pipeline import MyModel
+from tests.testing.recorded import recorded
+
+size = {"width": 64, "height": 48}
+with recorded(MyModel, Path(sys.argv[1]), size, with_video=len(sys.argv) > 2, project=Path()) as studio:
+    studio.run(0.5)
+    studio.send_event("set_brightness", brightness=0.5)
+    studio.run(0.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a project with two recordings: hashes.mcap and frames.mcap."""
+    project = scaffolded(tmp_path_factory.mktemp("replayed"))
+    for name, *options in (("hashes",), ("frames", "with_video")):
+        made = python("-c", RECORD, str(project / name), *options, cwd=project)
+        assert made.code == 0, made.err
+        (file,) = (project / name).glob("*.mcap")
+        file.rename(project / f"{name}.mcap")
+    return project
+
+
+@pytest.fixture
+def project(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "project"))
+
+
+def change(project: Path, before: str, after: str) -> None:
+    code = (project / "pipeline.py").read_text()
+    assert before in code
+    (project / "pipeline.py").write_text(code.replace(before, after))
+
+
+def replayed(project: Path, *arguments: str) -> Outcome:
+    return reactor("replay", *arguments, cwd=project)
+
+
+@pytest.mark.process
+def test_an_unchanged_project_is_equal_and_its_clip_is_written(project: Path) -> None:
+    outcome = replayed(project, "hashes.mcap", "--diff", "diff.html", "--out", "clip.mkv")
+    assert outcome.code == 0, outcome.err
+    assert re.fullmatch(r"equal: \d+ steps in [\d.]+ s, \d+ frames and pieces of sound\n", outcome.out)
+    assert (project / "clip.mkv").stat().st_size > 1000
+    page = (project / "diff.html").read_text()
+    assert "frames and pieces of sound are equal" in page
+    assert "The recording has hashes, not frames" in page
+
+
+@pytest.mark.process
+def test_changed_code_is_reported_with_the_first_frame_and_the_worst(project: Path) -> None:
+    change(project, "self.state.brightness", "self.state.brightness * 0.9")
+    outcome = replayed(project, "frames.mcap", "--diff", "diff.html")
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert lines[0] == "changed since the recording: pipeline.py"
+    assert lines[1].startswith("different: ")
+    assert lines[2] == "  step 1: frame 0 of main_video differs"
+    page = (project / "diff.html").read_text()
+    assert page.count('<div class="pair">') == 6
+    assert "PSNR of frames 0 to" in page
+    assert replayed(project, "frames.mcap", "--diff", "diff.html", "--tolerance", "10").code == 0
+    assert replayed(project, "frames.mcap", "--diff", "diff.html", "--tolerance", "60").code == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["pipeline.py"], "error: pipeline.py is not a recording of a session"),
+        (
+            ["hashes.mcap", "--diff", "a.html", "--tolerance", "40"],
+            "error: hashes.mcap has hashes, not frames, so --tolerance can't be checked",
+        ),
+    ],
+    ids=["other file", "tolerance without frames"],
+)
+def test_what_can_not_be_replayed_is_a_usage_error(original: Path, arguments: list[str], error: str) -> None:
+    outcome = replayed(original, *arguments)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, error)
+
+
+@pytest.mark.process
+def test_another_contract_is_refused_with_the_differences(project: Path) -> None:
+    change(project, "    brightness: float = Input", "    glow: float = 1.0\n    brightness: float = Input")
+    outcome = replayed(project, "hashes.mcap")
+    assert outcome.code == 2
+    assert "hashes.mcap was recorded with another contract: event set_glow is new" in outcome.err
+
+
+@pytest.mark.process
+def test_an_exception_of_the_model_has_its_line(project: Path) -> None:
+    change(project, "            yield", "            1 / 0\n            yield")
+    outcome = replayed(project, "hashes.mcap")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[0] == "error: the model failed: ZeroDivisionError: division by zero"
+    assert "pipeline.py:" in outcome.err.splitlines()[1]
+    change(project, "    def load(self", "    def unused(self")
+    change(project, "    def inference", "    def load(self, config):\n        1 / 0\n\n    def inference")
+    assert replayed(project, "hashes.mcap").code == 4
