@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simplejpeg
 
-from benchmarks import loops, namespaces, networks, tensors, viewers
+from benchmarks import loops, namespaces, networks, recorders, tensors, viewers
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import MODEL, address, age_s, cpu_s, photo_like, run, serving
@@ -170,6 +170,7 @@ BENCHMARKS = {
     "networks": networks.networks,
     "namespaces": namespaces.namespaces,
     "viewers": viewers.viewers,
+    "recording": recorders.recording,
 }
 
 
