@@ -38,9 +38,10 @@ class TemplateFile:
     path: PurePosixPath
     phrase: str
 
-    def text(self) -> str:
-        """Return the stored files joined by empty lines."""
-        return "\n".join(source.read_text(encoding="utf-8") for source in self.sources)
+    def content(self, name: str) -> bytes:
+        """Return the stored files joined by empty lines, with the project's name in place of PROJECT_NAME."""
+        joined = b"\n".join(source.read_bytes() for source in self.sources)
+        return joined.replace(PLACEHOLDER.encode(), name.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ def write(template: Template, target: Path, name: str, *, merge: bool = False, f
         path.parent.mkdir(parents=True, exist_ok=True)
         if force:
             path.unlink(missing_ok=True)
-        with path.open("x", encoding="utf-8", newline="\n") as new:
-            new.write(file.text().replace(PLACEHOLDER, name))
+        with path.open("xb") as new:
+            new.write(file.content(name))
 
 
 def _hint(*, merge: bool, force: bool) -> str:

@@ -54,7 +54,7 @@ def test_the_default_template_comes_first() -> None:
 def test_a_file_in_both_places_is_the_shared_text_and_then_the_template_s() -> None:
     (notes,) = [file for file in find(DEFAULT).files if file.path.name == "AGENTS.md"]
     shared, own = (place / "AGENTS.md" for place in (TEMPLATES / SHARED, TEMPLATES / DEFAULT))
-    assert notes.text() == f"{shared.read_text()}\n{own.read_text()}"
+    assert notes.content("PROJECT_NAME").decode() == f"{shared.read_text()}\n{own.read_text()}"
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,14 @@ def template(tmp_path: Path) -> Template:
 def test_the_project_name_is_filled_in(template: Template, tmp_path: Path) -> None:
     write(template, tmp_path / "new", "my-model")
     assert (tmp_path / "new" / "tests" / "deep" / "more.py").read_text() == "name: my-model\n"
+
+
+def test_a_binary_file_is_written_unchanged(tmp_path: Path) -> None:
+    weights = tmp_path / "stored"
+    weights.write_bytes(bytes(range(256)) + b"\r\n")
+    file = TemplateFile((weights,), PurePosixPath("w.safetensors"), "weights")
+    write(Template("t", "d", (file,)), tmp_path / "new", "n")
+    assert (tmp_path / "new" / "w.safetensors").read_bytes() == weights.read_bytes()
 
 
 def test_the_tree_shows_every_file_with_its_phrase(template: Template, capsys: pytest.CaptureFixture[str]) -> None:
