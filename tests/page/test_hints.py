@@ -49,6 +49,7 @@ def test_a_long_description_is_cut_until_more_is_asked_for(told: Page, server: F
 
 def test_viewers_can_ask_for_more(told: Page, server: FakeServer) -> None:
     told.goto(f"{server.url}?role=viewer")
+    told.get_by_role("button", name="Controls", exact=True).click()
     expect(told.locator("[name=steps]")).to_be_disabled()
     told.locator("[data-event=set_steps]").get_by_role("button", name="more").click()
     assert height(told.locator("[data-event=set_steps] .hint")) > 2 * THREE_LINES_PX

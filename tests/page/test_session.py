@@ -203,6 +203,15 @@ def test_the_log_is_closed_and_counts_until_an_error_opens_it(page: Page, server
     expect(page.locator("#side")).to_be_visible()
 
 
+def test_a_viewer_sees_the_video_first(page: Page, server: FakeServer) -> None:
+    page.goto(f"{server.url}?role=viewer")
+    expect_phase(page, "watching")
+    expect(page.locator("#side")).to_be_hidden()
+    page.get_by_role("button", name="Controls", exact=True).click()
+    page.reload()
+    expect(page.locator("#side")).to_be_visible()
+
+
 def test_the_log_is_copied_as_often_as_one_likes(page: Page, server: FakeServer) -> None:
     page.add_init_script("delete Navigator.prototype.clipboard")
     page.goto(server.url)

@@ -1,4 +1,4 @@
-/** The control panel as a drawer beside the stage: open until the user closes it, and remembered. */
+/** The control panel as a drawer beside the stage: at first open, closed for a viewer, and then as the user left it. */
 
 import { recall, remember } from "./browser.js";
 
@@ -11,7 +11,8 @@ export class Drawer {
       this.#show(!this.#open);
       remember("drawer", { open: this.#open });
     };
-    this.#show(recall("drawer").open ?? true);
+    const isViewer = new URLSearchParams(location.search).get("role") === "viewer";
+    this.#show(recall("drawer").open ?? !isViewer);
   }
 
   /** Mark the button while the drawer is closed: the log has an error. */
