@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_FILE_HINT = "save the class in a file, such as my_model.py, and write `from my_model import MyModel`"
+NO_FILE_HINT = (
+    "save the class in a file, such as my_model.py, and write `from my_model import MyModel`; in a notebook use "
+    "reactor_runtime.notebook.show(MyModel)"
+)
 
 NOT_STARTED = "the model is not started: pass its lifespan to your application, FastAPI(lifespan=model_app.lifespan)"
 CANNOT_BE_SERVED = "the model can't be served; the log has the reason"
@@ -74,7 +77,7 @@ def serve(model: type[Model], **options: Any) -> None:
     else:
         raise UsageError(
             "serve() blocks, and an event loop runs in this thread, as in a notebook",
-            hint="run a script of its own: `python my_model.py`",
+            hint="run a script of its own: `python my_model.py`; in a notebook, reactor_runtime.notebook has show()",
         )
     from reactor_cli import app
 

@@ -46,6 +46,8 @@ ARROWS = {
     "ipc": set[str](),
     "recording": set[str](),
     "serving": {"cli", "server", "manifest", "authoring"},
+    "notebook": {"serving", "cli", "manifest", "authoring", "notebook_source"},
+    "notebook_source": set[str](),
     "public_api": {"authoring", "testing", "serving"},
 }
 ROOMS = {

@@ -51,6 +51,7 @@ file.rename("session.mcap")
 OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "python3", "sudo"}
 # Not models: each has a test of its own.
 PROGRAMS = {
+    "cell.py",
     "client.py",
     "clip.py",
     "images.py",

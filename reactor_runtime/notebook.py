@@ -1,0 +1,193 @@
+"""Serve a model from a notebook and show its page in the output cell.
+
+A class of a notebook is written to a file together with the statements it needs, because the model runs in a process of
+its own: a cell can be interrupted, and a crash of the model leaves the kernel alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.errors import ClassError, UsageError
+from reactor_runtime.notebook_source import module_of_cells
+from reactor_runtime.serving import arguments_of, manifest_of
+
+MODULE = "notebook_model"
+STOP_S = 5.0
+_ADDRESS = re.compile(r"^  (http://\S+)$")
+_SERVERS = "_reactor_servers"
+# Only Jupyter and its proxies, which have the token, show the page in a frame; their address is not known here.
+_OPTIONS: dict[str, Any] = {
+    "port": 0,
+    "token": "auto",
+    "allow_origin": ["*"],
+    "log_level": "warning",
+    "reload": "in-place",
+}
+
+
+def show(
+    model: type[Model], config: dict[str, Any] | None = None, *, height: int = 640, **options: Any
+) -> NotebookServer:
+    """Serve a model, and show its page in the output of the cell; return the server, which `stop()` ends.
+
+    `config` overrides values of the config, and the options are those of `serve`. A server that an earlier call has
+    started for a class of this name applies the new code, as after a save with `reactor run --reload`; it is replaced
+    if config or options differ, or it has ended. The server ends with the kernel. Raises UsageError outside of a
+    notebook, and ClassError for a class whose source is not in a cell or a file.
+    """
+    shell = _shell()
+    servers: dict[str, NotebookServer] = vars(shell).setdefault(_SERVERS, {})
+    if not isinstance(model, type) or not issubclass(model, Model):
+        raise ClassError(f"{model!r} is not a class of a model", hint="show(MyModel), the class and not an object")
+    name, cells = model.__name__, shell.user_ns.get("In", [])
+    chosen = {**_OPTIONS, "set": config or {}, **options}
+    if name not in servers or not servers[name].apply(model, cells, chosen):
+        if name in servers:
+            servers.pop(name).stop()
+        servers[name] = NotebookServer(model, cells, chosen)
+    servers[name].display(height)
+    return servers[name]
+
+
+class NotebookServer:
+    """Run `reactor run` for a model of a notebook, and print its output in the cell."""
+
+    def __init__(self, model: type[Model], cells: Sequence[str], options: dict[str, Any]) -> None:
+        self._options = options
+        self._folder: str | None = None
+        if model.__module__ == "__main__":
+            source = module_of_cells(model.__name__, cells, folder=os.getcwd())
+            self._folder = tempfile.mkdtemp(prefix="reactor-notebook-")
+            self._write(source)
+            place = self._folder, MODULE, model.__name__
+        else:
+            manifest = manifest_of(model)
+            place = str(manifest.project), manifest.module, manifest.class_name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "reactor_runtime.notebook", json.dumps(place), *arguments_of(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Interrupting a cell sends SIGINT to the whole group of the kernel.
+            start_new_session=True,
+        )
+        self._listening = threading.Event()
+        self._is_stopping = False
+        # What the server printed before its address.
+        self._before: list[str] = []
+        self.url = ""
+        threading.Thread(target=self._print_output, name="reactor-notebook", daemon=True).start()
+        try:
+            self._listening.wait()
+        except BaseException:
+            self.stop()
+            raise
+        if not self.url:
+            self.stop()
+            raise UsageError(f"{model.__name__} could not be served: {''.join(self._before).strip()}")
+
+    def apply(self, model: type[Model], cells: Sequence[str], options: dict[str, Any]) -> bool:
+        """Write the newest code for a running server, which applies it; return False if it needs another server."""
+        if self._folder is None or model.__module__ != "__main__" or options != self._options:
+            return False
+        if self._process.poll() is not None:
+            return False
+        self._write(module_of_cells(model.__name__, cells, folder=os.getcwd()))
+        return True
+
+    def _write(self, source: str) -> None:
+        assert self._folder is not None, "the class is one of a cell"
+        (Path(self._folder) / f"{MODULE}.py").write_text(source, encoding="utf-8")
+
+    def display(self, height: int) -> None:
+        """Show the page, and a link to it, in the output of the running cell."""
+        from IPython.display import HTML, IFrame, display
+
+        if "google.colab" in sys.modules:
+            sys.modules["google.colab"].output.serve_kernel_port_as_iframe(
+                int(self.url.partition("?")[0].rstrip("/").rpartition(":")[2]),
+                path=_query(self.url),
+                height=str(height),
+            )
+            return
+        display(HTML(f'<a href="{self.url}" target="_blank">{self.url.partition("?")[0]}</a>'))  # type: ignore[no-untyped-call]
+        display(IFrame(self.url, width="100%", height=height, extras=['allow="camera; microphone; fullscreen"']))  # type: ignore[no-untyped-call]
+
+    def stop(self) -> None:
+        """End the server and the model; may be called twice."""
+        self._is_stopping = True
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _print_output(self) -> None:
+        assert self._process.stdout is not None, "it is a pipe"
+        with self._process.stdout as output:
+            for line in output:
+                address = _ADDRESS.match(line)
+                if address is not None and not self.url:
+                    self.url = address[1]
+                    self._listening.set()
+                elif not self.url:
+                    self._before.append(line)
+                elif not self._is_stopping:
+                    sys.stdout.write(line)
+        self._listening.set()
+
+
+def _query(url: str) -> str:
+    return f"/?{url.partition('?')[2]}"
+
+
+def _shell() -> Any:
+    # The function exists in a notebook's `builtins` only.
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    shell = get_ipython()
+    if shell is None:
+        raise UsageError("show() needs a notebook", hint="in a script, serve(MyModel) serves a model")
+    return shell
+
+
+def _end_with_kernel() -> None:
+    """Stop the server when the kernel, which holds the other end of stdin, has ended."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> int:
+    """Serve the class that the arguments name, with the options of `reactor run`."""
+    from reactor_cli import app
+    from reactor_runtime import manifest
+
+    project, module, name = json.loads(sys.argv[1])
+    threading.Thread(target=_end_with_kernel, name="kernel-watch", daemon=True).start()
+    return app.main(["run", *sys.argv[2:]], manifest=manifest.of_class(Path(project), module, name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
