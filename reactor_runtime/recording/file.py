@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -170,8 +171,19 @@ class SessionRecording:
 
 
 def read_recording(path: Path) -> SessionRecording:
-    """Read a recording, up to where it was interrupted; raise UsageError if the file is none."""
+    """Read a recording, up to where it was interrupted; raise UsageError if the file is none, or is damaged."""
     require_extra()
+    try:
+        recording = _read(path)
+    # Any byte may be wrong, and so any value.
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, struct.error) as error:
+        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    if recording is None:
+        raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
+    return recording
+
+
+def _read(path: Path) -> SessionRecording | None:
     recording: SessionRecording | None = None
     media: dict[int, StoredFile] = {}
     for record in _records(path):
@@ -182,8 +194,6 @@ def read_recording(path: Path) -> SessionRecording:
             recording.uploads.append(record)
         elif isinstance(record, _Message):
             _add_message(recording, record, media)
-    if recording is None:
-        raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
     return recording
 
 

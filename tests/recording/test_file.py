@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def test_a_file_that_was_cut_anywhere_has_the_entries_before(
         return
     assert [str(each) for each in ENTRIES[: len(found)]] == [str(each) for each in found]
     assert len(found) == len(ENTRIES) or size < len(written(ENTRIES, finished=False))
+
+
+@given(place=st.floats(0, 1, exclude_max=True), flipped=st.integers(1, 255))
+def test_a_damaged_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: float, flipped: int
+) -> None:
+    content = bytearray(written(ENTRIES))
+    content[int(len(content) * place)] ^= flipped
+    path = tmp_path_factory.getbasetemp() / "damaged.mcap"
+    path.write_bytes(content)
+    with contextlib.suppress(UsageError):
+        read_recording(path)
 
 
 def test_the_entries_can_be_read_while_the_file_is_written(tmp_path: Path) -> None:
