@@ -52,5 +52,5 @@ def _problem(setters: Mapping[str, EventSpec], field: str, value: object, model:
         event.validate(json.dumps({event.arguments.names[0]: value}))
     except InvalidEvent as error:
         problems = "; ".join(each.message for each in error.fields)
-        return f'has a wrong value for "{field}": {problems}', f"clients send it with {event.name}"
+        return f'has a wrong value for "{field}": {problems}', f"change it, or what {event.name} accepts"
     return "", ""

@@ -69,6 +69,17 @@ def is_upload(schema: Schema) -> bool:
     return schema.get("format") == "upload"
 
 
+def about(name: str, schema: Schema, *, beside: str = "") -> str:
+    """Return the label of a value, if it differs from the name, and its description, if `beside` is another text."""
+    label = str(schema.get("x-reactor-ui", {}).get("label", ""))
+    description = str(schema.get("description", ""))
+    texts = [
+        "" if label.casefold().replace(" ", "_") == name.casefold() else label,
+        "" if description == beside else " ".join(description.split()),
+    ]
+    return ": ".join(text for text in texts if text)
+
+
 def literals(schema: Schema) -> list[Any] | None:
     """Return the allowed values; None if they are not enumerated."""
     values = [schema["const"]] if "const" in schema else schema.get("enum")

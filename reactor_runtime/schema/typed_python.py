@@ -12,6 +12,7 @@ from reactor_runtime.schema.typed import (
     Records,
     Schema,
     TypeNames,
+    about,
     camel,
     is_upload,
     literals,
@@ -117,6 +118,7 @@ class _Types:
     def _record(self, name: str, schema: Schema) -> str:
         lines = []
         for member, of, required in members(schema):
+            lines += [f"    # {line}" for line in textwrap.wrap(about(member, of), 112)]
             written = self.of(of, f"{name}{camel(member)}")
             lines.append(f"    {member}: {written if required else f'NotRequired[{written}]'}")
         return "\n".join(
@@ -210,17 +212,19 @@ def _methods(
 
 
 def _method(name: str, event: str, spec: Schema, types: _Types, way: Way, reply: str | None) -> str:
-    parameters, data = [], []
+    parameters, data, notes = [], [], {}
     local = TypeNames({"self", "_data", "_reply", *keyword.kwlist})
     for member, schema, required in members(spec["parameters"]):
         argument = local.choose(member)
         parameters.append(f"{argument}: {types.taken(schema, camel(member))}" + ("" if required else " = _UNSET"))
         data.append(f"{_quoted(member)}: {argument}")
+        notes[argument] = about(member, schema, beside=spec["description"])
     marked = f", *, {', '.join(parameters)}" if parameters else ""
     define, send = _WAYS[way]
     result = "bool" if way == "notify" else reply or "Reply"
     optional = any(not required for _, _, required in members(spec["parameters"]))
-    lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring(spec["description"], 8)]
+    text = [spec["description"], *(f"{argument}: {note}" for argument, note in notes.items() if note)]
+    lines = ["", f"    {define} {name}(self{marked}) -> {result}:", *_docstring("\n".join(text), 8)]
     lines.append(f"        _data: dict[str, Any] = {{{', '.join(data)}}}")
     if optional:
         lines.append("        _data = {name: value for name, value in _data.items() if value is not _UNSET}")

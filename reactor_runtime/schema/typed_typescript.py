@@ -7,7 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from reactor_runtime.schema.typed import Records, Schema, TypeNames, camel, is_upload, literals, members, state_of
+from reactor_runtime.schema.typed import (
+    Records,
+    Schema,
+    TypeNames,
+    about,
+    camel,
+    is_upload,
+    literals,
+    members,
+    state_of,
+)
 
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 _RESERVED = {"Array", "Events", "Messages", "Record", "Replies", "Said", "Tracks", "Upload"}
@@ -40,10 +50,12 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     types.records.name(state_of(events), "State")
     model = names.choose(camel(name))
     event_entries = [
-        _entry(event, spec, types.members_of(spec["parameters"], camel(event))) for event, spec in events.items()
+        _entry(event, spec, types.members_of(spec["parameters"], camel(event), spec["description"]))
+        for event, spec in events.items()
     ]
     message_entries = [
-        _entry(kind, spec, types.members_of(spec["data"], camel(kind))) for kind, spec in messages.items()
+        _entry(kind, spec, types.members_of(spec["data"], camel(kind), spec["description"]))
+        for kind, spec in messages.items()
     ]
     replies = [
         f"  {_key(event)}: {' | '.join(json.dumps(kind) for kind in spec['replies'])};"
@@ -85,14 +97,15 @@ class _Types:
                 return _PLAIN[kind]
         return "unknown"
 
-    def members_of(self, schema: Schema, wanted: str) -> str:
-        """Return an object type in one line."""
+    def members_of(self, schema: Schema, wanted: str, beside: str) -> str:
+        """Return an object type in one line; `beside` is the description of the event or message."""
         if not schema.get("properties"):
             return "Record<string, never>"
-        written = [
-            f"{_key(name)}{'' if required else '?'}: {self.of(member, wanted + camel(name))}"
-            for name, member, required in members(schema)
-        ]
+        written = []
+        for name, member, required in members(schema):
+            key = f"{_key(name)}{'' if required else '?'}"
+            comment = _comment(about(name, member, beside=beside), 0)
+            written.append(" ".join([*comment, f"{key}: {self.of(member, wanted + camel(name))}"]))
         return f"{{ {'; '.join(written)} }}"
 
     def _object(self, schema: Schema, wanted: str) -> str:
@@ -106,7 +119,7 @@ class _Types:
     def _record(self, name: str, schema: Schema) -> str:
         lines = []
         for member, of, required in members(schema):
-            lines += _comment(of.get("description", ""), 2)
+            lines += _comment(about(member, of), 2)
             lines.append(f"  {_key(member)}{'' if required else '?'}: {self.of(of, name + camel(member))};")
         return "\n".join([*_comment(schema.get("description", ""), 0), f"export interface {name} {{", *lines, "}"])
 

@@ -64,9 +64,9 @@ def test_presets_set_fields_and_what_an_event_sets(tmp_path: Path) -> None:
         ("    strength: 0.5", "    strenght: 0.5", 'sets "strenght", which Model does not have', '"strength"?', 6),
         ("    strength: 0.5", "    x: 0.5", 'sets "x", which Model does not have', "are prompt, strength", 6),
         ("    strength: 0.5", "    noise: 0.5", 'sets "noise", which Model does not have', "the fields are", 6),
-        ("strength: 0.5", "strength: 3", 'a wrong value for "strength": 3 is above 1', "with set_strength", 6),
-        ("prompt: a harbour", "prompt: [a]", 'a wrong value for "prompt": ', "with set_prompt", 5),
-        ("strength: 1", "strength: 2", 'has a wrong value for "strength"', "with set_strength", 3),
+        ("strength: 0.5", "strength: 3", 'a wrong value for "strength": 3 is above 1', "what set_strength accepts", 6),
+        ("prompt: a harbour", "prompt: [a]", 'a wrong value for "prompt": ', "what set_prompt accepts", 5),
+        ("strength: 1", "strength: 2", 'has a wrong value for "strength"', "what set_strength accepts", 3),
     ],
 )
 def test_what_does_not_fit_is_an_error_at_its_line(

@@ -11,7 +11,7 @@ import pytest
 
 from reactor_runtime.client import Message, Reply
 from reactor_runtime.schema import typed_python
-from tests.wire.shapes import CONTRACT, EMPTY
+from tests.wire.shapes import CONTRACT, EMPTY, LABELLED
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = """
@@ -102,6 +102,14 @@ def test_the_module_can_be_read_and_has_a_method_for_each_event() -> None:
         "MyModel": [*own, *events],
         "BlockingMyModel": [*own, *events],
     }
+
+
+def test_labels_and_descriptions_of_values_are_in_the_comments() -> None:
+    text = typed_python.module("my-model", LABELLED)
+    assert "    # Effect strength: How much it changes\n    strength: float\n    noise_level: float\n" in text
+    assert '        """\n        How much it changes\n        strength: Effect strength\n        """\n' in text
+    assert '"""\n        Move the camera\n        dx: To the right\n        dy: In metres\n        """\n' in text
+    assert "noise_level: Noise" not in text
 
 
 def test_types_are_those_of_the_schema() -> None:

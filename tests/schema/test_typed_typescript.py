@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from reactor_runtime.schema import typed_typescript
-from tests.wire.shapes import CONTRACT
+from tests.wire.shapes import CONTRACT, LABELLED
 
 
 def test_types_are_those_of_the_schema() -> None:
@@ -20,6 +20,16 @@ def test_types_are_those_of_the_schema() -> None:
         "  progress: { step: number; at: Point | null };\n",
         '  shown: "main_video";\n  heard: never;\n  filmed: never;\n  recorded: "microphone";\n',
         "export interface MyModel {\n  state: State;\n",
+    ):
+        assert line in text, line
+
+
+def test_labels_and_descriptions_of_values_are_in_the_comments() -> None:
+    text = typed_typescript.module("my-model", LABELLED)
+    for line in (
+        "  /** Effect strength: How much it changes */\n  strength: number;\n  noise_level: number;\n",
+        "  /** How much it changes */\n  set_strength: { /** Effect strength */ strength: number };\n",
+        "  /** Move the camera */\n  move: { /** To the right */ dx: number; /** In metres */ dy?: number };\n",
     ):
         assert line in text, line
 

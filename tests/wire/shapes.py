@@ -73,3 +73,29 @@ CONTRACT: dict[str, Any] = {
     },
 }
 EMPTY: dict[str, Any] = {"tracks": [], "schema": {"events": {}, "messages": {}}}
+
+LABELLED: dict[str, Any] = {
+    "tracks": [],
+    "schema": {
+        "events": {
+            "set_strength": event(
+                "How much it changes",
+                field="strength",
+                strength={
+                    "type": "number",
+                    "description": "How much it changes",
+                    "x-reactor-ui": {"label": "Effect strength"},
+                },
+            ),
+            "set_noise_level": event(
+                field="noise_level", noise_level={"type": "number", "x-reactor-ui": {"label": "Noise level"}}
+            ),
+            "move": event(
+                "Move the camera",
+                dx={"type": "number", "x-reactor-ui": {"label": "To the right"}},
+                dy={"type": "number", "default": 0.0, "description": "In\nmetres"},
+            ),
+        },
+        "messages": {},
+    },
+}
