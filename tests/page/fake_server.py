@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -138,6 +138,18 @@ class FakeServer:
         self.script.held_loading = False
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._released.set)
+
+    def change_contract(self, **changes: Any) -> None:
+        """Reload the model with other members of the script; the values of fields that stay are kept."""
+        self.script = replace(self.script, **changes)
+        fields = defaults(self.script.events)
+        self.state = {name: self.state.get(name, value) for name, value in fields.items()}
+        self.broadcast("reactor.contract", **self._contract())
+        self.broadcast("reactor.state", **self.state)
+
+    def report_reload(self, reload: ReloadMessage) -> None:
+        self.script.reload = reload
+        self.broadcast("reactor.reload", **reload)
 
     def crash(self, message: str) -> None:
         """End the session as a model does that died."""
@@ -291,15 +303,8 @@ class FakeServer:
             "model": self.script.model,
             "resume": self.script.resume,
             "upload_key": None,
-            "tracks": [
-                *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
-                *(
-                    {"name": name, "kind": "audio", "direction": "out", "sample_rate": rate}
-                    for name, rate in self.script.sounds.items()
-                ),
-                *map(describe_input, self.script.inputs.items()),
-            ],
-            "schema": {"events": self.script.events, "messages": {}},
+            "tracks": self._contract()["tracks"],
+            "schema": self._contract()["schema"],
             "state": self.state,
             "limits": {
                 "max_text_bytes": 262144,
@@ -311,6 +316,17 @@ class FakeServer:
             },
             "reload": self.script.reload,
         }
+
+    def _contract(self) -> dict[str, Any]:
+        tracks = [
+            *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
+            *(
+                {"name": name, "kind": "audio", "direction": "out", "sample_rate": rate}
+                for name, rate in self.script.sounds.items()
+            ),
+            *map(describe_input, self.script.inputs.items()),
+        ]
+        return {"tracks": tracks, "schema": {"events": self.script.events, "messages": {}}}
 
     async def _frames(self, client: WebSocket) -> None:
         seq, started = 0, time.monotonic()

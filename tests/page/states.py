@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from .bound import PAINTER, WALKER
 from .fake_server import FakeServer
+from .reloads import RELOADS
 from .schemas import MANY, SCHEMA, action, setter
 from .test_session import expect_phase
 
@@ -182,6 +183,18 @@ def offline(page: Page, server: FakeServer) -> None:
     expect_phase(page, "offline")
 
 
+def failed_reload(page: Page, server: FakeServer) -> None:
+    server.script.reload = RELOADS["failed"]
+    connected(page, server)
+    expect(page.locator(".reload")).to_be_visible()
+
+
+def loading_again(page: Page, server: FakeServer) -> None:
+    server.script.reload = RELOADS["loading"]
+    connected(page, server)
+    expect(page.locator(".reload")).to_be_visible()
+
+
 def embedded(page: Page, server: FakeServer) -> None:
     server.script.events = WALKER
     connected(page, server, "?embed")
@@ -213,6 +226,8 @@ STATES: dict[str, State] = {
         ended,
         failed,
         offline,
+        failed_reload,
+        loading_again,
         embedded,
     )
 }

@@ -1,4 +1,4 @@
-/** Services of the browser: clipboard, downloads, storage, style sheets. */
+/** Services of the browser: clipboard, downloads, style sheets. */
 
 import { el } from "./dom.js";
 
@@ -35,24 +35,6 @@ export function download(blob, name) {
 
 /** Return the time as a part of a file name. */
 export const timestamp = () => new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-");
-
-export function recall(name) {
-  try {
-    return JSON.parse(localStorage.getItem(`reactor.${name}`)) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-/** Store a choice in this browser. Return false if storage is not allowed, as in a frame of another site. */
-export function remember(name, choice) {
-  try {
-    localStorage.setItem(`reactor.${name}`, JSON.stringify(choice));
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Load the style sheet at a URL once. Resolves when it is applied. */
 export async function loadStyle({ href }) {

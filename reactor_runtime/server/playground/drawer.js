@@ -1,6 +1,6 @@
 /** The control panel as a drawer beside the stage: at first open, closed for a viewer, and then as the user left it. */
 
-import { recall, remember } from "./browser.js";
+import { recall, remember } from "./storage.js";
 
 export class Drawer {
   #button;

@@ -25,14 +25,14 @@ function withPanels(use) {
 const log = (...entry) => withPanels((loaded) => loaded.log.add(...entry));
 
 on("session", (welcome) => {
-  const { session: id, role, model, schema, state } = welcome;
+  const { session: id, role, model } = welcome;
   status.model = byId("model").dataset.title ?? model ?? "Reactor";
   status.turnEnds = null;
   status.roleNote = role === "controller" ? "The controls are loading" : "";
   stage.restart();
   withPanels(({ controls, metrics, bindings, media, toolbar }) => {
     const hasSound = session.speaker.tracks.length > 0;
-    controls.restart(schema.events ?? {}, state);
+    controls.restart(session.schema.events ?? {}, session.state);
     metrics.restart(stage.videos, hasSound);
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);

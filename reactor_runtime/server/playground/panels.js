@@ -52,14 +52,38 @@ export async function makePanels(session, stage, drawer) {
       onError("The toolbar can't be loaded", message);
       return { begin() {} };
     });
-  return {
-    log,
-    metrics,
-    controls,
-    bindings: new BindingsPanel(element, send),
-    media: new MediaPanels(session, element, log),
-    toolbar,
+  const bindings = new BindingsPanel(element, send);
+  const media = new MediaPanels(session, element, log);
+  session.addEventListener("contract", () => {
+    stage.update();
+    controls.update(session.schema.events, session.state);
+    metrics.update(stage.videos, session.speaker.tracks.length > 0);
+    media.restart();
+    bindings
+      .update({ schema: session.schema, state: session.state })
+      .catch(({ message }) => onError("A part of the page can't be loaded", message));
+  });
+  // The contract may have changed while this was loading.
+  stage.update();
+  followReloads(session, element, log);
+  return { log, metrics, controls, bindings, media, toolbar };
+}
+
+/** Load what shows reloads, for the first server with `--reload`. */
+function followReloads(session, stage, log) {
+  const over = new AbortController();
+  const load = async () => {
+    if (!session.lastReload) return;
+    over.abort();
+    try {
+      const { ReloadPanel } = await import("./reload.js");
+      await ReloadPanel.make(session, stage, log);
+    } catch ({ message }) {
+      log.add("error", "A part of the page can't be loaded", message);
+    }
   };
+  for (const name of ["session", "reload"]) session.addEventListener(name, load, { signal: over.signal });
+  load();
 }
 
 /** Show what the server took from reactor.yaml. */
@@ -76,7 +100,7 @@ class BindingsPanel {
   #send;
   // what attach() returned
   #bindings = null;
-  // the data of reactor.welcome
+  // {session, role, schema, state}, as in reactor.welcome
   #session = null;
 
   /** `stage` is the element around the canvases; `send(event, data, inputAt)` returns a promise of the reply. */
@@ -86,12 +110,20 @@ class BindingsPanel {
   }
 
   /** Start with a session. */
-  async begin(session) {
+  async begin({ session: id, role, schema, state }) {
     this.leave();
-    if (session.role !== "controller" || !JSON.stringify(session.schema.events).includes('"x-reactor-bind"')) return;
+    const session = { session: id, role, schema, state: { ...state } };
     this.#session = session;
+    if (role !== "controller" || boundEvents(schema) === "{}") return;
     const { attach } = await import("./bindings/bindings.js");
     if (this.#session === session) this.#bindings = attach({ send: this.#send, session, stage: this.#stage });
+  }
+
+  /** Bind what a changed contract declares; with the same bindings, keys that are held stay held. */
+  async update(contract) {
+    const before = this.#session;
+    if (before && boundEvents(before.schema) !== boundEvents(contract.schema))
+      await this.begin({ ...before, ...contract });
   }
 
   /** Forward a change of the model's state. */
@@ -106,6 +138,14 @@ class BindingsPanel {
     this.#bindings = null;
   }
 }
+
+/** Return the events with bindings as JSON. */
+const boundEvents = ({ events }) =>
+  JSON.stringify(
+    Object.fromEntries(
+      Object.entries(events).filter(([, event]) => JSON.stringify(event).includes('"x-reactor-bind"')),
+    ),
+  );
 
 /** Loads the sound button and the panels of input tracks for the first model that needs them, and keeps them. */
 class MediaPanels {

@@ -2,9 +2,9 @@
 
 /** @import { Session } from "./client/reactor.js" */
 
-import { recall, remember } from "./browser.js";
 import { ConnectionLost } from "./client/reactor.js";
 import { el, humanise, newId, setText } from "./dom.js";
+import { recall, remember } from "./storage.js";
 
 const MOST_KEPT = 50;
 // Safari reports the key that ends a composition after its end.
@@ -23,6 +23,8 @@ export class PromptBar {
   #place;
   #send;
   #event = "";
+  // Its schema.
+  #text = "";
   #spec = null;
   #area;
   #fieldset;
@@ -50,13 +52,22 @@ export class PromptBar {
     });
   }
 
-  /** Show the control of an event, as findMainText returns it; nothing without one. */
+  /** Show the control of an event, as findMainText returns it; nothing without one. A typed text stays. */
   begin(event) {
+    const text = JSON.stringify(event?.event);
+    if (this.#event === event?.name && this.#text === text) return;
+    const typed = event && this.#spec && this.#edited ? this.#area.value : null;
     this.field = event?.field ?? "";
     this.#event = event?.name ?? "";
+    this.#text = text;
     this.#spec = event?.specs[0] ?? null;
+    this.#edited = false;
     this.#place.replaceChildren(...(event ? [this.#layOut(event)] : []));
-    if (event) this.restart();
+    if (event) this.restart(this.#session.state[this.field]);
+    if (typed !== null) {
+      this.#area.value = typed;
+      this.#edit();
+    }
   }
 
   set enabled(enabled) {

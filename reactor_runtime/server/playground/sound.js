@@ -2,9 +2,10 @@
 
 /** @import { Session } from "./client/reactor.js" */
 
-import { loadStyle, recall, remember } from "./browser.js";
+import { loadStyle } from "./browser.js";
 import { el, setText } from "./dom.js";
 import { secureAddressHint } from "./inputs/devices.js";
+import { recall, remember } from "./storage.js";
 
 const FALL_PER_PIECE = 0.8;
 

@@ -30,17 +30,22 @@ export class Stage {
     return `Waiting for the first ${this.videos.length ? "frame" : "sound"}`;
   }
 
-  /** Start a session; the same tracks keep their elements. */
+  /** Start a session. */
   restart() {
+    for (const { canvas, waveform } of this.#tiles.values()) {
+      canvas.dataset.stale = "";
+      waveform?.then((wave) => wave.restart());
+    }
+    this.update();
+  }
+
+  /** Show the tracks of the session; the same tracks keep their elements. */
+  update() {
     const old = this.#tiles;
     const outputs = this.#session.tracks.filter(({ direction }) => direction === "out");
     const videos = outputs.filter(({ kind }) => kind === "video");
     const shown = videos.length ? videos : outputs;
     const isKept = ({ name }) => old.has(name) && !old.get(name).waveform === videos.length > 0;
-    for (const { canvas, waveform } of old.values()) {
-      canvas.dataset.stale = "";
-      waveform?.then((wave) => wave.restart());
-    }
     if (shown.length === old.size && shown.every(isKept)) return;
     this.#tiles = new Map(shown.map((track) => [track.name, isKept(track) ? old.get(track.name) : this.#tile(track)]));
     for (const tile of old.values()) if (this.#tiles.get(tile.name) !== tile) tile.end();

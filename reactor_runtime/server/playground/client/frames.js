@@ -27,15 +27,23 @@ export class VideoOutputs {
 
   /** Start a session with these tracks; drop what belongs to the last one. */
   restart(names) {
+    this.update(names);
+    for (const { sink } of this.#sinks) sink.restart();
+  }
+
+  /** Change the tracks of the session. */
+  update(names) {
     this.#names = names;
     this.#known = true;
     this.#newest.clear();
     this.#acknowledged.clear();
-    for (const { track, sink, fail } of this.#sinks) {
-      sink.restart();
-      const error = this.#trackError(track);
-      if (error) fail(error);
-    }
+    // Later: listeners detach canvases of tracks that are gone.
+    queueMicrotask(() => {
+      for (const { track, fail } of this.#sinks) {
+        const error = this.#trackError(track);
+        if (error) fail(error);
+      }
+    });
   }
 
   /** Do not count the frames of a pause as skipped. */

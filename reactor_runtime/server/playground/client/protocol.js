@@ -2,7 +2,15 @@
 
 import { Busy, ConnectionLost, Refused, SessionEnded } from "./errors.js";
 
-const NONE = { tracks: [], schema: { events: {}, messages: {} }, state: {}, limits: {}, model: null, session: null };
+const NONE = {
+  tracks: [],
+  schema: { events: {}, messages: {} },
+  state: {},
+  limits: {},
+  model: null,
+  session: null,
+  reload: null,
+};
 
 export class ClientProtocol {
   /** @type {import("./reactor.d.ts").Status} */
@@ -17,7 +25,7 @@ export class ClientProtocol {
   #position = null;
   #handlers;
 
-  /** `handlers`: onBegin(), onLeave() and onEnd(status) of a session; emit(name, detail). */
+  /** `handlers`: onBegin(), onContract(), onLeave() and onEnd(status) of a session; emit(name, detail). */
   constructor(handlers) {
     this.#handlers = handlers;
   }
@@ -52,6 +60,20 @@ export class ClientProtocol {
     "reactor.state": (changes) => {
       this.state = { ...this.state, ...changes };
       this.#handlers.emit("state", changes);
+    },
+    "reactor.contract": ({ tracks, schema }) => {
+      // The next welcome has it.
+      if (!this.role) return;
+      const contract = { tracks: tracks.map(trackOf), schema };
+      this.welcome = { ...this.welcome, ...contract };
+      const fields = Object.values(schema.events).map(({ field }) => field);
+      this.state = Object.fromEntries(Object.entries(this.state).filter(([name]) => fields.includes(name)));
+      this.#handlers.onContract();
+      this.#handlers.emit("contract", contract);
+    },
+    "reactor.reload": (reload) => {
+      this.welcome = { ...this.welcome, reload };
+      this.#handlers.emit("reload", reload);
     },
     "reactor.stats": (stats) => {
       this.stats = stats;

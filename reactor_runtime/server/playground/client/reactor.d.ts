@@ -89,6 +89,8 @@ export interface EventSchema {
 export interface Schema {
   events: Record<string, EventSchema>;
   messages: Record<string, { description: string; data: Record<string, unknown> }>;
+  /** A hash of the types of tracks, events and messages. */
+  types?: string;
 }
 
 /** The reason of the end of a session; see Status. */
@@ -144,6 +146,19 @@ export interface Welcome<Model extends Modelled = any> {
   resume: string | null;
   upload_key: string | null;
   limits: Limits;
+  /** Null on a server without `--reload`; absent on an older one. */
+  reload?: ReloadNotice | null;
+}
+
+/** The last reload of the project's files; see docs/wire.md. Members that the status does not have are null. */
+export interface ReloadNotice {
+  status: "applied" | "loading" | "restarting" | "failed";
+  /** Why the new code is not applied in place: one line. */
+  reason: string | null;
+  /** The last line that the model printed, and its progress from 0 to 1. */
+  detail: string | null;
+  progress: number | null;
+  error: { message: string; hint: string | null; file: string | null; line: number | null; text: string | null } | null;
 }
 
 /** The server's metrics, once a second: see docs/wire.md. */
@@ -300,6 +315,10 @@ export interface SessionEvents<Model extends Modelled = any> {
   status: Status;
   /** A session began or was resumed; `tracks`, `schema` and `state` of the Session are those of this one. */
   session: Welcome<Model>;
+  /** A reload changed the model: the new `tracks` and `schema` of the Session. `state` follows if its fields changed. */
+  contract: { tracks: Track[]; schema: Schema };
+  /** A reload was applied, has failed, or takes a while. */
+  reload: ReloadNotice;
   /** The public fields that changed. */
   state: Partial<Model["state"]>;
   /** A message of the model. */
@@ -370,6 +389,8 @@ export class Session<Model extends Modelled = any> {
   readonly model: string | null;
   readonly tracks: Track[];
   readonly schema: Schema;
+  /** Null before the first session, and on a server without `--reload`. */
+  readonly lastReload: ReloadNotice | null;
   /** Empty before the first session. */
   readonly limits: Readonly<Partial<Limits>>;
   /** The model's public fields; a new object after each change, empty before the first session. */
@@ -465,6 +486,8 @@ export class Session<Model extends Modelled = any> {
   view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
   /** Keep the session: somebody is there. */
   here(): void;
+  /** Reload the project's files, on a server with `--reload`. */
+  reload(): void;
   /** Connect now instead of at `retryAt`, or again after the end of a turn. */
   reconnect(): void;
   /** Leave for good: iterators end, and the client does not reconnect. */

@@ -21,6 +21,7 @@ export class Session extends EventTarget {
   #emit = (name, detail) => this.dispatchEvent(new CustomEvent(name, { detail }));
   #protocol = new ClientProtocol({
     onBegin: () => this.#began(),
+    onContract: () => this.#changedTracks(),
     onLeave: () => this.#left(),
     onEnd: (status) => this.#endScope(errorOf(status)),
     emit: this.#emit,
@@ -87,6 +88,9 @@ export class Session extends EventTarget {
   }
   get schema() {
     return this.#protocol.welcome.schema;
+  }
+  get lastReload() {
+    return this.#protocol.welcome.reload;
   }
   get stats() {
     return this.#protocol.stats;
@@ -192,6 +196,10 @@ export class Session extends EventTarget {
     this.#connection.notify("reactor.here");
   }
 
+  reload() {
+    this.#connection.notify("reactor.reload");
+  }
+
   reconnect() {
     if (this.#closing.signal.aborted) return;
     this.#over = false;
@@ -242,11 +250,19 @@ export class Session extends EventTarget {
     this.#resumable = null;
   }
 
+  #names(kind) {
+    return this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
+  }
+
+  #changedTracks() {
+    this.#outputs.update(this.#names("video"));
+    const sounds = this.#names("audio");
+    if (`${sounds}` !== `${this.speaker.tracks}`) this.speaker.tracks = sounds;
+  }
+
   #began() {
-    const names = (kind) =>
-      this.tracks.filter((track) => track.kind === kind && track.direction === "out").map(({ name }) => name);
-    this.#outputs.restart(names("video"));
-    this.speaker.tracks = names("audio");
+    this.#outputs.restart(this.#names("video"));
+    this.speaker.tracks = this.#names("audio");
     this.#inputDelay.restart();
     if (this.#page?.hidden || Object.keys(this.#view).length) this.#sendView();
   }

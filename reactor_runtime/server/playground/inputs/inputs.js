@@ -2,8 +2,9 @@
 
 /** @import { Session } from "../client/reactor.js" */
 
-import { loadStyle, recall, remember } from "../browser.js";
+import { loadStyle } from "../browser.js";
 import { el, humanise, newId, setText } from "../dom.js";
+import { recall, remember } from "../storage.js";
 import { explain, listDevices } from "./devices.js";
 import { Offer } from "./offer.js";
 import { audioInput, videoInput } from "./sources.js";

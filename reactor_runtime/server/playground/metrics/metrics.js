@@ -2,8 +2,9 @@
 
 /** @import { Session } from "../client/reactor.js" */
 
-import { recall, remember, TEXT_FIELDS } from "../browser.js";
+import { TEXT_FIELDS } from "../browser.js";
 import { el, setText } from "../dom.js";
+import { recall, remember } from "../storage.js";
 
 const REFRESH_MS = 500;
 const WINDOW_MS = 2000;
@@ -77,15 +78,22 @@ export class Metrics {
     setInterval(() => document.hidden || this.#tick(performance.now(), session), REFRESH_MS);
   }
 
-  /** Start a session with these video tracks, each {name, canvas, caption}, with or without sound. */
+  /** Start a session with these tracks, as for update(). */
   restart(videos, hasSound) {
-    this.#videos = new Map(videos.map((video) => [video.canvas, { ...video, rate: new Rate() }]));
+    this.#videos.clear();
     this.#skipped = this.#newlySkipped = 0;
     this.#ages = [];
     this.samples = [];
     this.lastShown = null;
     this.summary = "";
     setText(this.#cells.age, "–");
+    this.update(videos, hasSound);
+  }
+
+  /** Measure these video tracks, each {name, canvas, caption}, with or without sound; those that stay continue. */
+  update(videos, hasSound) {
+    const rateOf = (canvas) => this.#videos.get(canvas)?.rate ?? new Rate();
+    this.#videos = new Map(videos.map((video) => [video.canvas, { ...video, rate: rateOf(video.canvas) }]));
     for (const key of OF_VIDEO) this.#cells[key].parentElement.hidden = hasSound && !videos.length;
     this.#cells.sound.parentElement.hidden = !hasSound;
     this.#list.toggleAttribute("data-both", hasSound && videos.length > 0);

@@ -1,0 +1,108 @@
+/** Shows reloads of the project's files over the video, and has the button that reloads by hand. */
+
+/** @import { Session } from "./client/reactor.js" */
+
+import { loadStyle } from "./browser.js";
+import { byId, el, setText } from "./dom.js";
+
+const CONFIRMED_MS = 1500;
+const HEADLINES = {
+  loading: "Loading the model again",
+  restarting: "Restarting the model",
+  failed: "The new code fails; the code before it continues",
+};
+const LABELS = { applied: "Reloaded", loading: "Reloading", restarting: "Reloading" };
+
+export class ReloadPanel {
+  #session;
+  #log;
+  // What is shown, as JSON without what changes during a reload.
+  #shown = "";
+  #timer = 0;
+  #button = el("button", { type: "button", class: "quiet", id: "reload", title: "Load the model's code again" });
+  #headline = el("p", { class: "reload-headline" });
+  #place = el("code");
+  #text = el("pre");
+  #message = el("p");
+  #hint = el("p", { class: "reload-hint" });
+  #progress = el("progress", { "aria-label": "Loading", max: 1 });
+  #card = el("div", { class: "reload over" });
+
+  /**
+   * @param {Session} session
+   * @param {HTMLElement} stage the element around the canvases
+   * @param {import("./log.js").Log} log
+   */
+  constructor(session, stage, log) {
+    this.#session = session;
+    this.#log = log;
+    this.#button.onclick = () => {
+      session.reload();
+      this.#label("Reloading");
+    };
+    const onclick = () => (this.#card.hidden = true);
+    const parts = [this.#headline, this.#place, this.#text, this.#message, this.#hint];
+    this.#card.append(
+      el("button", { type: "button", title: "Hide", "aria-label": "Hide", onclick }, "✕"),
+      el("div", { role: "status" }, ...parts),
+      this.#progress,
+    );
+    // The bindings and the tools of the stage would take these for input.
+    for (const name of ["pointerdown", "click", "wheel"])
+      this.#card.addEventListener(name, (event) => event.stopPropagation());
+    byId("drawer").before(this.#button);
+    stage.append(this.#card);
+    const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
+    on("session", () => this.show());
+    on("reload", ({ status }) => {
+      this.show();
+      this.#label(LABELS[status] ?? "Reload");
+    });
+    on("status", ({ role, phase, opened }) => {
+      this.#button.disabled = role !== "controller";
+      // The server has gone, and the model with it.
+      if (phase === "reconnecting" && !opened) this.#card.hidden = true;
+    });
+    this.show();
+  }
+
+  /** Load the style sheet, then make the panel. */
+  static async make(session, stage, log) {
+    await loadStyle(new URL("reload.css", import.meta.url));
+    return new ReloadPanel(session, stage, log);
+  }
+
+  /** Show the session's last reload. */
+  show() {
+    const { role, lastReload } = this.#session;
+    this.#button.hidden = !lastReload;
+    this.#button.disabled = role !== "controller";
+    this.#label("Reload");
+    const { status = "applied", reason, detail, progress, error } = lastReload ?? {};
+    const { message, hint, file, line, text } = error ?? {};
+    const place = [file, line].filter(Boolean).join(":");
+    const shown = JSON.stringify([status, reason, error]);
+    const isNew = shown !== this.#shown;
+    this.#shown = shown;
+    if (status === "applied") this.#card.hidden = true;
+    // A progress does not show again what the user has hidden.
+    else if (isNew || error) this.#card.hidden = false;
+    this.#card.dataset.status = status;
+    this.#progress.hidden = typeof progress !== "number";
+    this.#progress.value = progress ?? 0;
+    setText(this.#headline, HEADLINES[status] ?? "");
+    setText(this.#place, place);
+    setText(this.#text, text?.trim() ?? "");
+    setText(this.#message, message ?? [reason, detail].filter(Boolean).join("\n"));
+    setText(this.#hint, hint ?? "");
+    if (isNew && error) this.#log.add("note", [place, message].filter(Boolean).join(": "), error);
+    if (isNew && reason) this.#log.add("note", `${HEADLINES[status]}: ${reason}`);
+  }
+
+  /** Set the label of the button; "Reloaded" for a moment only. */
+  #label(text) {
+    clearTimeout(this.#timer);
+    setText(this.#button, text);
+    if (text === LABELS.applied) this.#timer = setTimeout(() => this.#label("Reload"), CONFIRMED_MS);
+  }
+}
