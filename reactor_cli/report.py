@@ -8,7 +8,7 @@ from typing import Any, Literal
 from reactor_cli import console
 from reactor_cli.terminal import TerminalScreen
 
-Kind = Literal["status", "message", "reply", "refusal", "state", "figures", "saved"]
+Kind = Literal["status", "message", "reply", "refusal", "state", "contract", "reload", "figures", "saved"]
 
 _RESULTS = ("message", "reply", "refusal", "state")
 
@@ -20,7 +20,7 @@ class ConnectReport:
         self._as_json = as_json
         self._screen = screen
 
-    def print_fact(self, kind: Kind, text: str, **facts: Any) -> None:
+    def print_fact(self, kind: Kind, text: str, /, **facts: Any) -> None:
         if self._as_json:
             console.out(json.dumps({"kind": kind, **facts}, ensure_ascii=False))
         elif self._screen is not None:

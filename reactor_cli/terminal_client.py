@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from reactor_runtime.client import (
     ConnectError,
     EventError,
     Message,
+    ModelContract,
     Phase,
     Reply,
     Session,
@@ -107,7 +108,12 @@ class TerminalClient:
             raise group.exceptions[0] from None
 
     def _background(self, session: Session, saved: Recording | None) -> list[Coroutine[Any, Any, None]]:
-        work = [self._report_messages(session), self._report_metrics(session)]
+        work = [
+            self._report_messages(session),
+            self._report_metrics(session),
+            self._report_contracts(session),
+            self._report_reloads(session),
+        ]
         if self._screen is not None:
             work.append(self._draw(session, self._screen))
         if saved is not None:
@@ -163,6 +169,25 @@ class TerminalClient:
     async def _report_messages(self, session: Session) -> None:
         async for message in session.messages():
             self._report.print_fact("message", _format_message(message), type=message.type, data=dict(message.data))
+
+    async def _report_contracts(self, session: Session) -> None:
+        """Report which events a reload has added, changed and removed."""
+        before: ModelContract | None = None
+        async for contract in session.contracts():
+            if before is not None:
+                changes = _changed_names(before.schema["events"], contract.schema["events"])
+                text = ", ".join(f"{how} {legible(', '.join(names))}" for how, names in changes.items() if names)
+                self._report.print_fact("contract", f"the model has changed: {text or 'no event'}", **changes)
+            before = contract
+
+    async def _report_reloads(self, session: Session) -> None:
+        joined = session.last_reload
+        async for reload in session.reloads():
+            # The code of before this client.
+            if reload is joined and reload.status == "applied":
+                continue
+            facts = {name: value for name, value in asdict(reload).items() if value not in (None, "")}
+            self._report.print_fact("reload", f"reload {legible(str(reload))}", **facts)
 
     async def _report_metrics(self, session: Session) -> None:
         """Report metrics and changes of the state once a second."""
@@ -285,6 +310,14 @@ async def _upload(session: Session, path: Path) -> dict[str, str]:
         raise UsageError(f"{path} can't be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{path} can't be uploaded: {error}") from None
+
+
+def _changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
+        "added": [name for name in now if name not in before],
+        "changed": [name for name in now if name in before and now[name] != before[name]],
+        "removed": [name for name in before if name not in now],
+    }
 
 
 def _format_message(message: Message) -> str:

@@ -16,7 +16,7 @@ from reactor_runtime.client.errors import (
     UploadError,
 )
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.messages import Message, Reply, Track
+from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply, Track
 from reactor_runtime.client.session import Session
 from reactor_runtime.client.status import Phase, Status
 
@@ -30,8 +30,10 @@ __all__ = [
     "EventError",
     "Frame",
     "Message",
+    "ModelContract",
     "Phase",
     "Refused",
+    "ReloadNotice",
     "Reply",
     "Session",
     "SessionEnded",

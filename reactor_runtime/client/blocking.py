@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from reactor_runtime.client.errors import SessionEnded
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.messages import Message, Reply
+from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply
 from reactor_runtime.client.session import Session, SessionInfo
 from reactor_runtime.client.status import Status
 
@@ -142,6 +142,14 @@ class BlockingSession(SessionInfo):
         """Yield the status and its changes."""
         return self._thread.iterate(self._session.statuses)
 
+    def contracts(self) -> Iterator[ModelContract]:
+        """Yield the tracks and schema of the model, and their changes."""
+        return self._thread.iterate(self._session.contracts)
+
+    def reloads(self) -> Iterator[ReloadNotice]:
+        """Yield the last reload and each later one."""
+        return self._thread.iterate(self._session.reloads)
+
     def frames(self, track: str | None = None, *, decode: bool = True) -> Iterator[Frame]:
         """Yield the newest frame, then each time a newer one has arrived the newest."""
         return self._thread.iterate(lambda: self._session.frames(track, decode=decode))
@@ -186,6 +194,14 @@ class BlockingSession(SessionInfo):
     def here(self) -> None:
         """Answer the server's `idle` notice."""
         self._thread.call(self._session.here)
+
+    def reload(self) -> None:
+        """Reload the project's files."""
+        self._thread.call(self._session.reload)
+
+    def expect_types(self, types: str) -> None:
+        """Log a warning once if the model has other types than a generated client, which calls this."""
+        self._thread.call(lambda: self._session.expect_types(types))
 
     def close(self) -> None:
         """Send what is queued, for a second at most, then end the session. Idempotent."""

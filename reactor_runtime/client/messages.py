@@ -77,34 +77,90 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelContract:
+    """The tracks of the model, and the JSON Schemas of its `events` and `messages`."""
+
+    tracks: tuple[Track, ...]
+    schema: Mapping[str, Any]
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Read the contract of a welcome or of `reactor.contract`."""
+        if not isinstance(data["schema"], Mapping):
+            raise WireError(ErrorCode.INVALID_MESSAGE, "a contract whose schema is no object")
+        return cls(tuple(Track.from_data(track) for track in data["tracks"]), data["schema"])
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadNotice:
+    """The last reload of a project that is served with `--reload`.
+
+    `status` is `applied`, `loading`, `restarting` or `failed`, and `reason` why new code is not applied in place. While
+    the model loads, `detail` is the last line that it printed, and `progress` is from 0 to 1, or None if it is unknown.
+    `error`, `hint`, `file`, `line` and `text`, the line itself, describe why new code failed; the code before it
+    continues.
+    """
+
+    status: str
+    reason: str = ""
+    detail: str = ""
+    progress: float | None = None
+    error: str = ""
+    hint: str = ""
+    file: str = ""
+    line: int | None = None
+    text: str = ""
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Read a `reactor.reload`."""
+        error = data.get("error") or {}
+        return cls(
+            str(data["status"]),
+            _optional_text(data.get("reason")) or "",
+            _optional_text(data.get("detail")) or "",
+            data.get("progress"),
+            _optional_text(error.get("message")) or "",
+            _optional_text(error.get("hint")) or "",
+            _optional_text(error.get("file")) or "",
+            error.get("line"),
+            _optional_text(error.get("text")) or "",
+        )
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line) if part)
+        return ": ".join(part for part in (self.status, self.reason, place, self.error) if part)
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     """The server's description of the model and of the session; `resume` and `upload_key` are secrets."""
 
     model: str
     role: Role
     session: str | None
-    tracks: tuple[Track, ...]
-    schema: Mapping[str, Any]
+    contract: ModelContract
     state: Mapping[str, Any]
     limits: Mapping[str, Any]
     resume: str | None = field(default=None, repr=False)
     upload_key: str | None = field(default=None, repr=False)
+    reload: ReloadNotice | None = None
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        for name in ("schema", "state", "limits"):
+        for name in ("state", "limits"):
             if not isinstance(data.get(name, {}), Mapping):
                 raise WireError(ErrorCode.INVALID_MESSAGE, f"a welcome whose {name} is no object")
         return cls(
             str(data["model"]),
             "controller" if data["role"] == "controller" else "viewer",
             _optional_text(data["session"]),
-            tuple(Track.from_data(track) for track in data["tracks"]),
-            data["schema"],
+            ModelContract.from_data(data),
             data["state"],
             data.get("limits", {}),
             _optional_text(data.get("resume")),
             _optional_text(data.get("upload_key")),
+            None if data.get("reload") is None else ReloadNotice.from_data(data["reload"]),
         )
 
     @property
@@ -131,7 +187,7 @@ class Welcome:
 
     def track(self, name: str | None, kind: str, direction: str) -> Track:
         """Return the track of this name, or the first of its kind. Raises `ValueError` that lists the tracks."""
-        found = [track for track in self.tracks if (track.kind, track.direction) == (kind, direction)]
+        found = [track for track in self.contract.tracks if (track.kind, track.direction) == (kind, direction)]
         for track in found:
             if name in (None, track.name):
                 return track
@@ -142,7 +198,7 @@ class Welcome:
         )
 
 
-NO_WELCOME = Welcome("", "viewer", None, (), {"events": {}, "messages": {}}, {}, {})
+NO_WELCOME = Welcome("", "viewer", None, ModelContract((), {"events": {}, "messages": {}}), {}, {})
 
 
 def write(type: str, data: Mapping[str, Any], id: int | None = None) -> str:

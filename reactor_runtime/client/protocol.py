@@ -15,7 +15,15 @@ from typing import Any
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.delay import InputDelay, ServerClock
 from reactor_runtime.client.errors import ClientError, ConnectionLost, EventError, SessionEnded
-from reactor_runtime.client.messages import NO_WELCOME, Message, Reply, Welcome, write_event
+from reactor_runtime.client.messages import (
+    NO_WELCOME,
+    Message,
+    ModelContract,
+    ReloadNotice,
+    Reply,
+    Welcome,
+    write_event,
+)
 from reactor_runtime.client.status import Phase, Status
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
@@ -99,10 +107,12 @@ class ClientProtocol:
         self.stats: Mapping[str, Any] = MappingProxyType({})
         self.scope = SessionScope()
         self.publish_errors: deque[EventError] = deque(maxlen=1)
+        self.last_reload: ReloadNotice | None = None
         self.final_error: ClientError | None = None
         self.clock = ServerClock()
         self.input_delay = InputDelay()
         self._pending = PendingEvents()
+        self._expected_types: str | None = None
 
     def prepare_event(
         self, event: str, data: Mapping[str, Any], now: float, on_answer: Callable[[Answer], object]
@@ -112,6 +122,11 @@ class ClientProtocol:
         self._pending.add(PendingEvent(now, on_answer))
         return text
 
+    def expect_types(self, types: str) -> None:
+        """Log a warning once if the model has other types than those of a generated client, now or after a reload."""
+        self._expected_types = types
+        self._check_types()
+
     def receive_message(self, message: Message, now: float, wall_s: float) -> None:
         """Apply a message; `now` is monotonic, `wall_s` the client's wall clock."""
         data = message.data
@@ -120,6 +135,10 @@ class ClientProtocol:
                 self._on_welcome(Welcome.from_data(data))
             case "reactor.state":
                 self.state = MappingProxyType({**self.state, **data})
+            case "reactor.contract" if self.welcome is not NO_WELCOME:
+                self._on_contract(ModelContract.from_data(data))
+            case "reactor.reload":
+                self.last_reload = ReloadNotice.from_data(data)
             case "reactor.reply" if (event := self._pending.take_answered(message)) is not None:
                 answer = _read_reply(data)
                 if isinstance(answer, Reply):
@@ -201,6 +220,8 @@ class ClientProtocol:
             self.end_session(ConnectionLost(_NOT_KEPT))
             self.on_reconnected()
         self.welcome = welcome
+        self.last_reload = welcome.reload
+        self._check_types()
         self.state = MappingProxyType(dict(welcome.state))
         if welcome.session != before.session:
             self.input_delay.reset()
@@ -208,6 +229,23 @@ class ClientProtocol:
             self.status = Status(Phase.WAITING, welcome.session, self.status.position, self.status.length)
         else:
             self.status = Status(Phase.CONNECTED, welcome.session)
+
+    def _on_contract(self, contract: ModelContract) -> None:
+        self.welcome = replace(self.welcome, contract=contract)
+        fields = {event.get("field") for event in contract.schema["events"].values()}
+        self.state = MappingProxyType({name: value for name, value in self.state.items() if name in fields})
+        self._check_types()
+
+    def _check_types(self) -> None:
+        types = self.welcome.contract.schema.get("types")
+        if self._expected_types is None or types in (None, self._expected_types):
+            return
+        self._expected_types = None
+        logger.warning(
+            "the typed client of %s is out of date, because the model has changed; generate it again with "
+            "`reactor schema --format python`",
+            self.welcome.model,
+        )
 
     def _on_session(self, data: Mapping[str, Any]) -> None:
         match data["phase"]:

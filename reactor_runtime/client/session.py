@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.messages import Message, Reply, Track, write, write_event
+from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply, Track, write, write_event
 from reactor_runtime.client.protocol import Answer
 from reactor_runtime.client.status import Status
 from reactor_runtime.client.upload import File, Upload
+
+T = TypeVar("T")
 
 
 class SessionInfo:
@@ -44,12 +47,12 @@ class SessionInfo:
     @property
     def schema(self) -> Mapping[str, Any]:
         """Return the model's `events` and `messages`, as JSON Schemas of their data."""
-        return self._streams.protocol.welcome.schema
+        return self._streams.protocol.welcome.contract.schema
 
     @property
     def tracks(self) -> tuple[Track, ...]:
         """Return the model's tracks, in both directions."""
-        return self._streams.protocol.welcome.tracks
+        return self._streams.protocol.welcome.contract.tracks
 
     @property
     def model(self) -> str:
@@ -65,6 +68,11 @@ class SessionInfo:
     def limits(self) -> Mapping[str, Any]:
         """Return the server's limits, as in its welcome."""
         return self._streams.protocol.welcome.limits
+
+    @property
+    def last_reload(self) -> ReloadNotice | None:
+        """Return the last reload of the project; None before the welcome, and without `--reload`."""
+        return self._streams.protocol.last_reload
 
     @property
     def stats(self) -> Mapping[str, Any]:
@@ -159,11 +167,30 @@ class Session(SessionInfo):
 
     async def statuses(self) -> AsyncGenerator[Status, None]:
         """Yield the status now and after each change, until the client ends; a slow reader skips some."""
-        status = None
+        async for status in self._changes(lambda: self.status, operator.eq):
+            yield status
+
+    async def contracts(self) -> AsyncGenerator[ModelContract, None]:
+        """Yield the tracks and schema of the model when they are known and after each change, as `statuses` does."""
+        protocol = self._streams.protocol
+        async for contract in self._changes(lambda: protocol.welcome.contract if self.model else None, operator.eq):
+            yield contract
+
+    async def reloads(self) -> AsyncGenerator[ReloadNotice, None]:
+        """Yield the last reload and each later one, as `statuses` does; none from a server without `--reload`."""
+        async for reload in self._changes(lambda: self.last_reload, operator.is_):
+            yield reload
+
+    async def _changes(
+        self, read: Callable[[], T | None], is_same: Callable[[T | None, T], bool]
+    ) -> AsyncGenerator[T, None]:
+        """Yield a value when it is not None and after each change, until the client ends."""
+        last: T | None = None
         while True:
-            if self.status != status:
-                status = self.status
-                yield status
+            value = read()
+            if value is not None and not is_same(last, value):
+                last = value
+                yield value
             elif self._streams.protocol.final_error is not None:
                 return
             else:
@@ -304,6 +331,16 @@ class Session(SessionInfo):
     def here(self) -> None:
         """Answer the server's `idle` notice, which keeps the session."""
         self._streams.send_text(write("reactor.here", {}))
+
+    def reload(self) -> None:
+        """Reload the project's files. Raises `ValueError` for a server without `--reload`."""
+        if self.last_reload is None:
+            raise ValueError("the server does not reload: start it with `reactor run --reload`")
+        self._streams.send_text(write("reactor.reload", {}))
+
+    def expect_types(self, types: str) -> None:
+        """Log a warning once if the model has other types than a generated client, which calls this."""
+        self._streams.protocol.expect_types(types)
 
     async def aclose(self) -> None:
         """Send what is queued, for a second at most, then end the session. Idempotent."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
 from reactor_runtime.wire.media_header import detach
 
+Answers = Mapping[str, Sequence[tuple[str, Mapping[str, object]]]]
 WELCOME: dict[str, object] = {
     "protocol": "reactor.v1",
     "session": "s-1",
@@ -29,11 +30,15 @@ WELCOME: dict[str, object] = {
 
 
 class FakeServer:
-    """Send `media` and read until the client leaves; with `deaf`, read nothing."""
+    """Send `media` and read until the client leaves; with `deaf`, read nothing.
 
-    def __init__(self, *, deaf: bool = False, media: bytes | None = None) -> None:
+    `answers` has the messages, each type and data, to send once when the first text of a type arrives.
+    """
+
+    def __init__(self, *, deaf: bool = False, media: bytes | None = None, answers: Answers | None = None) -> None:
         self._deaf = deaf
         self._media = media
+        self._answers = dict(answers or {})
         self.texts: list[str] = []
         self.pictures: list[bytes] = []
         self.received = asyncio.Event()
@@ -60,4 +65,6 @@ class FakeServer:
             elif (kind := json.loads(item)["type"]) != "reactor.ping":
                 self.texts.append(kind)
                 self.received.set()
+                for type, data in self._answers.pop(kind, ()):
+                    await connection.send(json.dumps({"type": type, "data": data}))
         self.left.set()

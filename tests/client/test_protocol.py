@@ -10,9 +10,10 @@ import pytest
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.errors import ConnectionLost, EventError, SessionEnded
-from reactor_runtime.client.messages import Message, Reply
+from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply
 from reactor_runtime.client.protocol import Answer, ClientProtocol
 from reactor_runtime.client.status import Phase, Status
+from reactor_runtime.errors import WireError
 
 
 def make_protocol(role: Role = "controller") -> ClientProtocol:
@@ -249,3 +250,69 @@ def test_the_session_ends_and_the_client_continues(reason: str) -> None:
     (error,) = lost
     assert isinstance(error, SessionEnded)
     assert (error.reason, controller.scope.error, controller.final_error) == (reason, error, None)
+
+
+def contract(*events: str, **more: Any) -> dict[str, Any]:
+    described = {name: {"field": name.removeprefix("set_")} for name in events}
+    return {"tracks": [], "schema": {"events": described, "messages": {}, **more}}
+
+
+def test_a_reload_changes_the_contract_and_keeps_the_session_and_the_fields_that_stay() -> None:
+    controller = make_protocol()
+    receive(controller, "reactor.contract", **contract("early"))
+    assert not controller.knows_model
+    welcome(controller, state={"level": 1, "mode": "fast"})
+    new = contract("set_level", "reset")
+    receive(controller, "reactor.contract", **new)
+    assert controller.ready
+    assert controller.welcome.contract == ModelContract((), new["schema"])
+    assert (controller.welcome.session, controller.state) == ("s-1", {"level": 1})
+
+
+@pytest.mark.parametrize("data", [{}, {"tracks": [{}], "schema": {}}, {"tracks": [], "schema": 3}], ids=str)
+def test_a_malformed_contract_changes_nothing(data: dict[str, Any]) -> None:
+    controller = make_protocol()
+    welcome(controller)
+    before = controller.welcome
+    with pytest.raises((LookupError, WireError)):
+        receive(controller, "reactor.contract", **data)
+    assert controller.welcome is before
+
+
+ERROR = {"message": "no name", "hint": None, "file": "pipeline.py", "line": 41, "text": "x"}
+
+
+def test_the_last_reload_is_that_of_the_welcome_and_of_each_message() -> None:
+    controller = make_protocol()
+    seen: list[ReloadNotice | None] = []
+    for reload in (None, {"status": "applied", "reason": None, "detail": None, "progress": None, "error": None}):
+        welcome(controller, reload=reload)
+        seen.append(controller.last_reload)
+    receive(controller, "reactor.reload", status="failed", error=ERROR)
+    seen.append(controller.last_reload)
+    receive(controller, "reactor.reload", status="loading", reason="load() has changed", progress=0.5)
+    seen.append(controller.last_reload)
+    failed = ReloadNotice("failed", error="no name", file="pipeline.py", line=41, text="x")
+    loading = ReloadNotice("loading", "load() has changed", progress=0.5)
+    assert seen == [None, ReloadNotice("applied"), failed, loading]
+    assert [str(failed), str(loading)] == ["failed: pipeline.py:41: no name", "loading: load() has changed"]
+
+
+def test_a_generated_client_that_is_out_of_date_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    controller = make_protocol()
+    controller.expect_types("a")
+    welcome(controller)
+    receive(controller, "reactor.contract", **contract(types="a"))
+    assert caplog.messages == []
+    for types in ("b", "c"):
+        receive(controller, "reactor.contract", **contract(types=types))
+    (message,) = caplog.messages
+    assert "the typed client of my-model is out of date" in message
+    assert "reactor schema --format python" in message
+
+
+def test_a_generated_client_is_compared_with_the_model_that_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    controller = make_protocol()
+    welcome(controller, **contract(types="b"))
+    controller.expect_types("a")
+    assert len(caplog.messages) == 1

@@ -22,7 +22,17 @@ from reactor_runtime.client import (
 from tests.clients.test_types import DECLARED, members
 
 ARRAYS = {"array", "delayMs", "wav"}  # of numpy, and of a clock that is set by the server's
-ONLY_IN_PYTHON = {"aclose", "arrived", "connection", "latest", "sound", "statuses"}
+ONLY_IN_PYTHON = {
+    "aclose",
+    "arrived",
+    "connection",
+    "contracts",
+    "expectTypes",
+    "latest",
+    "reloads",
+    "sound",
+    "statuses",
+}
 ONLY_IN_JAVASCRIPT = {
     "addEventListener",
     "removeEventListener",
