@@ -19,6 +19,7 @@ from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_
 from reactor_runtime.authoring.tracks.discovery import find, is_assigned_by_author, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
+from reactor_runtime.authoring.types_hash import types_hash
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import check_together
 from reactor_runtime.authoring.values.fields import FieldSpec
@@ -115,7 +116,9 @@ class Contract:
         }
         messages = {name: message_schema(message) for name, message in self.messages.items()}
         tracks = [track.to_json() for track in self.tracks]
-        return {"name": self.declared_name, "tracks": tracks, "schema": {"events": events, "messages": messages}}
+        schema = {"events": events, "messages": messages}
+        types = types_hash(tracks, schema)
+        return {"name": self.declared_name, "tracks": tracks, "schema": {**schema, "types": types}}
 
     def _replies(self, event: EventSpec) -> list[str | None] | None:
         """Return the types of the messages a reply may hold, including those derived from an annotated one."""

@@ -49,5 +49,6 @@ def outline(name: str, contract: Contract) -> dict[str, Any]:
         "max_fps": contract.max_fps,
         "buffer_size": contract.buffer_size,
         "tracks": described["tracks"],
-        **described["schema"],
+        "events": described["schema"]["events"],
+        "messages": described["schema"]["messages"],
     }

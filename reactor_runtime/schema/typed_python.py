@@ -52,6 +52,7 @@ _UNSET: Any = object()
 def module(name: str, contract: Mapping[str, Any]) -> str:
     """Return the module for the model called `name`; `contract` is the JSON form of a Contract."""
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
+    types_hash = contract["schema"].get("types")
     names = TypeNames(_RESERVED)
     model, blocking = names.choose(camel(name)), names.choose(f"Blocking{camel(name)}")
     notify = names.choose(f"{camel(name)}Notify")
@@ -62,8 +63,8 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     replies = {event: _reply_name(event, spec, names) for event, spec in events.items()}
     classes = [
         _notify(notify, name, events, types),
-        _class(model, name, _methods(events, types, "async", replies), state, notify, is_async=True),
-        _class(blocking, name, _methods(events, types, "blocking", replies), state, notify, is_async=False),
+        _class(model, name, _methods(events, types, "async", replies), state, notify, types_hash, is_async=True),
+        _class(blocking, name, _methods(events, types, "blocking", replies), state, notify, types_hash, is_async=False),
     ]
     parts = [
         _HEAD.format(name=_safe(name)),
@@ -181,7 +182,9 @@ def _notify(name: str, model: str, events: Mapping[str, Schema], types: _Types) 
     ])  # fmt: skip
 
 
-def _class(name: str, model: str, methods: Iterable[str], state: str, notify: str, *, is_async: bool) -> str:
+def _class(
+    name: str, model: str, methods: Iterable[str], state: str, notify: str, types_hash: str | None, *, is_async: bool
+) -> str:
     session, each, prefix = ("Session", "AsyncIterator", "async ") if is_async else ("BlockingSession", "Iterator", "")
     return "\n".join([
         f"class {name}:",
@@ -190,6 +193,7 @@ def _class(name: str, model: str, methods: Iterable[str], state: str, notify: st
         f"    def __init__(self, session: {session}) -> None:",
         "        self.session = session",
         f"        self.notify = {notify}(session)",
+        *([f"        session.expect_types({_quoted(types_hash)})"] if types_hash else []),
         "",
         "    @property",
         f"    def state(self) -> {state}:",

@@ -31,7 +31,8 @@ _REPLIES: Schema = {
 }
 _EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
-MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)})
+_TYPES: Schema = {"type": "string", "description": "A hash of the types, which generated clients compare with theirs"}
+MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)}, {"types": _TYPES})
 TRACKS: Schema = {"type": "array", "items": ref("Track")}
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}

@@ -24,11 +24,12 @@ OPTIONS = (
 CALLS = """
 import { connect, type Message, type Session } from "@reactor-live/client";
 import { ReactorView, useReactor, useReactorEvent } from "@reactor-live/client/react";
-import type { MyModel, Said, Tracks } from "./model";
+import { checkTypes, type MyModel, type Said, type Tracks } from "./model";
 
 const session = connect<MyModel>("http://127.0.0.1:8080");
 const leave = (any: Session) => any.close();
 leave(session);
+checkTypes(session, (message) => message.length);
 const props: { session: Session | null } = { session };
 ReactorView(props);
 // @ts-expect-error no such event of a session
@@ -87,7 +88,8 @@ def test_a_compiler_takes_it_and_finds_what_is_wrong(tmp_path: Path) -> None:
     pack(tmp_path)
     for name in ("@types", "csstype", "react", "undici-types"):
         (tmp_path / "node_modules" / name).symlink_to(PACKAGE / "node_modules" / name)
-    (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", CONTRACT))
+    checked = {**CONTRACT, "schema": {**CONTRACT["schema"], "types": "5d1c"}}
+    (tmp_path / "model.ts").write_text(typed_typescript.module("my-model", checked))
     (tmp_path / "empty.ts").write_text(typed_typescript.module("session", EMPTY))
     (tmp_path / "calls.ts").write_text(CALLS)
     compiler = str(PACKAGE / "node_modules" / ".bin" / "tsc")

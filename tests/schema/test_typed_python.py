@@ -135,6 +135,24 @@ def test_a_model_with_nothing_has_a_module_too() -> None:
     assert ast.parse(typed_python.module("session", EMPTY))
 
 
+class Checked(Spoken):
+    """Record the types that a client expects."""
+
+    def expect_types(self, types: str) -> None:
+        self.expected = types
+
+
+def test_a_client_expects_the_types_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = {**CONTRACT, "schema": {**CONTRACT["schema"], "types": "5d1c"}}
+    (tmp_path / "checked_model.py").write_text(typed_python.module("my-model", contract))
+    monkeypatch.syspath_prepend(tmp_path)
+    model = importlib.import_module("checked_model")
+    for kind in (model.MyModel, model.BlockingMyModel):
+        session = Checked(Message("progress", {}))
+        kind(session)
+        assert session.expected == "5d1c"
+
+
 def test_the_same_model_gives_the_same_text() -> None:
     assert typed_python.module("my-model", CONTRACT) == typed_python.module("my-model", CONTRACT)
 

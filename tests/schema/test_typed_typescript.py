@@ -38,3 +38,10 @@ def test_no_description_ends_its_comment() -> None:
     text = typed_typescript.module("a*/b", CONTRACT)
     assert "/** Types of a*\\/b, generated" in text
     assert all(line.count("*/") == line.count("/**") for line in text.splitlines())
+
+
+def test_only_a_contract_with_a_hash_has_a_check() -> None:
+    assert "checkTypes" not in typed_typescript.module("my-model", CONTRACT)
+    text = typed_typescript.module('my-"model"', {**CONTRACT, "schema": {**CONTRACT["schema"], "types": "5d1c"}})
+    assert 'types === "5d1c"' in text
+    assert 'report("The types of my-\\"model\\" are out of date' in text
