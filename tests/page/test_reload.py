@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from reactor_runtime.wire.reload import ReloadError
+
 from .bound import WALKER
 from .fake_server import FakeServer
-from .reloads import REASON, RELOADS
+from .reloads import ERROR, REASON, RELOADS
 from .schemas import SCHEMA, action, setter
 from .test_bindings import wait_for
 from .test_controls import control
@@ -44,6 +46,10 @@ def test_a_failed_reload_is_shown_over_the_video_until_the_next_one_is_applied(p
     page.wait_for_function("seen => Number(document.querySelector('canvas').dataset.seq) > seen", arg=shown)
     expect(page.locator("canvas")).to_have_css("opacity", "1")
     expect(page.locator("#log")).to_contain_text("pipeline.py:41: NameError")
+    of_a_step: ReloadError = {**ERROR, "message": "the model failed: ValueError: no frame"}
+    server.report_reload({**RELOADS["failed"], "error": of_a_step})
+    expect(card).to_contain_text("ValueError: no frame")
+    expect(card).not_to_contain_text("the model failed")
     server.report_reload(RELOADS["applied"])
     expect(card).to_be_hidden()
 

@@ -79,7 +79,9 @@ export class ReloadPanel {
     this.#button.disabled = role !== "controller";
     this.#label("Reload");
     const { status = "applied", reason, detail, progress, error } = lastReload ?? {};
-    const { message, hint, file, line, text } = error ?? {};
+    const { hint, file, line, text } = error ?? {};
+    // The headline says the same.
+    const message = error?.message.replace(/^the model failed: /, "");
     const place = [file, line].filter(Boolean).join(":");
     const shown = JSON.stringify([status, reason, error]);
     const isNew = shown !== this.#shown;
