@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simplejpeg
 
-from benchmarks import loops, namespaces, networks, recorders, tensors, viewers
+from benchmarks import loops, namespaces, networks, recorders, reloads, tensors, viewers
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import MODEL, address, age_s, cpu_s, photo_like, run, serving
@@ -164,6 +164,7 @@ BENCHMARKS = {
     "input": input_to_frame,
     "painter": slow_painter,
     "startup": startup,
+    "reload": reloads.reloads,
     "torch": tensors.conversion,
     "emit": loops.emit,
     "camera": loops.camera,

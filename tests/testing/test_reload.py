@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import textwrap
+import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -494,3 +497,31 @@ def test_another_style_needs_another_studio(project: Project) -> None:
             studio.reload()
         studio.connect()
         assert shown(studio) == 11
+
+
+def test_many_reloads_leave_no_class_and_no_memory_behind(project: Project) -> None:
+    text = MODEL.replace(
+        "class Picture", "class Part:\n        def red(self):\n            return 10\n\n    class Picture"
+    )
+    text = text.replace("self.weights = object()", "self.part = Part()").replace("red = 10", "red = self.part.red()")
+    project.write(text)
+    classes: list[weakref.ref[type]] = []
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        threads = threading.active_count()
+        for number in range(60):
+            project.write(text, ("return 10", f"return {number % 200}"), ("le=9", f"le={9 + number % 3}"))
+            executor.reload()
+            assert red(executor) == number % 200 + 1
+            executor.clear()
+            module = sys.modules[project.name]
+            classes += [weakref.ref(each) for each in (module.MyModel, module.Level, module.Picture, module.Part)]
+            if number == 20:
+                gc.collect()
+                objects = len(gc.get_objects())
+        gc.collect()
+        alive = [reference() for reference in classes if reference() is not None]
+        assert len(alive) <= 4, alive
+        # The references of this test are objects too.
+        assert len(gc.get_objects()) < objects + len(classes) + 50
+        assert threading.active_count() == threads
