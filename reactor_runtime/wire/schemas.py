@@ -157,7 +157,7 @@ def health() -> Schema:
 
 
 def _session() -> Schema:
-    reasons = ["left", "turn_over", "idle", "finished", "model_error", "model_died", "server_stopping"]
+    reasons = ["left", "turn_over", "idle", "finished", "model_error", "model_died", "restarting", "server_stopping"]
     phases: dict[str, tuple[Schema, Schema]] = {
         "loading": (
             {"detail": {**STRING, "description": "The last line that the model printed"}, "elapsed_s": SECONDS},

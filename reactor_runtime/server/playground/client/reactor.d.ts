@@ -102,6 +102,7 @@ export type EndReason =
   | "lost"
   | "model_error"
   | "model_died"
+  | "restarting"
   | "server_stopping"
   | "closed"
   | "failed"
@@ -208,10 +209,10 @@ export type Status =
    */
   | { phase: "reconnecting"; role: null; code: number; detail: string; opened: boolean; retryAt: number }
   /**
-   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `server_stopping`, …),
-   * `closed` after close(), `failed` if the model cannot be served. Outside of pages `refused` if the server rejects
-   * this client, and `unreachable` if there is no server at the address; pages repeat failed attempts. `detail` is a
-   * message for people.
+   * `reason` is that of the wire (`finished`, `turn_over`, `idle`, `model_error`, `model_died`, `restarting`,
+   * `server_stopping`, …), `closed` after close(), `failed` if the model cannot be served. Outside of pages `refused` if
+   * the server rejects this client, and `unreachable` if there is no server at the address; pages repeat failed
+   * attempts. `detail` is a message for people.
    */
   | { phase: "ended"; role: null; reason: EndReason; detail: string };
 
