@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from reactor_runtime.clock import SystemClock
-from reactor_runtime.errors import ReactorError
+from reactor_runtime.errors import ModelFailed, ReactorError
 from reactor_runtime.server.app import guarded, http_config
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoder import Encoder
@@ -177,8 +177,8 @@ class Service:
             task.add_done_callback(self._reloading.discard)
 
     def _on_reload(self, slot: Slot, report: ReloadReport) -> None:
-        # All engines run the same code.
-        if slot.number == 1:
+        # All engines run the same code. An exception of a running model is in the log already, with its traceback.
+        if slot.number == 1 and not isinstance(report.error, ModelFailed):
             self._operator.on_reload(report)
 
     def _on_ready(self, slot: Slot, load_s: float) -> None:

@@ -143,10 +143,13 @@ async def test_an_exception_keeps_frame_and_session_until_the_next_save(
     async with watching(server, project) as client:
         project.model(("yield gray(", "1 // (80 - self.state.plus); yield gray("))
         await status(client, "applied")
+        logged = server.log.count("Traceback")
         await client.send("set_plus", {"plus": 80})
         failed = await status(client, "failed")
         assert failed["error"]["message"] == "the model failed: ZeroDivisionError: integer division or modulo by zero"
         assert (failed["error"]["file"], failed["error"]["text"].strip()[:8]) == ("pipeline.py", "1 // (80")
+        server.wait_for("ZeroDivisionError: integer division or modulo by zero$")
+        assert server.log.count("Traceback") == logged + 1
         project.model()
         await status(client, "applied")
         await shown(client, 90)
