@@ -14,7 +14,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from reactor_runtime.clips.clip import ClipTrack
-from reactor_runtime.clips.library import writing
+from reactor_runtime.clips.library import name_for_av, writing
 
 GIF_TIME_BASE, WEBP_TIME_BASE = Fraction(1, 100), Fraction(1, 1000)
 # In seconds; browsers show a frame of a GIF that is shorter for 100 ms.
@@ -60,7 +60,10 @@ class AnimatedImage:
         return [self._path]
 
     def _open(self, first: NDArray[np.uint8]) -> None:
-        self._container = av.open(str(self._path), "w", options={"loop": "0", "flush_packets": "1"})
+        options = {"loop": "0", "flush_packets": "1"}
+        # Without a format, a name with %d is that of a series of files.
+        format = "gif" if self._is_gif else "webp"
+        self._container = av.open(name_for_av(self._path), "w", format=format, options=options)
         codec, options = ("gif", {}) if self._is_gif else ("libwebp_anim", {"quality": "85"})
         stream = self._container.add_stream(codec, rate=30, options=options)
         assert isinstance(stream, VideoStream), "a codec of images makes a video stream"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.clips.clip import ClipTrack
-from reactor_runtime.clips.library import writing
+from reactor_runtime.clips.library import name_for_av, writing
 from reactor_runtime.clips.sound_track import SoundTrack
 from reactor_runtime.media import wav
 
@@ -32,7 +32,7 @@ class ImageFolder:
         number = self._counts[track] = self._counts.get(track, 0) + 1
         path = self._path / f"{track}-{number:06}.png"
         with writing(path):
-            av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").save(path)
+            av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").save(name_for_av(path))
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         self._sounds[track].write(at_s, samples)

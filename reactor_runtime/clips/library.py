@@ -18,6 +18,11 @@ def need_av(path: Path) -> None:
         )
 
 
+def name_for_av(path: Path) -> str:
+    """Return a name of a file that FFmpeg does not take for an address, as it takes `a:b.mp4`."""
+    return str(path.absolute())
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Convert the errors of PyAV and of the file system to ReactorError."""

@@ -15,7 +15,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from reactor_runtime.clips.clip import ClipTrack
-from reactor_runtime.clips.library import writing
+from reactor_runtime.clips.library import name_for_av, writing
 from reactor_runtime.clips.sound_track import SoundTrack
 
 TIME_BASE = Fraction(1, 90_000)
@@ -130,7 +130,7 @@ class _Streams:
         self, path: Path, format: _Format, first: NDArray[np.uint8] | None, lines: Mapping[str, SoundTrack]
     ) -> None:
         self._format = format
-        self._container = av.open(str(path), "w", options=dict(format.options))
+        self._container = av.open(name_for_av(path), "w", options=dict(format.options))
         self._video = None if first is None else _add_video(self._container, format, first)
         self._durations: dict[int | None, int] = {}
         self._sounds = {name: _add_sound(self._container, format, line.sample_rate) for name, line in lines.items()}

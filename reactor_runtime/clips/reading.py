@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.clips.library import need_av, reading
+from reactor_runtime.clips.library import name_for_av, need_av, reading
 from reactor_runtime.errors import UsageError
 
 # An image is one frame of a camera that sends so many a second, and the last frame of a video lasts as long.
@@ -40,7 +40,7 @@ def read_sound(path: Path, sample_rate: int) -> NDArray[np.int16]:
     need_av(path)
     import av
 
-    with reading(path), av.open(str(path)) as file:
+    with reading(path), av.open(name_for_av(path)) as file:
         if not file.streams.audio:
             raise UsageError(f"{path} has no sound")
         layout = "mono" if file.streams.audio[0].channels == 1 else "stereo"
@@ -57,7 +57,7 @@ def _decode(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
     need_av(path)
     import av
 
-    with reading(path), av.open(str(path)) as file:
+    with reading(path), av.open(name_for_av(path)) as file:
         if not file.streams.video:
             return
         first_s: float | None = None

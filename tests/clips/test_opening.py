@@ -48,6 +48,15 @@ def write(path: Path, frames: list[NDArray[np.uint8]], *, sound: NDArray[np.int1
 REDS = list(range(0, 200, 10))
 
 
+@pytest.mark.parametrize("name", ["http:a.mp4", "a:b.gif", "50%d.webp", "a:b"])
+def test_a_name_that_is_like_an_address_or_a_pattern_is_a_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert write(Path(name), [picture(0)]) == [Path(name)]
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_frame_is_in_the_file_at_its_time(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -33,6 +33,14 @@ def test_a_video_has_its_frames_at_their_times_and_begins_again(tmp_path: Path) 
     assert times == pytest.approx([0.0, 0.1, 0.2, 0.2 + 1 / 30, 0.3 + 1 / 30], abs=0.001)
 
 
+def test_a_name_that_is_like_an_address_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (6, 4)).save("a:b.png")
+    (tmp_path / "c:d.wav").write_bytes(wav.header(1, 100, 10) + bytes(20))
+    assert next(read_frames(Path("a:b.png")))[1].shape == (4, 6, 3)
+    assert read_sound(Path("c:d.wav"), 100).any() == 0
+
+
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp"])
 def test_an_image_is_repeated_30_times_a_second(name: str, tmp_path: Path) -> None:
     Image.new("RGB", (6, 4), (200, 0, 0)).save(tmp_path / name)
