@@ -208,7 +208,7 @@ def _inner(node: yaml.Node, step: str | int) -> yaml.Node | None:
 
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
         items: list[yaml.Node] = node.value
-        return items[step]
+        return items[step] if step < len(items) else None
     return next((value for key, value in _pairs(node) if key.value == step), None)
 
 

@@ -140,4 +140,5 @@ def test_the_place_of_what_is_not_there_is_that_of_what_is_around_it(tmp_path: P
     file = read(written(tmp_path, "- at: 1s\n- data:\n    prompt: a fox\n"), ConfigError)
     assert str(file.place(1, "data", "image", "name")).endswith("some.yml:3:5")
     assert str(file.key_place(1, "data", "image")).endswith("some.yml:3:5")
+    assert str(file.place(2)).endswith("some.yml:1:1")
     assert read(written(tmp_path, ""), ConfigError).place(1, "data").line == 1
