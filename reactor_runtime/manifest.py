@@ -185,7 +185,8 @@ def _where_else(directory: Path) -> str:
     if below:
         return f"there is one in {below[0].parent.name}/"
     for path in sorted(directory.glob("*.py")):
-        if found := _MODEL_CLASS.search(path.read_text(encoding="utf-8", errors="replace")):
+        # An editor's lock of the file may be a link to nothing.
+        if path.is_file() and (found := _MODEL_CLASS.search(path.read_text(encoding="utf-8", errors="replace"))):
             return f"write it with the line `model: {path.stem}:{found[1]}`"
     return "`reactor init NAME` makes a new project"
 

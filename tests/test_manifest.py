@@ -229,6 +229,8 @@ def test_no_manifest(tmp_path: Path) -> None:
 
 def test_no_manifest_beside_a_model(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(b"# \xff\nclass Frame(Output): ...")
+    # As Emacs marks a file with unsaved changes.
+    (tmp_path / ".#b.py").symlink_to("user@host.1")
     (tmp_path / "b.py").write_text("import reactor_runtime as r\n\nclass Waves(r.ReactorPipeline):\n    pass\n")
     with pytest.raises(ManifestError) as caught:
         load(tmp_path)
