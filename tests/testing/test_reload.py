@@ -489,6 +489,24 @@ def test_other_styles_take_new_code_between_sessions(project: Project, text: str
         assert shown(studio) == 21
 
 
+def test_new_code_is_applied_after_a_state_that_could_not_be_made(project: Project) -> None:
+    state = """class MyState(InputState):
+        level: int = 1
+
+        def __post_init__(self):
+            self.unknown
+
+    class MyModel("""
+    project.write(BLOCKS, ("class MyModel(", state), ("fps = 10", "fps = 10; state: MyState"))
+    with Studio(project.model()) as studio:
+        with pytest.raises(AttributeError, match="unknown"):
+            studio.connect()
+        project.write(BLOCKS)
+        studio.reload()
+        studio.connect()
+        assert shown(studio) == 11
+
+
 def test_another_style_needs_another_studio(project: Project) -> None:
     project.write(LOOP)
     with Studio(project.model()) as studio:

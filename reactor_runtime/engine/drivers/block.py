@@ -104,8 +104,8 @@ class BlockDriver:
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
-        self._session = session
         fields = self._state.begin(session)
+        self._session = session
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
