@@ -26,6 +26,10 @@ NO_FRAME_HINT = (
     "it gets images and sound for its input tracks, but no events: give the state defaults with which it makes frames, "
     "or wait longer with --patience"
 )
+NO_OUTPUT = "the model has no output to measure"
+NO_OUTPUT_HINT = "add `class MyOutput(Output): main_video: Video`"
+ENDED = "the model ended its session {:.1f} s after the client had connected"
+ENDED_HINT = "measure a shorter time with --seconds, or let the model make frames until its client leaves"
 # The types of values that can be sent as they are in the state.
 PLAIN = (bool, int, float, str)
 
@@ -46,10 +50,13 @@ async def observe(
 ) -> Observed:
     """Control a model for so many seconds from its second second on; `on_progress` gets the seconds that have passed.
 
-    Raises ReactorError if the model makes no frame in `patience_s`, and a ClientError if the session ends.
+    Raises ReactorError if the model has no output, makes no frame in `patience_s` or ends the session, and a
+    ClientError if the session ends in another way.
     """
     seen = Observed(connected_at=time.monotonic())
     async with connect(url) as session, asyncio.TaskGroup() as group:
+        if not any(track.direction == "out" for track in session.tracks):
+            raise ReactorError(NO_OUTPUT, hint=NO_OUTPUT_HINT)
         first = asyncio.Event()
         tasks = [group.create_task(_receive(session, first.set))]
         tasks += [group.create_task(_publish(session, track)) for track in session.tracks if track.direction == "in"]
@@ -71,9 +78,12 @@ async def observe(
 
 
 async def _receive(session: Session, on_first: Callable[[], object]) -> None:
+    """Receive until the task is cancelled; raise ReactorError if the model ends the session before."""
     has_video = any((track.kind, track.direction) == ("video", "out") for track in session.tracks)
+    began = time.monotonic()
     async for _ in session.frames(decode=False) if has_video else session.sound():
         on_first()
+    raise ReactorError(ENDED.format(time.monotonic() - began), hint=ENDED_HINT)
 
 
 async def _publish(session: Session, track: Track) -> None:
@@ -93,19 +103,23 @@ async def _send_events(session: Session, seen: Observed) -> None:
     field_event = settable(session.schema["events"], session.state)
     if field_event is None or not any((each.kind, each.direction) == ("video", "out") for each in session.tracks):
         return
-    event, name = field_event
+    event, parameter, name = field_event
     source = random.Random(0)
     while True:
         await asyncio.sleep(source.uniform(*EVENT_S))
-        reply = await session.send(event, {name: session.state[name]})
+        reply = await session.send(event, {parameter: session.state[name]})
         await session.frame(after=reply)
         if session.input_delay_ms is not None:
             seen.inputs_s.append(session.input_delay_ms / 1e3)
 
 
-def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return an event that sets a field of the state to a plain value, and the field; None if there is none."""
+def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return an event that sets a field of the state to a plain value, its only parameter, and the field.
+
+    Returns None if there is none. An author who replaces the event of a field chooses the name of the parameter.
+    """
     for name, event in events.items():
-        if event["field"] is not None and isinstance(state.get(event["field"]), PLAIN):
-            return name, event["field"]
+        parameters = list(event["parameters"]["properties"])
+        if len(parameters) == 1 and event["field"] is not None and isinstance(state.get(event["field"]), PLAIN):
+            return name, parameters[0], event["field"]
     return None

@@ -105,6 +105,29 @@ def test_a_failing_step_is_an_error(tmp_path: Path) -> None:
     assert "AttributeError: 'MyModel' object has no attribute 'missing'" in done.err
 
 
+def test_a_session_that_the_model_ends_has_no_figures(tmp_path: Path) -> None:
+    blocks = MODEL.replace("ReactorPipeline", "VideoModel").replace("def load", "def __init__")
+    ending = blocks[: blocks.index("    def inference")] + (
+        "    def start_session(self):\n        get_ctx().emit_block(np.zeros((4, 48, 64, 3), np.uint8))\n"
+    )
+
+    done = reactor("bench", cwd=project(tmp_path, ending.replace("import InputField", "import get_ctx, InputField")))
+
+    assert (done.code, done.out) == (1, "")
+    assert "error: the model ended its session" in done.err
+
+
+def test_a_model_without_output_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    blind = MODEL.replace("class MyOutput(Output):\n    main_video: Video\n", "").replace(
+        "while self.sleep_s", "while 0"
+    )
+
+    done = reactor("bench", cwd=project(tmp_path, blind))
+
+    assert (done.code, done.out) == (1, "")
+    assert "error: the model has no output to measure" in done.err
+
+
 def test_a_wrong_class_is_reported_before_anything_is_served(tmp_path: Path) -> None:
     done = reactor("bench", cwd=project(tmp_path, MODEL.replace("fps = 25", "fps = 0")))
 

@@ -4,6 +4,7 @@ import dataclasses
 import random
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,10 +63,18 @@ def test_tables_show_what_was_measured(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_an_event_that_sets_a_plain_field_is_found() -> None:
-    events = {"splash": {"field": None}, "set_photo": {"field": "photo"}, "set_speed": {"field": "speed"}}
+    events: dict[str, Any] = {
+        name: {"field": field, "parameters": {"properties": {key: {} for key in parameters}}}
+        for name, field, parameters in (
+            ("splash", None, ["at"]),
+            ("set_photo", "photo", ["photo"]),
+            ("set_size", "size", ["width", "height"]),
+            ("set_speed", "speed", ["value"]),
+        )
+    }
 
-    assert settable(events, {"photo": {"$file": "f"}, "speed": 0.5}) == ("set_speed", "speed")
-    assert settable(events, {"photo": None, "speed": None}) is None
+    assert settable(events, {"photo": {"$file": "f"}, "size": 3, "speed": 0.5}) == ("set_speed", "value", "speed")
+    assert settable(events, {"photo": None, "size": 3, "speed": None}) is None
 
 
 def test_a_plot_has_a_point_for_each_step_and_a_bar_for_each_stage() -> None:
