@@ -119,6 +119,12 @@ def test_a_good_model_gets_no_advice() -> None:
     assert list(advice(GOOD)) == []
 
 
+def test_a_loop_at_the_rate_of_its_camera_gets_no_advice() -> None:
+    loop = dataclasses.replace(GOOD, step_name="between emits", possible_fps=29.8, step_p50_ms=33.3, step_p99_ms=40)
+
+    assert list(advice(loop)) == []
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
