@@ -517,6 +517,40 @@ def test_another_style_needs_another_studio(project: Project) -> None:
         assert shown(studio) == 11
 
 
+def test_a_class_that_moves_to_another_module_of_the_project_is_loaded_again(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        model, moved = executor.model, f"{project.name}_moved"
+        project.write(MODEL, ("red = 10", "red = 20"), name=moved)
+        project.write(f"from {moved} import MyModel, Picture")
+        executor.reload()
+        assert red(executor) == 21
+        assert executor.model is not model
+
+
+def test_a_class_that_moves_out_of_the_project_is_loaded_again(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        library = Project(tmp_path_factory.mktemp("library"), f"{project.name}_library")
+        library.write(MODEL, ("red = 10", "red = 20"))
+        monkeypatch.syspath_prepend(str(library.folder))
+        project.write(f"from {library.name} import MyModel, Picture")
+        executor.reload()
+        assert red(executor) == 21
+        # Another save changes nothing of the class.
+        model = executor.model
+        project.write(f"from {library.name} import MyModel, Picture\n\nNAME = 1")
+        executor.reload()
+        assert red(executor) == 21
+        assert executor.model is model
+
+
 def test_many_reloads_leave_no_class_and_no_memory_behind(project: Project) -> None:
     text = MODEL.replace(
         "class Picture", "class Part:\n        def red(self):\n            return 10\n\n    class Picture"

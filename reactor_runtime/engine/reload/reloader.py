@@ -244,9 +244,19 @@ class Reloader:
             execution.undo()
             raise
         reason = "the config has changed" if config != self.served.config else ""
-        sources = self._modules.sources
-        reason = reason or changed_preparation(execution.old_sources, sources, model.__module__, model.__qualname__)
+        reason = reason or self._load_reason(execution, model)
         return _Candidate(contract, config, reason, execution)
+
+    def _load_reason(self, execution: Execution, model: type) -> str:
+        """Return why a new class needs to be loaded; "" if the instance can get it."""
+        name, module = model.__qualname__, model.__module__
+        before = type(self.served.model)
+        if (before.__module__, before.__qualname__) != (module, name):
+            return f"the class is {name} of {module} now"
+        if module not in self._modules.sources:
+            # It is not of the project, and was not executed again.
+            return ""
+        return changed_preparation(execution.old_sources, self._modules.sources, module, name)
 
     def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
         """Return the model of the new code: the same instance with another class, or a new one that has been loaded."""
