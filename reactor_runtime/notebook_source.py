@@ -51,19 +51,26 @@ def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
 
 def _statements(number: int, cell: str) -> Iterator[_Statement]:
     """Yield the statements of a cell; none of a cell that is not Python, such as one with a magic."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(_without_magics(cell))
-    except (SyntaxError, ValueError):
+    parsed = _parse(cell) or _parse(_without_magics(cell))
+    if parsed is None:
         return
-    lines = _without_magics(cell).splitlines()
+    tree, lines = parsed
     for node in tree.body:
         first = min((each.lineno for each in getattr(node, "decorator_list", [])), default=node.lineno)
         source = "\n".join(lines[first - 1 : node.end_lineno])
         table = symtable.symtable(source, "cell", "exec")
         bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
         yield _Statement(number, source, bound, frozenset(_used(table)), _is_always_needed(node))
+
+
+def _parse(cell: str) -> tuple[ast.Module, list[str]] | None:
+    """Return the statements and the lines of a cell; None if it is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(cell), cell.splitlines()
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _is_always_needed(node: ast.stmt) -> bool:

@@ -52,6 +52,11 @@ def test_a_module_has_the_newest_definitions_of_what_the_class_needs_and_nothing
     assert module_of_cells("MyModel", CELLS, folder="/work") == MODULE
 
 
+def test_lines_of_python_that_look_like_magics_stay() -> None:
+    cell = 'class MyModel:\n    name = (\n        "%d px"\n        % 4\n    )\n    text = """\n! as it is\n"""'
+    assert cell in module_of_cells("MyModel", [cell], folder="/work")
+
+
 def test_a_class_that_no_cell_defines_is_an_error() -> None:
     with pytest.raises(ClassError, match="no cell of this notebook defines Missing") as raised:
         module_of_cells("Missing", CELLS, folder="/work")
