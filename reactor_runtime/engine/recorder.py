@@ -208,7 +208,8 @@ class _Writing:
             try:
                 if isinstance(job, _Start):
                     session = _SessionFile(job)
-                elif session is not None:
+                # A thread of the author may still read an input when its session has ended.
+                elif session is not None and not session.closed:
                     session.write(job, time_ns, flush=self._jobs.empty())
             except OSError as error:
                 self._stop(str(error))
@@ -224,6 +225,10 @@ class _SessionFile:
         self._file, self._path = _open_new(start.directory, start.header.started_at)
         self._writer = RecordingWriter(self._file, start.header)
         self._file.flush()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
 
     def write(self, job: Entry | UploadedFile, time_ns: int, *, flush: bool) -> None:
         if isinstance(job, UploadedFile):

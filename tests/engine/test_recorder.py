@@ -161,6 +161,18 @@ def test_an_uploaded_file_may_be_larger_than_the_queue(tmp_path: Path) -> None:
     assert read_recording(file).uploads[0].content == bytes(50_000)
 
 
+def test_a_read_after_the_end_of_its_session_does_not_stop_recording(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path)
+    for _ in range(2):
+        log = recorder.start_log(START, Contract.of(Noise))
+        assert log is not None
+        log.on_end(1, "")
+        log.on_read(1, "camera", 1, [])
+    recorder.close()
+    recordings = [read_recording(file) for file in tmp_path.iterdir()]
+    assert [(len(each.reads), each.end is not None) for each in recordings] == [(0, True), (0, True)]
+
+
 def test_a_recorder_without_a_session_writes_nothing(tmp_path: Path) -> None:
     recorder_in(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
