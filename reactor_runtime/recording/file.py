@@ -6,6 +6,7 @@ leaves a file that lacks only the entries it had not written.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -158,29 +159,50 @@ class SessionRecording:
             return os.pread(opened.fileno(), file.size_bytes, file.offset)
 
     def frames(self) -> Iterator[FrameEntry]:
-        """Read the recorded frames from the file, in order."""
-        pixels = b""
-        for record in _records(self.path):
-            if not isinstance(record, _Message):
-                continue
-            if record.topic.startswith(_PIXELS):
-                pixels = record.content
-            elif record.topic == _TOPICS[FrameEntry]:
-                values = json.loads(record.content)
-                yield FrameEntry(values["track"], values["frame"], _decompress(pixels, values["shape"]))
+        """Read the recorded frames from the file, in order; raise UsageError at one that is damaged."""
+        with _refusing_damage(self.path):
+            yield from _frames(self.path)
 
 
 def read_recording(path: Path) -> SessionRecording:
     """Read a recording, up to where it was interrupted; raise UsageError if the file is none, or is damaged."""
     require_extra()
-    try:
+    with _refusing_damage(path):
         recording = _read(path)
-    # Any byte may be wrong, and so any value.
-    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, struct.error) as error:
-        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     if recording is None:
         raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
     return recording
+
+
+@contextlib.contextmanager
+def _refusing_damage(path: Path) -> Iterator[None]:
+    import zstandard
+
+    try:
+        yield
+    # Any byte may be wrong, and so any value.
+    except (
+        ArithmeticError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        ValueError,
+        struct.error,
+        zstandard.ZstdError,
+    ) as error:
+        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _frames(path: Path) -> Iterator[FrameEntry]:
+    pixels = b""
+    for record in _records(path):
+        if not isinstance(record, _Message):
+            continue
+        if record.topic.startswith(_PIXELS):
+            pixels = record.content
+        elif record.topic == _TOPICS[FrameEntry]:
+            values = json.loads(record.content)
+            yield FrameEntry(values["track"], values["frame"], _decompress(pixels, values["shape"]))
 
 
 def _read(path: Path) -> SessionRecording | None:

@@ -113,7 +113,19 @@ def test_a_damaged_file_is_read_or_refused(
     path = tmp_path_factory.getbasetemp() / "damaged.mcap"
     path.write_bytes(content)
     with contextlib.suppress(UsageError):
-        read_recording(path)
+        recording = read_recording(path)
+        list(recording.frames())
+
+
+def test_damaged_pixels_are_refused_with_the_path(tmp_path: Path) -> None:
+    content = bytearray(written(ENTRIES))
+    # The number that begins data of Zstandard.
+    content[content.index(b"\x28\xb5\x2f\xfd")] = 0
+    path = tmp_path / "a.mcap"
+    path.write_bytes(content)
+    recording = read_recording(path)
+    with pytest.raises(UsageError, match=r"a\.mcap is damaged: ZstdError"):
+        list(recording.frames())
 
 
 def test_the_entries_can_be_read_while_the_file_is_written(tmp_path: Path) -> None:
