@@ -14,12 +14,16 @@ from reactor_runtime.errors import ClassError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Statement:
-    """Hold a statement at the top level of a cell, with the names that it binds and uses; `cell` counts from 1."""
+    """Hold a statement at the top level of a cell, with the names that it binds and uses; `cell` counts from 1.
+
+    It `changes` the names whose values it both reads and binds, as `+=` does.
+    """
 
     cell: int
     source: str
     binds: Set[str]
     uses: Set[str]
+    changes: Set[str]
     always: bool
 
 
@@ -29,7 +33,11 @@ def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
     `folder` is where the modules of the notebook are imported from. Raises ClassError if no cell defines the class.
     """
     statements = [each for number, cell in enumerate(cells) for each in _statements(number, cell)]
-    newest = {bound: each for each in statements for bound in each.binds}
+    newest: dict[str, _Statement] = {}
+    before: dict[_Statement, list[_Statement]] = {}
+    for each in statements:
+        before[each] = [newest[changed] for changed in sorted(each.changes) if changed in newest]
+        newest |= dict.fromkeys(each.binds, each)
     if name not in newest:
         raise ClassError(
             f"no cell of this notebook defines {name}",
@@ -43,6 +51,7 @@ def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
             needed.append(statement)
             used = statement.uses - vars(builtins).keys()
             todo += [newest[each] for each in sorted(used) if each in newest]
+            todo += before[statement]
     chosen = [each for each in statements if each in needed]
     futures = [each.source for each in chosen if each.source.startswith("from __future__")]
     body = [f"# In [{each.cell}]:\n{each.source}" for each in chosen if each.source not in futures]
@@ -60,7 +69,9 @@ def _statements(number: int, cell: str) -> Iterator[_Statement]:
         source = "\n".join(lines[first - 1 : node.end_lineno])
         table = symtable.symtable(source, "cell", "exec")
         bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
-        yield _Statement(number, source, bound, frozenset(_used(table)), _is_always_needed(node))
+        read = {each.get_name() for each in table.get_symbols() if each.is_referenced()}
+        changes = bound if isinstance(node, ast.AugAssign) else bound & read
+        yield _Statement(number, source, bound, frozenset(_used(table)), changes, _is_always_needed(node))
 
 
 def _parse(cell: str) -> tuple[ast.Module, list[str]] | None:

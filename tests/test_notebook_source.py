@@ -57,6 +57,12 @@ def test_lines_of_python_that_look_like_magics_stay() -> None:
     assert cell in module_of_cells("MyModel", [cell], folder="/work")
 
 
+def test_a_name_that_a_statement_changes_has_its_value_before() -> None:
+    values = ["SIZE = 3", "SIZE = 4", "SIZE += 1", "SIZE = SIZE * 2"]
+    source = module_of_cells("MyModel", [*values, "class MyModel:\n    size = SIZE"], folder="/work")
+    assert [line for line in source.splitlines() if line.startswith("SIZE")] == values[1:]
+
+
 def test_a_class_that_no_cell_defines_is_an_error() -> None:
     with pytest.raises(ClassError, match="no cell of this notebook defines Missing") as raised:
         module_of_cells("Missing", CELLS, folder="/work")
