@@ -149,8 +149,16 @@ class Host:
         self._give_runtime(served.model, served.contract)
         self._driver.adopt(served.model, served.contract)
         if self._current is not None:
-            self._current[1].adopt(served.model, self._check)
+            session, dispatcher = self._current
+            dispatcher.adopt(served.model, self._check)
+            # A replay runs one version of the code.
+            self._end_log(session)
         return former
+
+    def _end_log(self, session: ModelSession, error: str = "") -> None:
+        log, session.log = session.log, None
+        if log is not None:
+            log.on_end(session.steps, error)
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
         self.inputs.adopt(model, contract)
@@ -274,8 +282,7 @@ class Host:
         failure = None if raised is None else author.session_failure(raised, self._project)
         if raised is not None and failure is not None:
             self._log_failure(session.id, failure, raised)
-        if log is not None:
-            log.on_end(session.steps, "" if failure is None else failure.message)
+        self._end_log(session, "" if failure is None else failure.message)
         self._ids.clear()
         if self._trace is not None:
             self._trace.flush(session.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import textwrap
 import threading
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.errors import ClassError, LoadError
+from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import PipelineExecutor, Studio
 
 MODEL = """
@@ -577,3 +580,26 @@ def test_many_reloads_leave_no_class_and_no_memory_behind(project: Project) -> N
         # The references of this test are objects too.
         assert len(gc.get_objects()) < objects + len(classes) + 50
         assert threading.active_count() == threads
+
+
+def test_the_recording_of_a_session_ends_with_its_code(project: Project, tmp_path: Path) -> None:
+    recorder = Recorder(RecordOptions(tmp_path / "recordings"), "{}", tmp_path)
+    project.write(MODEL)
+    with Studio(project.model(), logs=recorder) as studio:
+        studio.connect()
+        studio.run(0.55)
+        project.write(MODEL, ("red = 10", "red = 50"))
+        studio.reload()
+        studio.run(0.55)
+        assert studio.frames[-1].array[0, 0, 0] == 51
+        studio.disconnect()
+        studio.connect()
+        studio.run(0.25)
+    recorder.close()
+    first, second = (read_recording(file) for file in sorted((tmp_path / "recordings").iterdir()))
+    assert len(first.outputs) > 3
+    assert first.end is not None
+    assert first.end.error == ""
+    hashes = [{json.dumps(output.hashes) for output in each.outputs} for each in (first, second)]
+    assert [len(each) for each in hashes] == [1, 1]
+    assert hashes[0] != hashes[1]
