@@ -152,13 +152,8 @@ class Host:
             session, dispatcher = self._current
             dispatcher.adopt(served.model, self._check)
             # A replay runs one version of the code.
-            self._end_log(session)
+            session.end_log()
         return former
-
-    def _end_log(self, session: ModelSession, error: str = "") -> None:
-        log, session.log = session.log, None
-        if log is not None:
-            log.on_end(session.steps, error)
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
         self.inputs.adopt(model, contract)
@@ -282,7 +277,7 @@ class Host:
         failure = None if raised is None else author.session_failure(raised, self._project)
         if raised is not None and failure is not None:
             self._log_failure(session.id, failure, raised)
-        self._end_log(session, "" if failure is None else failure.message)
+        session.end_log("" if failure is None else failure.message)
         self._ids.clear()
         if self._trace is not None:
             self._trace.flush(session.id)

@@ -190,7 +190,7 @@ def _descriptors() -> dict[object, object]:
 
 def _resident() -> dict[str, int]:
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open("/proc/self/statm", "rb") as file:
             return {"memory": int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")}
     # Only Linux has it.
     except OSError:

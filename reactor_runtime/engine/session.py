@@ -75,6 +75,12 @@ class ModelSession:
         if self.log is not None:
             self.log.on_step(self.steps)
 
+    def end_log(self, error: str = "") -> None:
+        """Report nothing of this session from now on; `error` is the message of the exception that ended it."""
+        log, self.log = self.log, None
+        if log is not None:
+            log.on_end(self.steps, error)
+
     def stop(self, *, grace_s: float = 0.0) -> None:
         """Stop the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.
 

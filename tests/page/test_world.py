@@ -76,7 +76,8 @@ def test_holding_w_walks_until_it_is_released(page: Page) -> None:
         page.keyboard.down("Shift")
         page.keyboard.down("w")
         expect(page.locator("[name=walk]")).to_have_value("1")
-        expect(page.locator("[data-event=set_run]").get_by_role("switch")).to_be_checked()
+        # Its group is closed.
+        expect(page.locator("[data-event=set_run] [role=switch]")).to_be_checked()
     # The light on the way.
     expect(page.locator("#log")).to_contain_text("found")
     page.keyboard.up("w")

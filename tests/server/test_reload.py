@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.openapi import strict, validator
 from tests.server.client import WireClient, controlling
 from tests.server.client import client as connected
 from tests.server.running import PRELUDE, RunningServer, serving, started, write_project
+from tests.server.test_schema import SAID_ONLY_WITH_RELOAD
 
 MODEL = """
 from part import LEVEL
@@ -102,6 +105,10 @@ async def watching(server: RunningServer, project: Project) -> AsyncIterator[Wir
         assert not [each for each in client.texts if each["data"].get("phase") == "ended"]
         assert server.engine == engine
         assert (await client.frame()).level > 1, "no black frame"
+        schema = validator(strict(json.loads(server.get("/schema")[1])), "ServerMessage")
+        for said in client.texts:
+            if said["type"] in SAID_ONLY_WITH_RELOAD:
+                assert [error.message for error in schema.iter_errors(said)] == [], said
 
 
 async def test_a_save_is_shown_in_the_same_session(server: RunningServer, project: Project) -> None:
