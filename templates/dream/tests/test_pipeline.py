@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from dreamer import Dreamer, load_dream  # noqa: E402
-from game import CELL, CELLS, FLASH, GEMS, SIDE, TORCHES, WAYS, Caves  # noqa: E402
-from network import Dream  # noqa: E402
+from game import CELL, CELLS, FLASH, GEMS, HERO, SIDE, TORCHES, WAYS, WISP, Caves  # noqa: E402
+from network import Dream, things_of  # noqa: E402
 from pipeline import MyModel  # noqa: E402
 from train import WEIGHTS, Players, train  # noqa: E402
 
@@ -151,6 +151,12 @@ def heroes(frames, dreamer):
 def test_most_heroes_of_dreams_are_where_the_games_have_them(played):
     apart = np.abs(heroes(played.frames(), played) - heroes(played.games.draw(), played)).mean(axis=(1, 2, 3))
     assert (apart < 24).sum() > 8
+
+
+def test_a_dream_has_exactly_one_hero_and_one_wisp(played):
+    shares = things_of(played.memory)
+    assert ((shares == 0) | (shares == 1)).all()
+    assert (shares[:, [HERO, WISP]].sum(dim=(2, 3)) == 1).all()
 
 
 def test_a_dream_remembers_what_the_dark_hides(played):
