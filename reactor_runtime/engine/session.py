@@ -72,8 +72,10 @@ class ModelSession:
     def count_step(self) -> None:
         """Count an output of the model, or an Idle; on the thread that returned it."""
         self.steps += 1
-        if self.log is not None:
-            self.log.on_step(self.steps)
+        # The loop may end the log meanwhile.
+        log = self.log
+        if log is not None:
+            log.on_step(self.steps)
 
     def end_log(self, error: str = "") -> None:
         """Report nothing of this session from now on; `error` is the message of the exception that ended it."""
