@@ -68,7 +68,7 @@ class MyModel(ReactorPipeline):
             from dreamer import load_dream
         except ModuleNotFoundError as error:
             raise RuntimeError(f"{error.name} is not installed; try: pip install -r requirements.txt") from error
-        # A step takes a millisecond on one core: threads would only wait for each other.
+        # A step takes two milliseconds on one core: threads would only wait for each other.
         torch.set_num_threads(whole_number(config, "threads", 1, least=1, most=256))
         self.width = whole_number(config, "width", 960, least=16, most=4096)
         self.height = whole_number(config, "height", 480, least=16, most=4096)
