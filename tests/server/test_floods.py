@@ -7,6 +7,7 @@ import contextlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from socket import SO_SNDBUF, SOL_SOCKET
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -98,6 +99,8 @@ async def test_a_message_with_too_many_values_is_refused_and_the_connection_stay
 
 async def _flood(socket: ClientConnection) -> None:
     """Send 100 acknowledgements in one write: the client library is slower than the server."""
+    # In a large buffer a pong would wait behind the flood.
+    socket.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, 1 << 14)
     with contextlib.suppress(ConnectionClosed):
         while True:
             socket.transport.write(ACK * 100)
