@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from reactor_cli.bench.memory import MIB
 from reactor_cli.bench.spans import STAGES, Span
 
 # What makes frames, by authoring style.
 STEPS = ("step", "block", "between emits")
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Run:
     @property
     def steps(self) -> list[Span]:
         """Return the steps of a pipeline, the blocks of a block model, or the times between two `emit()` of a loop."""
-        return next((found for name in STEPS if (found := self.settled(name))), [])
+        return self.settled(self.step_name)
 
     def step_medians(self, group_s: float) -> list[float]:
         """Return the medians of the steps that began in each `group_s` seconds."""
@@ -88,7 +88,7 @@ class ModelCost:
 def figures_of(runs: Sequence[Run], declared_fps: float | None) -> ModelCost:
     """Return the figures of runs of the same model, taken together; there is at least one run."""
     steps = [step.length for run in runs for step in run.steps]
-    frames = sum(_frames(run) for run in runs)
+    frames = sum(len(run.settled("hand over")) for run in runs)
     window_s = sum(run.until - run.settled_at for run in runs)
     busy_s = sum(_busy_s(run) for run in runs)
     inputs = [1e3 * delay for run in runs for delay in run.inputs_s]
@@ -128,10 +128,6 @@ def _ms(seconds: Sequence[float], share: float) -> float | None:
 def _mib(sizes: Sequence[int | None]) -> float | None:
     known = [size for size in sizes if size is not None]
     return max(known) / MIB if known else None
-
-
-def _frames(run: Run) -> int:
-    return len(run.settled("hand over"))
 
 
 def _busy_s(run: Run) -> float:

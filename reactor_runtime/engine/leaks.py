@@ -26,7 +26,7 @@ _OURS = ("reactor-", "asyncio_")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process uses: live threads, tasks and descriptors by identity, and the bytes of its memories."""
+    """Hold what a process uses: threads, tasks and descriptors by identity, memory in bytes by its kind."""
 
     things: Mapping[str, Mapping[object, object]]
     bytes: Mapping[str, int]

@@ -135,7 +135,7 @@ class ServerReady:
 
 @dataclass(frozen=True, slots=True)
 class ReloadReport:
-    """What has become of a reload, see `wire.reload`; `error` is set if it has failed."""
+    """Report the status of a reload, as `wire.reload` lists them; `error` is the cause if it failed."""
 
     status: str
     reason: str = ""

@@ -45,7 +45,7 @@ def heroes_in_place(dreamer: Dreamer) -> np.ndarray:
 
 
 def measure(dreamer: Dreamer) -> Iterator[tuple[int, float, float]]:
-    """Let random keys play, and yield the number of some frames with the shares of heroes and cells in place."""
+    """Play with random keys; yield every EVERY frames their number, and the shares of heroes and cells in place."""
     players = Players(GAMES, SEED)
     for number in range(1, FRAMES + 1):
         dreamer.step(*players.press())

@@ -73,7 +73,7 @@ class Inputs:
         self.adopt(model, contract)
 
     def adopt(self, model: Model, contract: Contract) -> None:
-        """Give a model the buffers of its input tracks; a track that there was before keeps its buffer."""
+        """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers."""
         kinds: dict[str, str] = {
             track.name: track.kind for kind in contract.inputs.values() for track in tracks_of(kind)
         }

@@ -50,7 +50,7 @@ class Migration:
             self._replace_attributes(each)
 
     def undo(self) -> None:
-        """Give the objects back what they had."""
+        """Restore the classes and attributes of all objects that were changed."""
         while self._undo:
             self._undo.pop()()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reactor_cli.bench.advice import advice
-from reactor_cli.bench.figures import MIB, ModelCost, Run, figures_of, percentile
+from reactor_cli.bench.figures import ModelCost, Run, figures_of, percentile
+from reactor_cli.bench.memory import MIB
 from reactor_cli.bench.spans import Span, read_spans
 
 
