@@ -51,9 +51,10 @@ from reactor_runtime.server.security.certificate import tls_context
 from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_pool import EnginePool
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.project_reload import ProjectReload
-from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.sessions.slot import SlotSettings
 from reactor_runtime.server.sessions.summary import Summary
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace import Trace
@@ -101,8 +102,8 @@ class Service:
         self._clients: set[Client] = set()
         self._trace = None if options.trace is None else Trace(options.trace)
         settings = SlotSettings(options=options, clock=self._clock, metrics=Metrics(self._trace))
-        self._admission = Admission(settings, on_slot_ready=self._on_ready, on_reload=self._on_reload)
-        self._engines = EnginePool(self._admission, self._encoder)
+        self._admission = Admission[EngineSlot](settings, on_slot_ready=self._on_ready)
+        self._engines = EnginePool(self._admission, self._encoder, on_reload=self._on_reload)
         self._reload = None if options.reload is None else ProjectReload(options, options.reload, self._engines)
         self._reloading: set[asyncio.Task[None]] = set()
         self._uploads = UploadRoute(self._admission)
@@ -176,12 +177,12 @@ class Service:
             self._reloading.add(task)
             task.add_done_callback(self._reloading.discard)
 
-    def _on_reload(self, slot: Slot, report: ReloadReport) -> None:
+    def _on_reload(self, slot: EngineSlot, report: ReloadReport) -> None:
         # All engines run the same code. An exception of a running model is in the log already, with its traceback.
         if slot.number == 1 and not isinstance(report.error, ModelFailed):
             self._operator.on_reload(report)
 
-    def _on_ready(self, slot: Slot, load_s: float) -> None:
+    def _on_ready(self, slot: EngineSlot, load_s: float) -> None:
         slots = self._admission.slots
         self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
 
@@ -233,13 +234,13 @@ class Service:
                 for client in self._admission.all_clients():
                     client.send_message("reactor.session", loading)
             for slot in self._admission.slots:
-                slot.reload.send_progress()
+                slot.send_progress()
                 if slot.engine.phase is EnginePhase.LOADING:
                     reported_s[slot] = self._report_loading(slot, reported_s[slot])
                 elif count % 2 == 0:
                     slot.send_statistics(self._clock.now())
 
-    def _report_loading(self, slot: Slot, reported_s: float) -> float:
+    def _report_loading(self, slot: EngineSlot, reported_s: float) -> float:
         """Report the progress of an engine every 5 s; return at which second of loading that was last."""
         elapsed_s = slot.engine.loading_s
         if elapsed_s < reported_s:

@@ -16,8 +16,9 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import ServeOptions, TurnLimits
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.inbound import Inbound
-from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.sessions.slot import SlotSettings
 from reactor_runtime.server.workers.engine import EnginePhase
 from tests.fakes import FakeClock, FakeEngine, HandEncoder, settle
 
@@ -51,18 +52,28 @@ class AdmissionFixture:
             sessions=engines,
         )
         settings = SlotSettings(options=options, clock=self.clock)
-        self.admission = Admission(settings, on_slot_ready=lambda _, load_s: self.loads.append(load_s))
+        self.admission: Admission[EngineSlot] = Admission(
+            settings, on_slot_ready=lambda _, load_s: self.loads.append(load_s)
+        )
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]
         self.engine, self.slot = self.engines[0], self.slots[0]
         self.subscribers = self.slot.subscribers
         self.inbound = Inbound(self.admission)
 
-    def _open(self, engine: FakeEngine) -> Slot:
+    def _open(self, engine: FakeEngine) -> EngineSlot:
         subscribers = Subscribers()
-        return self.admission.add_slot(
-            engine, subscribers, Playout(self.clock, HandEncoder(), subscribers, engine.send)
+        slot = EngineSlot(
+            len(self.admission.slots) + 1,
+            engine=engine,
+            subscribers=subscribers,
+            playout=Playout(self.clock, HandEncoder(), subscribers, engine.send),
+            wait_queue=self.admission.wait_queue,
+            settings=self.admission.settings,
+            callbacks=self.admission.slot_callbacks,
         )
+        self.admission.slots.add(slot)
+        return slot
 
     def come(
         self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "", session: str = ""

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import Slot
 from reactor_runtime.server.workers.engine import EnginePhase
 from tests.server.admission_fixture import AdmissionFixture
 
@@ -77,7 +77,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
     def begin(self, number: int) -> None:
         self.start(self.slot(number))
 
-    def start(self, slot: Slot) -> None:
+    def start(self, slot: EngineSlot) -> None:
         if slot.session is not None and slot.session.phase is SessionPhase.STARTING:
             self.services.begin(slot.number, level=slot.number)
 
@@ -164,10 +164,10 @@ class SlotPoolMachine(RuleBasedStateMachine):
         ending = sum(session.turn.left_s is not None for session in running)
         assert ending == min(len(running), max(0, len(self.waiting) - stopping))
 
-    def slots(self, *phases: EnginePhase) -> list[Slot]:
+    def slots(self, *phases: EnginePhase) -> list[EngineSlot]:
         return [slot for slot in self.services.slots if slot.engine.phase in phases]
 
-    def slot(self, number: int) -> Slot:
+    def slot(self, number: int) -> EngineSlot:
         return self.services.slots[(number - 1) % len(self.services.slots)]
 
     def start_session(self) -> None:

@@ -14,11 +14,12 @@ from starlette.routing import Route
 from reactor_runtime.server.routes.pages import DOCS_PAGE
 from reactor_runtime.server.security.middleware import NO_STORE
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import S
 
 TOKEN = "?token=TOKEN"
 
 
-def docs_route(admission: Admission) -> Route:
+def docs_route(admission: Admission[S]) -> Route:
     """Return the route of the page."""
     template = (DOCS_PAGE / "docs.html").read_text(encoding="utf-8")
 

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from reactor_runtime.server.security.middleware import NO_STORE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.sessions.slot import S, Slot
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.version import version
 from reactor_runtime.wire.openapi import document
@@ -22,13 +22,14 @@ BEST_FIRST = (*SERVING, "stopping", "loading", "failed")
 FAILED_SESSIONS = 3
 
 
-def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
+def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]:
     """Return the routes of health and of the model's schema, which change nothing."""
 
     async def health(request: Request) -> Response:
         status = health_status(admission)
         public = {"status": status}
-        session = admission.slots.default.session
+        default = admission.slots.default
+        session = None if default is None else default.session
         body = {
             **public,
             "model": admission.settings.name_of(admission.slots.contract),
@@ -65,7 +66,7 @@ def status_routes(admission: Admission, started_at: float) -> list[BaseRoute]:
     return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
 
 
-def why_not_ready(admission: Admission) -> str:
+def why_not_ready(admission: Admission[S]) -> str:
     """Return why a controller that connects now would be refused, in one word; "" if it would be served or wait."""
     status = health_status(admission)
     if status not in SERVING:
@@ -73,9 +74,13 @@ def why_not_ready(admission: Admission) -> str:
     return "" if admission.wait_queue.has_room(free=admission.slots.vacant_count) else "full"
 
 
-def health_status(admission: Admission) -> str:
+def health_status(admission: Admission[S]) -> str:
     """Return the best status of all slots, or `stopping`: one slot that serves is enough."""
-    return "stopping" if admission.draining else min(map(slot_status, admission.slots), key=BEST_FIRST.index)
+    return (
+        "stopping"
+        if admission.draining
+        else min(map(slot_status, admission.slots), key=BEST_FIRST.index, default="loading")
+    )
 
 
 def slot_status(slot: Slot) -> str:
@@ -88,7 +93,7 @@ def slot_status(slot: Slot) -> str:
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"
 
 
-def _engine(slot: Slot, admission: Admission) -> dict[str, object]:
+def _engine(slot: S, admission: Admission[S]) -> dict[str, object]:
     return {
         "status": slot_status(slot),
         "session": None if slot.session is None else slot.session.id,

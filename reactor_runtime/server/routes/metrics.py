@@ -10,9 +10,10 @@ from starlette.routing import Route
 
 from reactor_runtime.server.routes.report import ServerReport
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import S
 
 
-def metrics_route(admission: Admission) -> Route:
+def metrics_route(admission: Admission[S]) -> Route:
     """Return the route, which changes nothing."""
 
     async def metrics(request: Request) -> Response:

@@ -17,6 +17,7 @@ from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_STORE, adding_headers
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import S
 
 PLAYGROUND = Path(__file__).parents[1] / "playground"
 # The page that asks for the token.
@@ -29,7 +30,7 @@ CLIENT = 'export * from "./static/client/reactor.js";\n'
 NO_CACHE = {"Cache-Control": "no-cache"}
 
 
-def page_routes(admission: Admission) -> list[BaseRoute]:
+def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
     manifest = admission.settings.options.manifest
     document = PageDocument((PLAYGROUND / "index.html").read_text(encoding="utf-8"), manifest.page_settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.workers.engine import EnginePhase
 
@@ -30,7 +31,7 @@ class ServerReport:
     viewers: int
 
     @classmethod
-    def of(cls, admission: Admission) -> ServerReport:
+    def of(cls, admission: Admission[S]) -> ServerReport:
         return cls(
             model=admission.settings.name_of(admission.slots.contract),
             metrics=admission.settings.metrics.copied(),

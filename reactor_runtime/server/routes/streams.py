@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -19,6 +19,7 @@ from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, FrameStream, Parts, is_
 from reactor_runtime.server.net.other_server import ItemSender
 from reactor_runtime.server.routes.websocket import Services, serve_client
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import LOWEST_FPS
 from reactor_runtime.wire.messages import View
 
@@ -27,7 +28,7 @@ STREAM_HEADERS = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "n
 END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def watch_routes(services: Services) -> list[BaseRoute]:
+def watch_routes(services: Services[S]) -> list[BaseRoute]:
     """Return the routes of video tracks."""
 
     async def snapshot(request: Request) -> Response:
@@ -36,8 +37,8 @@ def watch_routes(services: Services) -> list[BaseRoute]:
         missing = _missing(services.admission, track, session)
         if missing is not None:
             return missing
-        slot = services.admission.slots.find_session(session) or services.admission.slots.default
-        image = await slot.subscribers.snapshot(track)
+        slot = services.admission.slots.watched(session)
+        image = None if slot is None else await slot.subscribers.snapshot(track)
         if image is None:
             return _refusal(404, f"there is no frame on {track} yet: frames come when a client controls the model")
         return Response(image.data, media_type=image.media_type, headers=HEADERS)
@@ -48,10 +49,10 @@ def watch_routes(services: Services) -> list[BaseRoute]:
     ]
 
 
-class _Streams:
+class _Streams(Generic[S]):
     """Serve each request as a viewer of one track."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services[S]) -> None:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +134,7 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _missing(admission: Admission, track: str, session: str) -> Response | None:
+def _missing(admission: Admission[S], track: str, session: str) -> Response | None:
     """Return the response to a request for a track or a session that does not exist, and else None."""
     contract = admission.slots.contract
     if contract is None:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.routes.folder import TemporaryFolder
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES
@@ -93,7 +94,7 @@ class UploadRoute:
     `MOST_AT_ONCE` files of a session are in flight, also to an engine that reads nothing.
     """
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission[EngineSlot]) -> None:
         self._admission = admission
         # By session, so that none waits for the files of another.
         self._receiving: Counter[str] = Counter()

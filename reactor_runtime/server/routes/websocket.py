@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -37,6 +37,7 @@ from reactor_runtime.server.net.other_server import receive_messages, socket_sen
 from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import Inbound
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, Reload, View
 from reactor_runtime.wire.protocol import (
@@ -61,20 +62,20 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no frames and no sound
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class Services(Generic[S]):
     """The parts of the server that each client needs; `clients` are those whose connection is served.
 
     `reload` executes the project's modules again.
     """
 
-    admission: Admission
+    admission: Admission[S]
     inbound: Inbound
     clock: Clock
     clients: set[Client]
     reload: Callable[[], None] = lambda: None
 
 
-def socket_routes(services: Services) -> list[BaseRoute]:
+def socket_routes(services: Services[S]) -> list[BaseRoute]:
     """Return the routes of `/ws`: the WebSocket, and the response to a request without an upgrade."""
 
     async def socket(websocket: WebSocket) -> None:
@@ -88,7 +89,7 @@ def socket_routes(services: Services) -> list[BaseRoute]:
     return [WebSocketRoute("/ws", socket), Route("/ws", upgrade_required)]
 
 
-async def serve_socket(websocket: WebSocket, services: Services) -> None:
+async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     """Serve one client from its handshake to its end."""
     try:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
@@ -115,7 +116,9 @@ async def serve_socket(websocket: WebSocket, services: Services) -> None:
     await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, protocol.left_for_good))
 
 
-async def _serve_elsewhere(websocket: WebSocket, client: Client, services: Services, receiver: ClientReceiver) -> None:
+async def _serve_elsewhere(
+    websocket: WebSocket, client: Client, services: Services[S], receiver: ClientReceiver[S]
+) -> None:
     """Serve a client whose connection another server has."""
     sender = socket_sender(websocket)
     left_for_good = False
@@ -134,7 +137,7 @@ async def _serve_elsewhere(websocket: WebSocket, client: Client, services: Servi
 
 async def serve_client(
     client: Client,
-    services: Services,
+    services: Services[S],
     *duties: Coroutine[Any, Any, None],
     is_lost: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -182,7 +185,7 @@ async def _disconnected(websocket: WebSocket) -> None:
         pass
 
 
-async def _send(websocket: WebSocket, socket: Socket, client: Client, services: Services) -> None:
+async def _send(websocket: WebSocket, socket: Socket, client: Client, services: Services[S]) -> None:
     try:
         await SocketSender(client.outbox, socket, services.clock, client.on_item_sent).run()
         closing = client.closing
@@ -192,10 +195,10 @@ async def _send(websocket: WebSocket, socket: Socket, client: Client, services: 
         return
 
 
-class ClientReceiver:
+class ClientReceiver(Generic[S]):
     """Receive the messages of one client: limit them by its role, decode them, and pass them on."""
 
-    def __init__(self, client: Client, services: Services) -> None:
+    def __init__(self, client: Client, services: Services[S]) -> None:
         self._client = client
         self._services = services
         self._rate = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE)

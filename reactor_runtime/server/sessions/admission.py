@@ -1,26 +1,22 @@
 """Decides whether a client gets a slot, waits, watches or is refused.
 
-A slot runs its session (`slot.py`), `slot_pool.py` finds slots, `wait_queue.py` keeps the order of controllers, and
-`viewers.py` assigns clients that watch to sessions.
+A slot runs its session (`slot.py`), here or on another machine, `slot_pool.py` finds slots, `wait_queue.py` keeps the
+order of controllers, and `viewers.py` assigns clients that watch to sessions.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.delivery.playout import Playout
-from reactor_runtime.server.delivery.subscribers import Subscribers
-from reactor_runtime.server.options import ReloadReport
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.sessions.viewers import ViewerAssignment
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
-from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -28,48 +24,38 @@ logger = logging.getLogger(__name__)
 STOPPING = "the server is stopping"
 
 
-class Admission:
+class Admission(Generic[S]):
     """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
 
     def __init__(
         self,
         settings: SlotSettings,
         *,
-        on_slot_ready: Callable[[Slot, float], None],
-        on_reload: Callable[[Slot, ReloadReport], None] = lambda *_: None,
+        on_slot_ready: Callable[[S, float], None] = lambda *_: None,
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
-        self.slots = SlotPool()
+        self.slots: SlotPool[S] = SlotPool()
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
         self._sent_positions: dict[Client, tuple[int, int]] = {}
         self._on_slot_ready = on_slot_ready
-        self._on_reload = on_reload
 
     @property
     def draining(self) -> bool:
         """Whether new clients are refused because the server is stopping."""
         return self._stops_at is not None
 
-    def add_slot(self, engine: Engine, subscribers: Subscribers, playout: Playout) -> Slot:
-        """Make a slot of an engine, wherever that runs, and of what delivers its frames; return the slot."""
-        slot = Slot(
-            len(self.slots) + 1,
-            engine=engine,
-            subscribers=subscribers,
-            playout=playout,
-            wait_queue=self.wait_queue,
-            settings=self.settings,
+    @property
+    def slot_callbacks(self) -> SlotCallbacks[S]:
+        """The callbacks for a slot, which is added to `slots`."""
+        return SlotCallbacks(
             on_ready=self._slot_ready,
             on_lost=self._slot_lost,
-            on_reload=self._on_reload,
             on_session_visible=self.assignment.on_session_started,
             on_session_started=self._queue_changed,
             on_session_ended=self._session_ended,
         )
-        self.slots.add(slot)
-        return slot
 
     def attach(self, client: Client, resume: str = "", session: str = "") -> None:
         """Assign a new client to a slot, the wait queue or the viewers; close its socket when these are full.
@@ -151,7 +137,7 @@ class Admission:
         if (loading := self.slots.loading_message()) is not None:
             client.send_message("reactor.session", loading)
 
-    def _slot_ready(self, slot: Slot, load_s: float) -> None:
+    def _slot_ready(self, slot: S, load_s: float) -> None:
         self._on_slot_ready(slot, load_s)
         self.assignment.reassign()
         self._assign_free_slots()
@@ -162,7 +148,7 @@ class Admission:
             for client in self.all_clients():
                 client.send_message("reactor.session", loading)
 
-    def _session_ended(self, slot: Slot) -> None:
+    def _session_ended(self, slot: S) -> None:
         self.slots.last_used = slot
         self.assignment.reassign()
         self._assign_free_slots()

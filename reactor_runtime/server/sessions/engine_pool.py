@@ -24,9 +24,9 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
-from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.server.options import ReloadReport, ServeOptions
 from reactor_runtime.server.sessions.admission import Admission
-from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.log_relay import LogRelay
 from reactor_runtime.server.workers.supervisor import Supervisor
@@ -38,15 +38,22 @@ logger = logging.getLogger(__name__)
 class _Engine:
     supervisor: Supervisor
     playout: Playout
-    slot: Slot
+    slot: EngineSlot
     relay: LogRelay | None
 
 
 class EnginePool:
     """Run the engines of a server; when one can't be served any more, the others continue."""
 
-    def __init__(self, admission: Admission, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        admission: Admission[EngineSlot],
+        encoder: Encoder,
+        *,
+        on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
+    ) -> None:
         self._admission = admission
+        self._on_reload = on_reload
         self._options = admission.settings.options
         self._encoder = encoder
         self._loading = asyncio.Lock()
@@ -128,7 +135,17 @@ class EnginePool:
         )
         subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
         playout = Playout(settings.clock, self._encoder, subscribers, supervisor.send, settings.metrics)
-        slot = self._admission.add_slot(supervisor, subscribers, playout)
+        slot = EngineSlot(
+            number,
+            engine=supervisor,
+            subscribers=subscribers,
+            playout=playout,
+            wait_queue=self._admission.wait_queue,
+            settings=settings,
+            callbacks=self._admission.slot_callbacks,
+            on_reload=self._on_reload,
+        )
+        self._admission.slots.add(slot)
         return _Engine(supervisor, playout, slot, relay)
 
     async def _run_engine(self, engine: _Engine) -> None:
@@ -176,7 +193,7 @@ def _call_soon(callback: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(callback)
 
 
-def _log_ids(slot: Slot) -> Mapping[str, str]:
+def _log_ids(slot: EngineSlot) -> Mapping[str, str]:
     """Return the log fields of the session on a slot, or of the slot itself; any thread."""
     session = slot.session
     return slot.ids if session is None else session.controller.ids

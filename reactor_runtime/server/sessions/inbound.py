@@ -12,6 +12,7 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.media_header import detach, media_kind
@@ -21,7 +22,7 @@ from reactor_runtime.wire.messages import Event
 class Inbound:
     """Route messages of clients to the engines of their sessions; use on the server's loop."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission[EngineSlot]) -> None:
         self._admission = admission
 
     def route_event(self, client: Client, event: Event) -> None:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.workers.engine import EnginePhase
 
 
-class SlotPool:
+class SlotPool(Generic[S]):
     """Keep the slots in the order of their numbers; `last_used` is the slot whose session ended most recently."""
 
     def __init__(self) -> None:
-        self.last_used: Slot | None = None
-        self._slots: list[Slot] = []
+        self.last_used: S | None = None
+        self._slots: list[S] = []
 
-    def __iter__(self) -> Iterator[Slot]:
+    def __iter__(self) -> Iterator[S]:
         return iter(self._slots)
 
     def __len__(self) -> int:
         return len(self._slots)
 
-    def add(self, slot: Slot) -> None:
+    def add(self, slot: S) -> None:
         self._slots.append(slot)
 
     @property
@@ -51,7 +51,7 @@ class SlotPool:
         return sum(slot.engine.phase is EnginePhase.READY for slot in self)
 
     @property
-    def free(self) -> list[Slot]:
+    def free(self) -> list[S]:
         """Return the slots that can start a session, best first.
 
         Slots whose sessions have failed come last: a slot whose engine fails at once would often be free first, and get
@@ -61,8 +61,11 @@ class SlotPool:
         return sorted(free, key=lambda slot: slot.failed_in_a_row)
 
     @property
-    def default(self) -> Slot:
-        """Return the slot for clients that name no session: with the longest running session, or else the last used."""
+    def default(self) -> S | None:
+        """Return the slot for clients that name no session: with the longest running session, or else the last used.
+
+        None where there is no slot.
+        """
         started = {
             slot: (session.phase is SessionPhase.STOPPING, session.started_at)
             for slot in self
@@ -71,27 +74,31 @@ class SlotPool:
         if started:
             return min(started, key=lambda slot: started[slot])
         ready = [slot for slot in self if slot.engine.phase is EnginePhase.READY]
-        return max(ready or self, key=lambda slot: (slot.session is not None, slot is self.last_used))
+        return max(ready or self, key=lambda slot: (slot.session is not None, slot is self.last_used), default=None)
 
-    def find_session(self, session_id: str) -> Slot | None:
+    def watched(self, session_id: str) -> S | None:
+        """Return the slot for a client that watches the session of this id, or where there is none the default one."""
+        return self.find_session(session_id) or self.default
+
+    def find_session(self, session_id: str) -> S | None:
         """Return the slot with the session of this id."""
         return next((slot for slot in self if slot.session is not None and slot.session.id == session_id), None)
 
-    def controlled_by(self, client: Client) -> Slot | None:
+    def controlled_by(self, client: Client) -> S | None:
         """Return the slot whose session this client controls."""
         for slot in self:
             if slot.session is not None and slot.session.controller is client:
                 return slot
         return None
 
-    def resumed_by(self, secret: str) -> Slot | None:
+    def resumed_by(self, secret: str) -> S | None:
         """Return the slot whose session this secret resumes."""
         for slot in self if secret else ():
             if slot.session is not None and slot.session.is_resumed_by(secret):
                 return slot
         return None
 
-    def watched_by(self, client: Client) -> Slot | None:
+    def watched_by(self, client: Client) -> S | None:
         """Return the slot that a client is subscribed to."""
         return next((slot for slot in self if client in slot.subscribers), None)
 

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.options import LoadingProgress, ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.workers.engine import EnginePhase
 
 
 class Summary:
     """Make statistics on demand, with rates since the last ones; belongs to the server's loop."""
 
-    def __init__(self, admission: Admission, clock: Clock, *, memory_bytes: Callable[[], int | None]) -> None:
+    def __init__(
+        self, admission: Admission[EngineSlot], clock: Clock, *, memory_bytes: Callable[[], int | None]
+    ) -> None:
         self._admission = admission
         self._clock = clock
         self._memory_bytes = memory_bytes

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.sessions.slot import Slot
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.wire.messages import View
 
 
-class ViewerAssignment:
+class ViewerAssignment(Generic[S]):
     """Subscribe clients that watch to a slot, and to another one when its session ends; use on the server's loop."""
 
-    def __init__(self, slots: SlotPool, wait_queue: WaitQueue[Client]) -> None:
+    def __init__(self, slots: SlotPool[S], wait_queue: WaitQueue[Client]) -> None:
         self.viewers: set[Client] = set()
         self._slots = slots
         self._wait_queue = wait_queue
 
     def assign(self, client: Client, session_id: str = "") -> None:
         """Subscribe a client to the session of this id, or where there is none to the default slot."""
-        (self._slots.find_session(session_id) or self._slots.default).subscribe(client)
+        if (slot := self._slots.watched(session_id)) is not None:
+            slot.subscribe(client)
 
     def set_view(self, client: Client, view: View) -> None:
         """Change the tracks and rates that a client is sent from here on."""
-        (self._slots.watched_by(client) or self._slots.default).subscribers.set_view(client, view)
+        if (slot := self._slots.watched_by(client) or self._slots.default) is not None:
+            slot.subscribers.set_view(client, view)
 
-    def unsubscribe(self, client: Client, *, but: Slot | None = None) -> None:
+    def unsubscribe(self, client: Client, *, but: S | None = None) -> None:
         """Unsubscribe a client from every slot but one, and drop the media that waits for it."""
         for slot in self._slots:
             if slot is not but and client in slot.subscribers:
@@ -35,6 +39,8 @@ class ViewerAssignment:
     def reassign(self) -> None:
         """Subscribe clients whose slot has no session to a slot that has one, and unassigned viewers to the default."""
         default = self._slots.default
+        if default is None:
+            return
         for client in self._watching():
             watched = self._slots.watched_by(client)
             idle = default.has_started and (watched is None or not watched.has_started)
@@ -42,7 +48,7 @@ class ViewerAssignment:
                 self.unsubscribe(client)
                 default.subscribe(client)
 
-    def on_session_started(self, slot: Slot) -> None:
+    def on_session_started(self, slot: S) -> None:
         """Subscribe clients that watch no session to the one that has started."""
         for client in self._watching():
             watched = self._slots.watched_by(client)

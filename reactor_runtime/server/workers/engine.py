@@ -1,7 +1,7 @@
-"""An engine as its slot sees it, on this machine or on another: the only thing a slot depends on.
+"""An engine as its slot sees it: the only thing a slot depends on.
 
 `Supervisor` runs an engine in a process of this machine. Admission and the slot pool know of an engine only what
-`Engine` declares.
+`EngineStatus` declares.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ class EnginePhase(StrEnum):
     FAILED = "failed"
 
 
-class Engine(Protocol):
-    """A model that serves one session at a time.
+class EngineStatus(Protocol):
+    """The status of a model that serves one session at a time, on this machine or on another.
 
     `detail` is the last line that the model logged or printed while loading, `progress` how far that is, from 0 to 1;
-    None if it is unknown. `contract` is None until the model's class
-    has been imported.
+    None if it is unknown. `contract` is None until the model's class has been imported.
     """
 
     phase: EnginePhase
@@ -43,6 +42,10 @@ class Engine(Protocol):
     @property
     def failed_loads(self) -> int:
         """How many loads have failed since the last one that succeeded."""
+
+
+class Engine(EngineStatus, Protocol):
+    """A model that takes the messages of its session."""
 
     @property
     def busy(self) -> bool:

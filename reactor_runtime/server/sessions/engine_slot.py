@@ -1,0 +1,278 @@
+"""A slot with an engine of this server: the engine, the session on it, and the clients that see the session.
+
+It starts, announces and ends its sessions. `admission.py` decides which controller gets the slot, `session.py` is
+the session itself, and `workers/engine.py` is all that a slot knows of its engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime import errors
+from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.ring import RingReader
+from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.options import ReloadReport
+from reactor_runtime.server.sessions.reload_notices import ReloadNotices
+from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
+from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
+from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
+from reactor_runtime.server.sessions.wait_queue import WaitQueue
+from reactor_runtime.server.sessions.welcome import welcome_message
+from reactor_runtime.server.workers.engine import Engine, EnginePhase
+from reactor_runtime.wire.protocol import CloseCode
+
+logger = logging.getLogger(__name__)
+
+RESTARTING = "restarting"
+RESTARTS = "the model starts again with new code"
+END_MESSAGES = {
+    TurnEnd.LEFT: "the controller has gone",
+    TurnEnd.TIME: "the turn is over: others wait",
+    TurnEnd.IDLE: "the controller was idle",
+    TurnEnd.STOPPING: "the server is stopping",
+}
+
+
+class EngineSlot:
+    """Run one session after the other on an engine, and send it to its subscribers; use on the server's loop."""
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        engine: Engine,
+        subscribers: Subscribers,
+        playout: Playout,
+        wait_queue: WaitQueue[Client],
+        settings: SlotSettings,
+        callbacks: SlotCallbacks[EngineSlot],
+        on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
+    ) -> None:
+        self.number = number
+        self.ids = settings.ids(number)
+        self.engine = engine
+        self.subscribers = subscribers
+        self.session: ServedSession | None = None
+        self.failed_in_a_row = 0
+        self.losses = 0
+        self.reload = ReloadNotices(
+            settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
+        )
+        self._started = False
+        self._playout = playout
+        self._wait_queue = wait_queue
+        self._settings = settings
+        self._callbacks = callbacks
+
+    @property
+    def model_name(self) -> str:
+        """Return the name of the model, which before its class is imported is that of the manifest."""
+        return self._settings.name_of(self.engine.contract)
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there is a session that has started, and can be watched."""
+        return self._started and self.engine.phase is EnginePhase.READY
+
+    def start_session(self, controller: Client) -> None:
+        """Start a session for a controller; the engine is ready, and the slot has no session."""
+        self.session = ServedSession(
+            controller,
+            self.subscribers,
+            self._playout,
+            self.engine.send,
+            clock=self._settings.clock,
+            limits=self._settings.options.limits,
+            log_ids=self.ids,
+        )
+        self.session.start()
+
+    def subscribe(self, client: Client) -> None:
+        """Send a client the welcome and the latest frames, and from here on everything of the session.
+
+        Does nothing until the model is loaded. A session that has not started is left out of the welcome: its start is
+        announced later, and the latest frames until then are not its own.
+        """
+        contract = self.engine.contract
+        if contract is None or self.engine.phase is not EnginePhase.READY:
+            return
+        session = self.session if self._started else None
+        controls = session is not None and session.controller is client
+        settings = self._settings
+        welcome = welcome_message(
+            session,
+            contract,
+            model=self.model_name,
+            controls=controls,
+            limits=settings.options.limits,
+            reload=self.reload.newest,
+        )
+        client.send_message("reactor.welcome", welcome)
+        if session is not None:
+            for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
+                if left_s is not None:
+                    client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
+        self.subscribers.join(client, controls=controls, held=session is not None)
+
+    def resume_session(self, client: Client) -> None:
+        """Continue the session with another connection of its controller."""
+        session = self.session
+        assert session is not None, "the client has shown the secret of a session"
+        session.resume(client)
+        logger.info("session resumed id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.ids)
+        self.subscribe(client)
+        self.subscribers.send_message("reactor.session", {"phase": "resumed", "session": session.id})
+
+    def detach_controller(self, *, lost: bool) -> None:
+        """Stop the session of a controller that has gone; one whose connection was `lost` may resume it."""
+        session = self.session
+        if session is not None and not (lost and session.hold()):
+            session.stop()
+
+    def close_session(self) -> None:
+        """End a session that the engine has not ended before the end of the server."""
+        if self.session is not None:
+            self._end_session(self.session, TurnEnd.STOPPING, END_MESSAGES[TurnEnd.STOPPING])
+
+    def on_engine_ready(self, load_s: float) -> None:
+        self._callbacks.on_ready(self, load_s)
+
+    def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
+        session = self.session
+        if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
+            self._playout.reject_bundle(message)
+        # every message that the supervisor passes on has a session
+        elif session is None or message.session != session.id:  # type: ignore[union-attr]
+            logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
+        elif isinstance(message, ipc.Started):
+            self._session_started(session, message)
+        elif isinstance(message, ipc.Ended):
+            self._session_ended(session, message)
+        elif isinstance(message, ipc.Suspicion):
+            finding = errors.from_json(message.error)
+            logger.warning("%s", finding, extra=session.controller.ids)
+            if message.leak:
+                self._settings.metrics.leaks.add(message.leak)
+            if self._settings.options.exposes_errors:
+                self.send_message(
+                    "reactor.session", {"phase": "warning", "message": f"{_with_line(finding)}: {finding.hint}"}
+                )
+        else:
+            session.on_engine_message(message, ring)
+
+    def on_engine_lost(self, how: str) -> None:
+        """End the session that ran on an engine that has crashed; `how` is the crash in words."""
+        self._playout.clear()
+        self.losses += 1
+        if self.session is not None:
+            self.failed_in_a_row += 1
+            self._end_session(self.session, "model_died", f"the model's process {how}")
+        self._callbacks.on_lost()
+
+    def on_engine_restart(self) -> None:
+        """End the session on an engine that is started again with new code."""
+        self._playout.clear()
+        if self.session is not None:
+            self._end_session(self.session, RESTARTING, RESTARTS)
+        self._callbacks.on_lost()
+
+    def on_engine_contract(self) -> None:
+        """Send the new contract of the engine to the subscribers."""
+        contract = self.engine.contract
+        assert contract is not None, "it has changed"
+        if self.session is not None:
+            self.session.keep_fields({event["field"] for event in contract["schema"]["events"].values()})
+        data = {"tracks": contract["tracks"], "schema": contract["schema"]}
+        self.subscribers.send_message("reactor.contract", data, but=self._wait_queue.waiting)
+
+    def send_message(self, kind: str, data: dict[str, Any]) -> None:
+        """Send a message to the subscribers, and to a controller whose session has not started."""
+        self.subscribers.send_message(kind, data, but=self._wait_queue.waiting)
+        if self.session is not None and self.session.controller not in self.subscribers:
+            self.session.controller.send_message(kind, data)
+
+    def recent_times_ms(self) -> dict[str, float]:
+        """Return the median time of each stage of the last frames; empty before the first."""
+        return self._playout.times.medians_ms()
+
+    def send_progress(self) -> None:
+        self.reload.send_progress()
+
+    def send_statistics(self, now: float) -> None:
+        """Send each subscriber statistics of the model and its own, and the controller the rates of inputs."""
+        shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
+        controller = None if self.session is None else self.session.controller
+        inputs = {} if self.session is None else self.session.demand.rates()
+
+        def send_to(client: Client) -> None:
+            rates = {"inputs": inputs} if client is controller and inputs else {}
+            client.send_message("reactor.stats", {**shared, **client.statistics(now), **rates})
+
+        self.subscribers.for_each(send_to)
+
+    def _session_started(self, session: ServedSession, started: ipc.Started) -> None:
+        session.on_started(started)
+        if session.phase is not SessionPhase.RUNNING:
+            return
+        self._started = True
+        controller = session.controller
+        logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
+        # the black frame at the end of the session before may still be in the queue
+        self._playout.flush(before=sys.maxsize)
+        self.subscribers.clear_frames()
+        self.subscribe(controller)
+        self._callbacks.on_session_visible(self)
+        waiting = self._wait_queue.waiting
+        self.subscribers.send_message("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
+        self.subscribers.send_message("reactor.state", session.state, but=(controller, *waiting))
+        session.turn.start()
+        self._callbacks.on_session_started()
+
+    def _session_ended(self, session: ServedSession, ended: ipc.Ended) -> None:
+        if self.reload.restarts:
+            self._end_session(session, RESTARTING, RESTARTS)
+            return
+        if ended.error is None:
+            self.failed_in_a_row = 0
+            if session.phase is SessionPhase.STOPPING:
+                self._end_session(session, session.end, END_MESSAGES[session.end])
+            else:
+                self._end_session(session, "finished", "the model has finished this session")
+            return
+        self.failed_in_a_row += 1
+        error = errors.from_json(ended.error)
+        message = _with_line(error) if self._settings.options.exposes_errors else "the model failed in this session"
+        self._end_session(session, "model_error", message)
+
+    def _end_session(self, session: ServedSession, reason: str, message: str) -> None:
+        logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
+        self._settings.metrics.forget(session.id)
+        self._settings.metrics.sessions.add(reason)
+        session.turn.stop()
+        session.over.set()
+        failed = reason not in ("finished", RESTARTING, *TurnEnd)
+        if failed:
+            self._settings.metrics.errors.add(ErrorCode.MODEL_ERROR)
+            self.send_message("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
+        self.send_message("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+        self.session = None
+        self._started = False
+        self.subscribers.leave(session.controller)
+        code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
+        session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
+        self._callbacks.on_session_ended(self)
+
+
+def _with_line(error: errors.ReactorError) -> str:
+    """Return the message of an error, with the author's file and line where it has them."""
+    return (
+        error.message if error.where is None else f"{error.message} ({Path(error.where.file).name}:{error.where.line})"
+    )
