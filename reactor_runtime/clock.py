@@ -37,6 +37,9 @@ class Clock(Protocol):
 
     def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer: ...
 
+    def close(self) -> None:
+        """Call no pending callback any more, and free the timer."""
+
 
 class SystemClock:
     """Serve one event loop, that of the first `call_at`; close it before the loop ends.
@@ -66,7 +69,6 @@ class SystemClock:
         return waiting
 
     def close(self) -> None:
-        """Close the timer; pending callbacks are not called."""
         if self._timerfd is not None and self._loop is not None:
             self._loop.remove_reader(self._timerfd.fd)
             self._timerfd.close()

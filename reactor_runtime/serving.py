@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ServerStatistics,
     )
     from reactor_runtime.server.run import Service
+    from reactor_runtime.server.sessions.engine_slot import EngineSlot
 
 logger = logging.getLogger(__name__)
 
@@ -119,9 +120,12 @@ class ModelApp:
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
         """Start the model's process on entry, and end it on exit; the page reports the progress of loading."""
+        from reactor_runtime.server.backend import EngineBackend
         from reactor_runtime.server.run import Service
+        from reactor_runtime.server.sessions.slot import SlotSettings
 
-        service = Service(self._serve_options(), _LogProgress())
+        operator = _LogProgress()
+        service = Service(EngineBackend(SlotSettings.of(self._serve_options()), operator), operator)
         self._app = service.application()
         running = asyncio.create_task(self._run(service))
         try:
@@ -130,7 +134,7 @@ class ModelApp:
             service.stop()
             await running
 
-    async def _run(self, service: Service) -> None:
+    async def _run(self, service: Service[EngineSlot]) -> None:
         try:
             await service.run_mounted()
         except ReactorError as error:

@@ -62,10 +62,12 @@ ROOMS = {
         "sessions": {"options", "delivery", "workers", "encoding", "telemetry", "housekeeping"},
         "routes": {"sessions", "delivery", "workers", "security", "net", "telemetry"},
         "app": {"options", "security", "net", "telemetry"},
+        "backend": {"options", "routes", "sessions", "encoding", "housekeeping"},
         "housekeeping": set[str](),
         "preload": set[str](),
         "run": {
             "app",
+            "backend",
             "options",
             "routes",
             "sessions",

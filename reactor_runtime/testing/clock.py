@@ -71,6 +71,9 @@ class FakeClock:
         heapq.heappush(self._timers, (deadline, next(self._order), timer))
         return timer
 
+    def close(self) -> None:
+        self._timers.clear()
+
     def spend(self, seconds: float) -> None:
         """Pass time as a computation does.
 

@@ -15,6 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from reactor_runtime import manifest
 from reactor_runtime.errors import LoadError
+from reactor_runtime.server.backend import EngineBackend
 from reactor_runtime.server.options import (
     LoadingProgress,
     ReloadReport,
@@ -24,6 +25,8 @@ from reactor_runtime.server.options import (
     ServerStatistics,
 )
 from reactor_runtime.server.run import Service
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
+from reactor_runtime.server.sessions.slot import SlotSettings
 from tests.server.client import client, controlling
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
@@ -68,7 +71,7 @@ class Serving:
         self.ready = asyncio.Event()
         options = ServeOptions(manifest=manifest.load(project), config=config)
         sock = socket.create_server(("127.0.0.1", 0))
-        self.task = asyncio.create_task(self._run(Service(options, self), sock))
+        self.task = asyncio.create_task(self._run(Service(EngineBackend(SlotSettings.of(options), self), self), sock))
 
     def on_listening(self, listening: ServerListening) -> None:
         self.listening.append(listening)
@@ -87,7 +90,7 @@ class Serving:
     def on_exit(self) -> None:
         pass
 
-    async def _run(self, service: Service, sock: socket.socket) -> None:
+    async def _run(self, service: Service[EngineSlot], sock: socket.socket) -> None:
         with sock:
             await service.run(sock)
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -36,7 +36,6 @@ from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.other_server import receive_messages, socket_sender
 from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
 from reactor_runtime.server.sessions.admission import Admission
-from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
 from reactor_runtime.wire.messages import Ack, Event, Here, Ping, Reload, View
@@ -61,6 +60,25 @@ OF_VIEWER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"a viewer's text mess
 NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no frames and no sound")
 
 
+class MessageRouter(Protocol):
+    """Routes what clients send to the models of their sessions, after sizes and rates were limited."""
+
+    def controls(self, client: Client) -> bool:
+        """Return whether a client controls a session that is not ending."""
+
+    def route_event(self, client: Client, event: Event) -> None:
+        """Send a controller's event to its model, or answer with an error."""
+
+    def route_media(self, client: Client, data: bytes) -> None:
+        """Send a controller's image or sound to its model, or answer with an error."""
+
+    def refuse_dropped(self, client: Client) -> None:
+        """Answer a message that was too large to be kept for a client without a session."""
+
+    def record_activity(self, client: Client) -> None:
+        """Restart the idle timeout of the session that a client controls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services(Generic[S]):
     """The parts of the server that each client needs; `clients` are those whose connection is served.
@@ -69,7 +87,7 @@ class Services(Generic[S]):
     """
 
     admission: Admission[S]
-    inbound: Inbound
+    inbound: MessageRouter
     clock: Clock
     clients: set[Client]
     reload: Callable[[], None] = lambda: None

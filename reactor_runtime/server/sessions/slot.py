@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from reactor_runtime.clock import Clock
+from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.server.telemetry.trace import Trace
 from reactor_runtime.server.workers.engine import EngineStatus
 from reactor_runtime.wire.messages import View
 
@@ -28,6 +29,12 @@ class SlotSettings:
     options: ServeOptions
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
+
+    @classmethod
+    def of(cls, options: ServeOptions) -> Self:
+        """Return the settings of a server that runs now, with its clock and metrics."""
+        trace = None if options.trace is None else Trace(options.trace)
+        return cls(options=options, clock=SystemClock(), metrics=Metrics(trace))
 
     def name_of(self, contract: Mapping[str, Any] | None) -> str:
         """Return the model's name: that of the manifest, or else the one its class declares."""
