@@ -116,18 +116,31 @@ def detach(data: bytes) -> tuple[MediaHeader | None, bytes]:
     raise _bad("neither JPEG nor WAV")
 
 
+def read_jpeg_header(data: bytes) -> MediaHeader | None:
+    """Return the header in a JPEG without copying the file. Raises `WireError` with BAD_MEDIA if it can't be read."""
+    end = _segment_end(data)
+    return None if end is None else MediaHeader.unpack(data[_SEGMENT.size : end])
+
+
 def _detach_jpeg(data: bytes) -> tuple[MediaHeader | None, bytes]:
-    if len(data) < _SEGMENT.size:
+    end = _segment_end(data)
+    if end is None:
         return None, data
+    return MediaHeader.unpack(data[_SEGMENT.size : end]), b"".join((_SOI, memoryview(data)[end:]))
+
+
+def _segment_end(data: bytes) -> int | None:
+    """Return where the segment with the header ends in a JPEG; None where there is none."""
+    if len(data) < _SEGMENT.size:
+        return None
     _, marker, length, magic = _SEGMENT.unpack_from(data)
     if marker != _APP15 or magic != _MAGIC:
-        return None, data
+        return None
     # The length includes itself and not the marker before it.
-    end = 4 + length
+    end: int = 4 + length
     if length < 2 + len(_MAGIC) or end > len(data):
         raise _bad("truncated reactor header")
-    header = MediaHeader.unpack(data[_SEGMENT.size : end])
-    return header, b"".join((_SOI, memoryview(data)[end:]))
+    return end
 
 
 def _is_wav(data: bytes) -> bool:

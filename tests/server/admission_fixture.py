@@ -53,7 +53,9 @@ class AdmissionFixture:
         )
         settings = SlotSettings(options=options, clock=self.clock)
         self.admission: Admission[EngineSlot] = Admission(
-            settings, on_slot_ready=lambda _, load_s: self.loads.append(load_s)
+            settings,
+            on_slot_ready=lambda _, load_s: self.loads.append(load_s),
+            why_lost=lambda ticket: f"the machine of {ticket} has failed" if ticket else "",
         )
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]
@@ -76,10 +78,16 @@ class AdmissionFixture:
         return slot
 
     def come(
-        self, role: Role = Role.CONTROLLER, *, watches: bool = False, resume: str = "", session: str = ""
+        self,
+        role: Role = Role.CONTROLLER,
+        *,
+        watches: bool = False,
+        resume: str = "",
+        session: str = "",
+        returning: str = "",
     ) -> Client:
         client = Client(role, "127.0.0.1", self.clock, watches=watches)
-        self.admission.attach(client, resume, session)
+        self.admission.attach(client, resume, session, returning=returning)
         return client
 
     @property

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.outbox import Outbox
@@ -23,6 +23,7 @@ from reactor_runtime.server.encoding.ladder import Ladder
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import encode_text
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -44,12 +45,22 @@ class Closing:
     reason: str
 
 
+class Upstream(Protocol):
+    """Another server whose client a client of this server is."""
+
+    def pass_on(self, message: bytes, *, is_text: bool) -> None:
+        """Queue a message of the client."""
+
+    def on_media_sent(self, header: MediaHeader) -> None:
+        """Called when the client's socket has taken a frame or sound."""
+
+
 class Client:
     """One connection to the server and the queue of what it is to be sent.
 
     With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
-    frame that was scaled down.
+    frame that was scaled down. With `follows_redirects` it goes on at another address when it is sent one.
     `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no longer
     served.
     """
@@ -65,6 +76,7 @@ class Client:
         only: View | None = None,
         full_size_only: bool = False,
         encodings: Sequence[TrackEncoding] = ENCODINGS,
+        follows_redirects: bool = False,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = f"c-{secrets.token_hex(4)}"
@@ -74,6 +86,9 @@ class Client:
         self.address = address
         self.clock = clock
         self.watches = watches
+        self.follows_redirects = follows_redirects
+        # what this client sends goes there unread, and what it is sent comes from there
+        self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.metrics, only, encodings, full_size_only=full_size_only)
         self._takes_messages = only is None
@@ -132,6 +147,8 @@ class Client:
         """Count an item that the socket took, and the seconds until the socket was ready for the next one."""
         self.send_times.append(send_s)
         self.metrics.sent(item, send_s)
+        if self.upstream is not None and isinstance(item, MediaFile):
+            self.upstream.on_media_sent(item.header)
         if self.metrics.trace is not None:
             self.metrics.trace.sent(self.id, item, self.clock.now() - send_s, send_s)
 

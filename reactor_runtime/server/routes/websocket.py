@@ -121,9 +121,17 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
-    client = Client(role, address, services.clock, services.admission.settings.metrics, watches=watches)
+    client = Client(
+        role,
+        address,
+        services.clock,
+        services.admission.settings.metrics,
+        watches=watches,
+        follows_redirects=websocket.query_params.get("redirect") == "1",
+    )
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
-    services.admission.attach(client, resume, websocket.query_params.get("session", ""))
+    query = websocket.query_params
+    services.admission.attach(client, resume, query.get("session", ""), returning=query.get("returning", ""))
     receiver = ClientReceiver(client, services)
     protocol = SocketProtocol.serving(websocket.scope)
     if protocol is None:
@@ -244,6 +252,10 @@ class ClientReceiver(Generic[S]):
             return 1 / MESSAGES_PER_S
         if message is None:
             self._services.inbound.refuse_dropped(client)
+        elif client.upstream is not None:
+            if is_text and (ack := decode_ack(message)) is not None:
+                client.outbox.acknowledge(ack.track, ack.seq)
+            client.upstream.pass_on(message, is_text=is_text)
         elif is_text:
             self._receive_text(message)
         else:

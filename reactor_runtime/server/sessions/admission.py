@@ -32,6 +32,8 @@ class Admission(Generic[S]):
         settings: SlotSettings,
         *,
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
+        why_lost: Callable[[str], str] = lambda _: "",
+        on_queue_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
@@ -40,6 +42,8 @@ class Admission(Generic[S]):
         self._stops_at: float | None = None
         self._sent_positions: dict[Client, tuple[int, int]] = {}
         self._on_slot_ready = on_slot_ready
+        self._why_lost = why_lost
+        self._on_queue_changed = on_queue_changed
 
     @property
     def draining(self) -> bool:
@@ -57,11 +61,12 @@ class Admission(Generic[S]):
             on_session_ended=self._session_ended,
         )
 
-    def attach(self, client: Client, resume: str = "", session: str = "") -> None:
+    def attach(self, client: Client, resume: str = "", session: str = "", *, returning: str = "") -> None:
         """Assign a new client to a slot, the wait queue or the viewers; close its socket when these are full.
 
         A controller whose `resume` is the secret of a running session resumes that session. A client that watches is
-        shown the `session` of that id, or where there is none the session that has run longest.
+        shown the `session` of that id, or where there is none the session that has run longest. A controller
+        `returning` with the ticket of a session that was lost gets the reason, and waits before all others.
         """
         if (slot := self.slots.resumed_by(resume)) is not None:
             slot.resume_session(client)
@@ -69,6 +74,8 @@ class Admission(Generic[S]):
                 client.send_message("reactor.session", self._stopping_message())
         elif self.draining:
             _refuse_stopping(client)
+        elif client.role is Role.CONTROLLER and (reason := self._why_lost(returning)):
+            self.return_to_queue(client, reason)
         elif refusal := self._refusal(client):
             client.close(CloseCode.FULL, refusal)
         else:
@@ -76,6 +83,13 @@ class Admission(Generic[S]):
                 "client attached id=%s role=%s from=%s", client.id, client.role, client.address, extra=client.ids
             )
             self._admit(client, session)
+
+    def return_to_queue(self, client: Client, reason: str) -> None:
+        """Let a controller that lost its session wait before all others, however long the queue is."""
+        logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=client.ids)
+        client.send_message("reactor.session", {"phase": "lost", "message": reason})
+        self.wait_queue.rejoin(client)
+        self._admit(client, session="")
 
     def detach(self, client: Client, *, lost: bool = False) -> None:
         """Remove a client that has gone; a controller whose connection was `lost` may resume its session."""
@@ -89,7 +103,8 @@ class Admission(Generic[S]):
 
     def all_clients(self) -> list[Client]:
         """Return the controllers of all sessions, the clients that wait, and the viewers."""
-        controllers = [slot.session.controller for slot in self.slots if slot.session is not None]
+        sessions = [slot.session for slot in self.slots if slot.session is not None]
+        controllers = [session.controller for session in sessions if session.controller is not None]
         return [*controllers, *self.wait_queue.waiting, *self.assignment.viewers]
 
     def drain(self, timeout_s: float) -> None:
@@ -178,6 +193,7 @@ class Admission(Generic[S]):
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
         for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
             session.turn.set_others_waiting(rank < length - stopping)
+        self._on_queue_changed()
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
         """Close every client, and empty the wait queue so that no session follows those that end."""

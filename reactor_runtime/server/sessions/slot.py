@@ -59,7 +59,8 @@ class SlotSession(Protocol):
     def id(self) -> str: ...
 
     @property
-    def controller(self) -> Client: ...
+    def controller(self) -> Client | None:
+        """The client of this server that controls the session; None if it is connected elsewhere."""
 
     @property
     def phase(self) -> SessionPhase: ...

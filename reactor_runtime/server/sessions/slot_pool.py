@@ -27,6 +27,9 @@ class SlotPool(Generic[S]):
     def add(self, slot: S) -> None:
         self._slots.append(slot)
 
+    def remove(self, slot: S) -> None:
+        self._slots.remove(slot)
+
     @property
     def contract(self) -> dict[str, Any] | None:
         """Return the contract of the model; None until an engine has sent it."""

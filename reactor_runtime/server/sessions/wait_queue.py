@@ -1,11 +1,11 @@
-"""The wait queue: controllers that wait for a slot, first come, first served."""
+"""The wait queue: controllers that wait for a slot, first come, first served, those that lost theirs first of all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Hashable)
 
 
 class WaitQueue(Generic[T]):
@@ -17,6 +17,7 @@ class WaitQueue(Generic[T]):
     def __init__(self, most_waiting: int) -> None:
         self._most_waiting = most_waiting
         self._waiting: list[T] = []
+        self._returned: set[T] = set()
 
     @property
     def waiting(self) -> Sequence[T]:
@@ -37,13 +38,23 @@ class WaitQueue(Generic[T]):
         self._waiting.append(controller)
         return True
 
+    def rejoin(self, controller: T) -> None:
+        """Put a controller that lost its session before all others, but after those that did so before it."""
+        self._waiting.insert(len(self._returned), controller)
+        self._returned.add(controller)
+
     def leave(self, controller: T) -> bool:
         """Remove a controller; return False when it does not wait."""
         if controller not in self._waiting:
             return False
         self._waiting.remove(controller)
+        self._returned.discard(controller)
         return True
 
     def next(self) -> T | None:
         """Remove and return the controller that has waited longest; None when the queue is empty."""
-        return self._waiting.pop(0) if self._waiting else None
+        if not self._waiting:
+            return None
+        controller = self._waiting.pop(0)
+        self._returned.discard(controller)
+        return controller

@@ -45,6 +45,20 @@ async def test_a_waiting_client_gets_its_position_at_once_and_on_each_change(ser
     assert await places(third) == [(1, 1)]
 
 
+async def test_a_controller_that_lost_its_session_waits_before_all_others_also_in_a_full_queue(
+    services: AdmissionFixture,
+) -> None:
+    services.come()
+    services.begin()
+    waiting = [services.come(), services.come()]
+    lost = services.come(returning="a ticket")
+    assert await told(lost) == [
+        ("reactor.session", {"phase": "lost", "message": "the machine of a ticket has failed"}),
+        ("reactor.queue", {"position": 1, "length": 3}),
+    ]
+    assert list(services.admission.wait_queue.waiting) == [lost, *waiting]
+
+
 async def test_the_next_session_starts_when_the_engine_has_ended_the_one_before(services: AdmissionFixture) -> None:
     first, second = services.come(), services.come()
     services.begin()

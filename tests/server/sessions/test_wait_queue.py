@@ -35,6 +35,17 @@ def test_a_controller_that_leaves_frees_its_position_and_leaves_once() -> None:
     assert queue.join("b", free=0)
 
 
+def test_controllers_that_lost_their_session_wait_before_all_others_in_their_order() -> None:
+    queue: WaitQueue[str] = WaitQueue(1)
+    queue.join("a", free=0)
+    for name in "xyz":
+        queue.rejoin(name)
+    queue.leave("y")
+    assert queue.next() == "x"
+    queue.rejoin("w")
+    assert list(queue.waiting) == ["z", "w", "a"]
+
+
 class WaitQueueMachine(RuleBasedStateMachine):
     """Join, take and leave in any order: no controller is lost or overtaken, and the limit holds."""
 
