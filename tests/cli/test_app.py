@@ -7,7 +7,7 @@ import pytest
 
 from reactor_cli.__main__ import refusal
 from reactor_runtime import __version__
-from tests.cli.command import python, reactor
+from tests.cli.command import new_reactor, python, reactor
 
 COMMANDS = ("init", "check", "run", "connect", "schema")
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
@@ -77,7 +77,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str], allowe
 
 
 def test_version(tmp_path: Path) -> None:
-    outcome = reactor("--version", cwd=tmp_path)
+    outcome = new_reactor("--version", cwd=tmp_path)
     assert outcome.code == 0
     assert outcome.out == f"reactor {__version__}\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Outcome, reactor
+from tests.cli.command import Outcome, new_reactor, reactor
 
 GOOD = """\
 from reactor_runtime import InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, connected, event
@@ -208,7 +208,7 @@ def test_imports_come_only_from_the_project(project: Path) -> None:
     (project / "elsewhere" / "beside.py").write_text("")
     write(project, source("class MyOutput", "import beside\nclass MyOutput"))
     checked, run = (
-        reactor(*command, "..", cwd=project / "elsewhere") for command in (["check"], ["run", "--port", "0"])
+        new_reactor(*command, "..", cwd=project / "elsewhere") for command in (["check"], ["run", "--port", "0"])
     )
     assert checked.err == without_progress(run.err)
     assert "No module named 'beside'" in checked.err
@@ -217,7 +217,7 @@ def test_imports_come_only_from_the_project(project: Path) -> None:
 def test_files_named_like_standard_modules_are_harmless(project: Path) -> None:
     for name in ("json", "random", "logging", "select", "textwrap", "difflib"):
         write(project, {f"{name}.py": "raise RuntimeError('this is not the one of the standard library')"})
-    assert reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
+    assert new_reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
 
 
 def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
