@@ -206,8 +206,7 @@ def _changed_files(recording: SessionRecording, project: Path) -> list[str]:
     """Return the recorded files of the project that have another content now, or are gone."""
     from reactor_runtime.recording.file import hash_file
 
-    files = ((name, project / name, hash) for name, hash in recording.header.files.items())
-    return [name for name, path, hash in files if not path.is_file() or hash_file(path) != hash]
+    return [name for name, hash in recording.header.files.items() if hash_file(project / name) != hash]
 
 
 def _write_page(

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -90,9 +90,8 @@ class Recorder:
             joined_at=start.joined_at_unix,
             started_at=time.time(),
             versions=_versions(),
-            files=_files(self._project),
         )
-        self._queue.put(_Start(self._options.directory, header), 0)
+        self._queue.put(_Start(self._options.directory, self._project, header), 0)
         return _SessionRecorder(header.seed, self._queue, with_video=self._options.with_video)
 
     def close(self) -> None:
@@ -148,6 +147,7 @@ class _SessionRecorder:
 @dataclass(frozen=True, slots=True)
 class _Start:
     directory: Path
+    project: Path
     header: Header
 
 
@@ -223,7 +223,9 @@ class _SessionFile:
     def __init__(self, start: _Start) -> None:
         start.directory.mkdir(parents=True, exist_ok=True)
         self._file, self._path = _open_new(start.directory, start.header.started_at)
-        self._writer = RecordingWriter(self._file, start.header)
+        # Reading the project's files takes too long for the model's thread.
+        header = replace(start.header, files=_hashes(start.project))
+        self._writer = RecordingWriter(self._file, header)
         self._file.flush()
 
     @property
@@ -270,12 +272,15 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _files(project: Path) -> dict[str, str]:
-    """Return the hashes of the project's settings and of the modules that were imported from it."""
+def _hashes(project: Path) -> dict[str, str]:
+    """Return the hashes of the project's settings and of the modules that were imported from it, by name."""
     root = project.resolve()
     modules = [file for module in list(sys.modules.values()) if (file := _file_in(root, module)) is not None]
     settings = [root / name for name in SETTINGS if (root / name).is_file()]
-    return {path.relative_to(root).as_posix(): hash_file(path) for path in sorted({*modules, *settings})}
+    hashes = {path.relative_to(root).as_posix(): hash_file(path) for path in sorted({*modules, *settings})}
+    if unreadable := [name for name, hash in hashes.items() if hash is None]:
+        logger.warning("the recording lacks the hashes of files that can't be read: %s", ", ".join(unreadable))
+    return {name: hash for name, hash in hashes.items() if hash is not None}
 
 
 def _file_in(root: Path, module: ModuleType) -> Path | None:

@@ -336,6 +336,9 @@ def decode_array(file: bytes) -> np.ndarray[Any, Any]:
     return loaded
 
 
-def hash_file(path: Path) -> str:
-    """Return a hash of a file's content."""
-    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+def hash_file(path: Path) -> str | None:
+    """Return a hash of a file's content; None if it can't be read."""
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+    except OSError:
+        return None

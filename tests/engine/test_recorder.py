@@ -67,6 +67,20 @@ def test_the_files_of_the_project_have_hashes(tmp_path: Path) -> None:
     assert list(read_recording(file).header.files) == ["reactor.yaml"]
 
 
+def test_a_file_of_the_project_that_can_not_be_read_has_no_hash_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Reading this one fails for root too.
+    (tmp_path / "config.yml").symlink_to("/proc/self/mem")
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    with recorded(Noise, tmp_path):
+        pass
+    (file,) = tmp_path.glob("*.mcap")
+    assert list(read_recording(file).header.files) == ["reactor.yaml"]
+    (warning,) = warnings_in(caplog)
+    assert warning.endswith("can't be read: config.yml")
+
+
 def test_each_session_has_a_seed_and_a_file(tmp_path: Path) -> None:
     with recorded(Noise, tmp_path) as studio:
         studio.run(0.2)
