@@ -34,14 +34,14 @@ EPILOG = """
 Examples:
   reactor replay sessions/2026-11-23_14-05-09.mcap    with the code in this directory
   reactor replay FILE my-model --out clip.mp4         write what the model shows now
-  reactor replay FILE --diff diff.html                compare; the exit code tells
-  reactor replay FILE --diff diff.html --tolerance 40    PSNR from 40 dB on is enough
+  reactor replay FILE --diff diff.html                show the differences on a page
+  reactor replay FILE --tolerance 40                  PSNR from 40 dB on is enough
   reactor replay FILE --set steps=4                   with another value of the config
 
 \b
-Exit codes: 0 done, with --diff also equal; 1 the output differs, or the model
-failed; 2 an error in the command, the recording or the class, or another
-contract; 4 load() failed; 130 interrupted.
+Exit codes: 0 equal, or accepted; 1 different, or the model failed; 2 an error
+in the command, the recording or the class, or another contract; 4 load()
+failed; 130 interrupted.
 """
 
 
@@ -74,30 +74,23 @@ def replay(
     from reactor_runtime.recording.file import read_recording
 
     recording = read_recording(file)
-    _check_tolerance(recording, diff, tolerance)
+    if tolerance is not None and not recording.has_frames:
+        raise UsageError(
+            f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
+            hint="`reactor run --record DIR --record-video` records frames too",
+        )
     checked = manifest.load(project_directory(directory, path))
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")
         began = time.monotonic()
-        result, frame_diff = _replay(recording, checked, overrides or [], out, with_diff=diff is not None)
+        with_diff = diff is not None or tolerance is not None
+        result, frame_diff = _replay(recording, checked, overrides or [], out, with_diff=with_diff)
         took_s = time.monotonic() - began
     changed = _changed_files(recording, checked.project)
     if diff is not None:
         _write_page(diff, recording, result, frame_diff, changed)
     _print_result(result, changed, took_s)
-    return 0 if diff is None or _is_accepted(result, frame_diff, tolerance) else 1
-
-
-def _check_tolerance(recording: SessionRecording, diff: Path | None, tolerance: float | None) -> None:
-    if tolerance is None:
-        return
-    if diff is None:
-        raise UsageError("--tolerance without --diff", hint="--diff FILE compares the frames")
-    if not recording.has_frames:
-        raise UsageError(
-            f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
-            hint="`reactor run --record DIR --record-video` records frames too",
-        )
+    return 0 if _is_accepted(result, frame_diff, tolerance) else 1
 
 
 def _replay(
