@@ -20,6 +20,7 @@ _ADVICE = (
     ("'\\t'", "indent with spaces; YAML allows no tabs"),
     ("mapping values are not allowed", "leave out the space after the second colon, or put quotes around the value"),
     ("could not find expected ':'", "each line is `key: value`, with a space after the colon"),
+    ("recursive node", "an alias, written with *, can't be inside the value that it names"),
     ("undefined alias", "put quotes around a value that starts with *"),
     ("cannot start any token", "put quotes around the value"),
     ("is given twice", "keep one of the two"),
@@ -102,28 +103,6 @@ def read(path: Path, kind: type[UsageError]) -> YamlFile:
     )
 
 
-def place_of(path: Path, keys: Sequence[str]) -> Location | None:
-    """Return the place of the last of the nested keys, or of the innermost that is found.
-
-    Returns None if the file can't be read or has none of them.
-    """
-    import yaml
-
-    try:
-        text = _text(path, UsageError)
-        node = yaml.SafeLoader(text).get_single_node()
-    except (UsageError, yaml.YAMLError):
-        return None
-    place: yaml.Node | None = None
-    for key in keys:
-        pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        found = next(((name, value) for name, value in pairs if name.value == key), None)
-        if found is None:
-            break
-        place, node = found
-    return None if place is None else _of_node(place, path, text.rstrip("\n").split("\n"))
-
-
 def parse_value(text: str) -> Any:
     """Read one YAML value, as in `--set key=value`. Raises ValueError with the problem."""
     import yaml
@@ -153,13 +132,18 @@ def _text(path: Path, kind: type[UsageError]) -> str:
 
 
 def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
-    """Construct the values of `root`; raise MarkedYAMLError for duplicate keys and impossible values."""
+    """Construct the values of `root`; raise MarkedYAMLError for duplicate keys and impossible values.
+
+    A value that contains itself is impossible too.
+    """
     from yaml.constructor import ConstructorError
 
     for node in _walk(root):
         for earlier, key in _duplicates(node):
             problem = f'"{key.value}" is given twice; it is on line {earlier.start_mark.line + 1} already'
             raise ConstructorError(None, None, problem, key.start_mark)
+    # PyYAML refuses a node inside itself only then.
+    loader.deep_construct = True
     try:
         return loader.construct_document(root)
     except ValueError as error:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.errors import ConfigError
-from reactor_runtime.yamlfile import name_of, parse_value, place_of, read
+from reactor_runtime.yamlfile import name_of, parse_value, read
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -56,25 +56,6 @@ def test_keys_and_values_have_places(tmp_path: Path) -> None:
     assert (item.line, item.column, item.end_column, item.text) == (2, 9, 18, "longer: two words")
 
 
-@pytest.mark.parametrize(
-    ("keys", "line", "column"),
-    [(("a", "b"), 2, 3), (("a", "b", "c"), 2, 7), (("a", "none", "c"), 1, 1), (("a", "b", "c", "d"), 2, 7)],
-    ids=lambda part: ".".join(part) if isinstance(part, tuple) else str(part),
-)
-def test_a_nested_key_has_the_place_of_the_innermost_that_is_there(
-    tmp_path: Path, keys: tuple[str, ...], line: int, column: int
-) -> None:
-    where = place_of(written(tmp_path, "a:\n  b: {c: 1}\n"), keys)
-    assert where is not None
-    assert (where.line, where.column) == (line, column)
-
-
-@pytest.mark.parametrize("text", ["", "a: [", "- a", "b: 1"])
-def test_a_key_that_is_not_there_has_no_place(tmp_path: Path, text: str) -> None:
-    assert place_of(written(tmp_path, text), ("a", "b")) is None
-    assert place_of(tmp_path / "no.yml", ("a",)) is None
-
-
 def test_the_same_key_in_different_mappings_is_fine(tmp_path: Path) -> None:
     text = "a: &shared {x: 1}\nb: {x: 2}\nc:\n  <<: *shared\n  x: 3\n"
     assert read(written(tmp_path, text), ConfigError).values["c"] == {"x": 3}
@@ -83,6 +64,15 @@ def test_the_same_key_in_different_mappings_is_fine(tmp_path: Path) -> None:
 def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nested too deeply"):
         read(written(tmp_path, "[" * 5000), ConfigError)
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]\n", "a: &a {b: [1, *a]}\n", "a: &a\n  <<: {b: *a}\n"])
+def test_a_value_that_contains_itself_is_an_error_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="recursive") as caught:
+        read(written(tmp_path, text), ConfigError)
+    assert caught.value.where is not None
+    assert caught.value.where.line == 1
+    assert "can't be inside the value" in (caught.value.hint or "")
 
 
 def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:

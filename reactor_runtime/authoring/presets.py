@@ -10,8 +10,8 @@ from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.events import EventSpec
-from reactor_runtime.errors import InvalidEvent, ManifestError
-from reactor_runtime.yamlfile import place_of
+from reactor_runtime.errors import InvalidEvent, Location, ManifestError
+from reactor_runtime.yamlfile import read
 
 Presets = Mapping[str, Mapping[str, Any]]
 NO_PRESETS: Presets = {}
@@ -25,8 +25,15 @@ def check_presets(contract: Contract, presets: Presets, project: Path) -> None:
         for field, value in values.items():
             message, hint = _problem(setters, field, value, contract.model.__name__)
             if message:
-                where = place_of(project / _MANIFEST, ("presets", preset, field))
+                where = _place(project / _MANIFEST, preset, field)
                 raise ManifestError(f'the preset "{preset}" {message}', hint=hint, where=where)
+
+
+def _place(manifest: Path, preset: str, field: str) -> Location | None:
+    try:
+        return read(manifest, ManifestError).key_place("presets", preset, field)
+    except ManifestError:
+        return None
 
 
 def _setters(contract: Contract) -> dict[str, EventSpec]:
