@@ -18,17 +18,20 @@ IMAGE_FPS = 30.0
 def read_frames(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
     """Yield the RGB frames `(H, W, 3)` of a video or an image with their times, as a camera does that never stops.
 
-    A video begins again after its last frame; an image is repeated 30 times a second. Raises UsageError for a file that
-    can't be read or has no frames.
+    A video begins again after its last frame; the array of an image is repeated 30 times a second. Raises UsageError
+    for a file that can't be read or has no frames.
     """
     begins_s = 0.0
     while True:
-        last_s: float | None = None
+        count, last_s = 0, 0.0
         for at_s, frame in _decode(path):
             yield begins_s + at_s, frame
-            last_s = at_s
-        if last_s is None:
+            count, last_s = count + 1, at_s
+        if not count:
             raise UsageError(f"{path} has no frames", hint="name a video or an image")
+        while count == 1:
+            begins_s += 1 / IMAGE_FPS
+            yield begins_s, frame
         begins_s += last_s + 1 / IMAGE_FPS
 
 

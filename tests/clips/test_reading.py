@@ -48,6 +48,7 @@ def test_an_image_is_repeated_30_times_a_second(name: str, tmp_path: Path) -> No
     assert [at_s for at_s, _ in found] == pytest.approx([0.0, 1 / 30, 2 / 30])
     assert all(frame.shape == (4, 6, 3) for _, frame in found)
     assert abs(int(found[0][1][0, 0, 0]) - 200) < 8
+    assert found[0][1] is found[2][1]
 
 
 def test_a_gray_image_with_transparency_becomes_rgb(tmp_path: Path) -> None:
