@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 # Rows and columns below which there is no room for a status line.
 SMALLEST = 4, 20
 FLASH_S = 2.0
@@ -231,7 +233,7 @@ class StatusLine:
 
 
 def fit(facts: Sequence[str], end: str, columns: int, *, least: int = LEAST_FACTS) -> str:
-    """Return facts on the left and `end` on the right, without the last facts that do not fit.
+    """Return facts on the left and `end` on the right, without the last facts that do not fit into `columns` cells.
 
     Where fewer than `least` facts would fit beside `end`, it is left out.
     """
@@ -239,11 +241,11 @@ def fit(facts: Sequence[str], end: str, columns: int, *, least: int = LEAST_FACT
     if shown is None:
         shown, end = next((n for n in range(len(facts), 1, -1) if _fits(facts[:n], "", columns)), 1), ""
     left = _joined(facts[:shown])
-    return f"{left}{end.rjust(columns - len(left) - 1)} "[:columns]
+    return set_cell_size(f"{left}{' ' * (columns - cell_len(left) - cell_len(end) - 1)}{end} ", columns)
 
 
 def _fits(facts: Sequence[str], end: str, columns: int) -> bool:
-    return len(_joined(facts)) + len(end) + (2 if end else 0) < columns
+    return cell_len(_joined(facts)) + cell_len(end) + (2 if end else 0) < columns
 
 
 def _joined(facts: Sequence[str]) -> str:

@@ -195,6 +195,11 @@ def test_a_narrow_line_loses_the_last_facts_then_the_keys(columns: int, least: i
     assert fit(FIVE, "q quit", columns, least=least) == line
 
 
+def test_wide_characters_take_two_columns() -> None:
+    assert fit(["重みを読む", "1 client"], "q quit", 31) == " 重みを読む · 1 client  q quit "
+    assert fit(["重みを読む"], "", 8) == " 重みを "
+
+
 def statistics(
     *, loading: LoadingProgress | None = None, fps: float | None = None, sessions: int = 0, slots: int = 1
 ) -> ServerStatistics:
