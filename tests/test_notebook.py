@@ -151,6 +151,11 @@ async def test_the_cell_of_the_docs_shows_its_model(kernel: Kernel) -> None:
     assert abs(await level_at(url_in(kernel.execute(one("serving.md", "cell.py").text))) - 128) < 3
 
 
+def test_a_model_is_run_step_by_step_in_a_cell(kernel: Kernel) -> None:
+    cell = "with PipelineExecutor(MyModel, {'level': 9}) as ex: ex.connect(); print(next(ex).output.main_video.max())"
+    assert kernel.execute(cell).split() == ["loaded", "with", "{'level':", "9}", "9"]
+
+
 def test_a_class_that_can_not_be_served_is_explained_in_the_cell(kernel: Kernel) -> None:
     output = kernel.execute("show(MyModel, config={'level': 100}, port='x')")
     assert 'UsageError: MyModel could not be served: error: --port: "x" is not a whole number' in output

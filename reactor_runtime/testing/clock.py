@@ -7,12 +7,13 @@ block model works, time stands still, so the result does not depend on the speed
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import math
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
@@ -244,7 +245,8 @@ class FakeLoop(asyncio.SelectorEventLoop):
         self._waiting.goal = _Goal(done, until, self.stop)
         self._waiting.passes = 0
         try:
-            self.run_forever()
+            with _without_running_loop():
+                self.run_forever()
         finally:
             self._waiting.goal = None
         return done()
@@ -265,6 +267,22 @@ class FakeLoop(asyncio.SelectorEventLoop):
         self._waiting.jobs.add(job)
         job.add_done_callback(self._waiting.jobs.discard)
         return job
+
+
+@contextlib.contextmanager
+def _without_running_loop() -> Iterator[None]:
+    """Suspend the loop that runs on this thread, as in a cell of a notebook; another one can run in the block."""
+    loop = asyncio._get_running_loop()
+    task = None if loop is None else asyncio.current_task(loop)
+    if loop is not None and task is not None:
+        asyncio.tasks._leave_task(loop, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+        if loop is not None and task is not None:
+            asyncio.tasks._enter_task(loop, task)
 
 
 @dataclass(frozen=True, slots=True)

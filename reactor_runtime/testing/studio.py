@@ -47,7 +47,7 @@ class Studio(Generic[M]):
 
     Constructing it loads the model. Time passes only in `run()` and where a call has to wait for the model; a pipeline
     makes steps only in `run()`. An exception of the author's code is raised by the call that caused it. A studio runs
-    an event loop of its own: inside another loop it raises RuntimeError.
+    an event loop of its own; one that runs already, as in a notebook, waits during each call.
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
@@ -63,7 +63,6 @@ class Studio(Generic[M]):
         contract: Contract | None = None,
     ) -> None:
         project = project or Path.cwd()
-        _refuse_loop(type(self).__name__)
         # Clock, threads and loop need each other, as do recorder and host.
         self.clock = FakeClock(spend_in_thread=lambda seconds: threads.spend(seconds))
         threads = RunningThreads(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
@@ -119,7 +118,6 @@ class Studio(Generic[M]):
     def close(self) -> None:
         """End the session, the model and everything that was started; may be called twice."""
         if self._close.alive:
-            _refuse_loop(type(self).__name__)
             self._close()
 
     def warm_up(self) -> None:
@@ -316,8 +314,7 @@ class _Wait:
         self.raise_failure()
 
     def need_open(self) -> None:
-        """Raise RuntimeError inside another loop, and after `close`."""
-        _refuse_loop(self._owner)
+        """Raise RuntimeError after `close`."""
         if self._loop.is_closed():
             raise RuntimeError(f"this {self._owner} is closed; make another")
 
@@ -335,15 +332,6 @@ class _Wait:
     def _advance(self, done: Callable[[], bool], until: float) -> bool:
         self.need_open()
         return self._loop.run_until(done, until=until)
-
-
-def _refuse_loop(owner: str) -> None:
-    """Raise RuntimeError inside a running event loop, because a loop can't run inside another."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"{owner} runs an event loop of its own and can't be used inside one: make the test a plain def")
 
 
 def _upload(value: object, uploads: SessionUploads) -> object:
@@ -372,16 +360,7 @@ def _to_json(event: str, data: dict[str, Any]) -> Any:
 
 def _close(loop: FakeLoop, host: Host, serving: asyncio.Task[None]) -> None:
     """End the engine, then tasks and threads of the author's code, then the loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        host.receive_message(Shutdown())
-        until = loop.time() + PATIENCE_S
-        loop.run_until(serving.done, until=until)
-        loop.end(until=until)
-    else:
-        # The studio was collected without close() while another loop runs, so its tasks can't run any more.
-        for task in asyncio.all_tasks(loop):
-            # asyncio does the same with tasks that it abandons.
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-        loop.close()
+    host.receive_message(Shutdown())
+    until = loop.time() + PATIENCE_S
+    loop.run_until(serving.done, until=until)
+    loop.end(until=until)

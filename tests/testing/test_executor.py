@@ -370,9 +370,13 @@ def test_a_studio_collected_while_another_loop_runs_is_closed_without_a_warning(
     assert caplog.records == []
 
 
-async def test_inside_a_running_loop_it_raises_with_the_reason() -> None:
-    with pytest.raises(RuntimeError, match="make the test a plain def"):
-        PipelineExecutor(Counter)
+async def test_it_runs_inside_a_running_loop_which_continues_after_it() -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    with PipelineExecutor(Counter) as executor:
+        executor.connect()
+        next(executor)
+    assert (asyncio.get_running_loop(), asyncio.current_task()) == (loop, task)
+    await asyncio.sleep(0)
 
 
 def test_a_model_without_steps_is_refused() -> None:
