@@ -63,9 +63,9 @@ class Address:
             watch or query.get("watch") == "1",
         )
 
-    def socket(self, *, resume: str | None = None) -> str:
-        """Return the WebSocket's URL, without the token: URLs are logged, headers are not."""
-        options = {"session": self.session, "watch": "1" if self.watch else "", "resume": resume}
+    def socket(self, **more: str | None) -> str:
+        """Return the WebSocket's URL, with `more` in its query, without the token: URLs are logged, headers are not."""
+        options = {"session": self.session, "watch": "1" if self.watch else "", **more}
         query = {"role": self.role} | {name: value for name, value in options.items() if value}
         return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}/ws?{urlencode(query)}"
 

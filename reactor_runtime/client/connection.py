@@ -1,6 +1,6 @@
 """A client's connection on an event loop: reads, writes, pings, and reconnects after a break.
 
-Moves the items of `streams.py`; `dial.py` decides about errors and waits.
+Moves the items of `streams.py`; `dial.py` decides about errors and waits, `route.py` about the server.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from reactor_runtime.client.address import Address
-from reactor_runtime.client.dial import CLOSING_S, EFFECT_UNKNOWN, FINAL_STATUSES, Retry, dial, judge_close
-from reactor_runtime.client.errors import ConnectError, ConnectionLost, Refused, SessionEnded
-from reactor_runtime.client.messages import write
+from reactor_runtime.client.dial import (
+    CLOSING_S,
+    EFFECT_UNKNOWN,
+    FINAL_STATUSES,
+    OPENING_S,
+    Retry,
+    dial,
+    judge_close,
+)
+from reactor_runtime.client.errors import AddressError, ConnectError, ConnectionLost, Refused, SessionEnded
+from reactor_runtime.client.messages import Redirect, write
+from reactor_runtime.client.route import Route
 from reactor_runtime.client.send_queue import OutgoingMedia
 from reactor_runtime.client.streams import SessionStreams
+from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +38,11 @@ PING_S = 2.0
 MAX_UNANSWERED_PINGS = 5
 ABNORMAL_CLOSURE = 1006
 NORMAL_CLOSURE = 1000
+# A ticket is valid for 10 s: the time left is for another way.
+OPENING_WORKER_S = 5.0
+# A session that a worker ended so is over, and not lost.
+REGULAR_CLOSES = (CloseCode.SESSION_OVER, CloseCode.SERVER_STOPPING, CloseCode.MODEL_FAILED)
+REFUSALS = (CloseCode.BAD_TOKEN, CloseCode.ORIGIN_NOT_ALLOWED)
 # How long `aclose` waits for unsent items, since the connection may be stalled.
 FLUSH_S = 1.0
 
@@ -43,12 +58,14 @@ class Connection:
         reconnects: bool = True,
         ping_s: float = PING_S,
     ) -> None:
-        self.address = address
+        self.route = Route(address)
         self.tls = tls
         self.streams = SessionStreams(address.role)
         self._reconnects = reconnects
         self._ping_s = ping_s
         self._retry = Retry()
+        # When the connection to the session broke; None while it stands.
+        self._broke_at: float | None = None
         self._unanswered_pings = 0
         self._sending = False
         self._task: asyncio.Task[None] | None = None
@@ -56,7 +73,7 @@ class Connection:
 
     async def open(self) -> None:
         """Connect, and start the task that exchanges items. Raises as `dial` does."""
-        self.socket = await dial(self.address, tls=self.tls)
+        self.socket = await self._dial()
         self._retry.on_connected(time.monotonic())
         self._task = asyncio.create_task(self._run(self.socket))
 
@@ -97,13 +114,18 @@ class Connection:
     async def _exchange(self, socket: ClientConnection) -> None:
         """Receive, send and ping until the connection is closed or the client ends."""
         self._unanswered_pings = 0
+        protocol = self.streams.protocol
+        protocol.redirect, welcome = None, protocol.welcome
         async with asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(self._send_items(socket)), tasks.create_task(self._ping(socket))]
             try:
-                while self.streams.protocol.final_error is None:
+                while protocol.final_error is None and not self._is_redirected:
                     item = await socket.recv()
                     self._unanswered_pings = 0
                     self.streams.receive(item, time.monotonic(), time.time())
+                    if protocol.welcome is not welcome and protocol.welcomed:
+                        welcome, self._broke_at = protocol.welcome, None
+                        self.route.on_welcome()
             except ConnectionClosed as closed:
                 logger.debug("closed: %s", closed)
             for other in others:
@@ -136,48 +158,102 @@ class Connection:
             if self._unanswered_pings > MAX_UNANSWERED_PINGS:
                 socket.transport.abort()
 
+    @property
+    def _is_redirected(self) -> bool:
+        return self.streams.protocol.redirect is not None and self.route.accepts_redirect
+
     async def _reconnect(self, code: int, reason: str) -> ClientConnection | None:
         """Return a new socket after a close, or None if the client has ended."""
-        protocol = self.streams.protocol
+        protocol, route = self.streams.protocol, self.route
         if protocol.final_error is not None:
             return None
+        if protocol.redirect is not None and self._is_redirected:
+            return await self._follow(protocol.redirect)
+        if route.at_worker and not route.admitted:
+            self._give_up_worker(f"{route.address} refused: {reason or code}")
+            return await self._dial_until_connected()
         lost = ConnectionLost(f"the connection was lost; {EFFECT_UNKNOWN}")
+        # A worker that no longer admits this client has lost the session; only the front refuses finally.
+        is_unknown = route.at_worker and code in REFUSALS
         verdict = judge_close(
-            code,
+            ABNORMAL_CLOSURE if is_unknown else code,
             reason,
-            role=self.address.role,
+            role=route.front.role,
             welcomed=protocol.welcomed,
-            resumable=protocol.has_resumable_session,
+            resumable=protocol.has_resumable_session and not is_unknown,
         )
         if verdict.final or not self._reconnects:
             self.streams.end_client(verdict.error or protocol.scope.error or lost)
             return None
         if verdict.error is not None:
             self.streams.end_session(verdict.error)
+        if route.at_worker and not protocol.has_resumable_session:
+            route.leave(returns=code not in REGULAR_CLOSES)
         self.streams.on_connection_lost(lost)
+        self._broke_at = self._broke_at or time.monotonic()
         return await self._dial_until_connected()
 
-    async def _dial_until_connected(self) -> ClientConnection | None:
-        """Dial until the server accepts or finally refuses; end the session once the server no longer keeps it."""
-        protocol = self.streams.protocol
-        broke_at, grace_s = time.monotonic(), protocol.welcome.resume_grace_s or 0.0
+    async def _follow(self, redirect: Redirect) -> ClientConnection | None:
+        """Continue at the worker; from the caller's view it is the same connection."""
+        self.streams.on_redirected()
+        try:
+            self.route.follow(redirect)
+        except AddressError as error:
+            self._give_up_worker(error.message)
+        return await self._dial_until_connected(at_once=self.route.at_worker)
+
+    def _give_up_worker(self, reason: str) -> None:
+        message = self.route.give_up(reason)
+        logger.warning("%s", message)
+        self.streams.on_connection_lost(ConnectionLost(message))
+
+    async def _dial_until_connected(self, *, at_once: bool = False) -> ClientConnection | None:
+        """Dial until a server accepts or the front finally refuses; end the session once it is no longer kept."""
         while True:
-            await asyncio.sleep(self._retry.next_wait_s(time.monotonic()))
-            resume = protocol.welcome.resume if protocol.has_resumable_session else None
+            if not at_once:
+                await asyncio.sleep(self._retry.next_wait_s(time.monotonic()))
+            at_once = False
             try:
-                socket = await dial(self.address, tls=self.tls, resume=resume)
+                socket = await self._dial()
             except ConnectError as error:
-                if isinstance(error, Refused) and error.status in FINAL_STATUSES:
+                if not self._retries_after(error):
                     self.streams.end_client(error)
                     return None
-                logger.debug("not reconnected yet: %s", error)
-                if protocol.has_resumable_session and time.monotonic() - broke_at > grace_s:
-                    lost = ConnectionLost(f"the connection was not restored in time: {error.message}")
-                    self.streams.end_session(lost)
                 continue
             self._retry.on_connected(time.monotonic())
             self.streams.on_reconnected()
             return socket
+
+    async def _dial(self) -> ClientConnection:
+        """Make one attempt to connect to the server of the route."""
+        protocol, route = self.streams.protocol, self.route
+        resume = protocol.welcome.resume if protocol.has_resumable_session else None
+        opening_s = OPENING_S
+        if route.at_worker:
+            left_s = self._grace_left_s if route.admitted else OPENING_WORKER_S
+            opening_s = max(0.1, min(left_s, OPENING_WORKER_S))
+        return await dial(route.address, route.query(resume), tls=self.tls, opening_s=opening_s)
+
+    @property
+    def _grace_left_s(self) -> float:
+        """Return how long the server keeps the session of the broken connection."""
+        broke_at = self._broke_at or time.monotonic()
+        return broke_at + (self.streams.protocol.welcome.resume_grace_s or 0.0) - time.monotonic()
+
+    def _retries_after(self, error: ConnectError) -> bool:
+        """Choose the server of the next attempt after one that failed; return false for none."""
+        protocol, route = self.streams.protocol, self.route
+        if route.at_worker and not route.admitted:
+            self._give_up_worker(error.message)
+            return True
+        is_refused = isinstance(error, Refused) and error.status in FINAL_STATUSES
+        if not self._reconnects or (is_refused and not route.at_worker):
+            return False
+        logger.debug("not reconnected yet: %s", error)
+        if protocol.has_resumable_session and (is_refused or self._grace_left_s < 0):
+            self.streams.end_session(ConnectionLost(f"the connection was not restored in time: {error.message}"))
+            route.leave(returns=True)
+        return True
 
 
 async def _close(socket: ClientConnection) -> None:

@@ -11,7 +11,7 @@ import random
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -55,17 +55,26 @@ _HINTS = {
 }
 
 
-async def dial(address: Address, *, tls: ssl.SSLContext | None = None, resume: str | None = None) -> ClientConnection:
-    """Connect. Raises `Refused` if the server rejects this client, `ConnectError` if there is no Reactor server."""
+async def dial(
+    address: Address,
+    query: Mapping[str, str | None],
+    *,
+    tls: ssl.SSLContext | None = None,
+    opening_s: float = OPENING_S,
+) -> ClientConnection:
+    """Connect, with more query parameters and within `opening_s`.
+
+    Raises `Refused` if the server rejects this client, `ConnectError` if there is no Reactor server.
+    """
     try:
         connection = await connect(
-            address.socket(resume=resume),
+            address.socket(**query),
             ssl=(tls or True) if address.secure else None,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             additional_headers=address.headers,
             user_agent_header=f"reactor-client/{version()}",
             compression=None,
-            open_timeout=OPENING_S,
+            open_timeout=opening_s,
             close_timeout=CLOSING_S,
             # The pings of `Connection` also measure round trip and clock offset.
             ping_interval=None,
@@ -75,7 +84,7 @@ async def dial(address: Address, *, tls: ssl.SSLContext | None = None, resume: s
     except InvalidStatus as error:
         raise _status_error(address, error.response.status_code, bytes(error.response.body or b"")) from error
     except (OSError, WebSocketException) as error:
-        raise _connect_error(address, error) from error
+        raise _connect_error(address, error, opening_s) from error
     if connection.subprotocol != SUBPROTOCOL:
         await connection.close()
         raise _not_a_server(address, f"it does not speak {SUBPROTOCOL}")
@@ -94,7 +103,7 @@ def _status_error(address: Address, status: int, body: bytes) -> ConnectError:
     return Refused(f"{address} refused: {reason or HTTPStatus(status).phrase}", status=status, hint=_HINTS[status])
 
 
-def _connect_error(address: Address, error: OSError | WebSocketException) -> ConnectError:
+def _connect_error(address: Address, error: OSError | WebSocketException, opening_s: float) -> ConnectError:
     match error:
         case ssl.SSLCertVerificationError():
             return ConnectError(
@@ -104,7 +113,7 @@ def _connect_error(address: Address, error: OSError | WebSocketException) -> Con
         case ssl.SSLError():
             return _not_a_server(address, "there is no TLS; try http://")
         case TimeoutError():
-            return ConnectError(f"{address} does not answer: nothing came for {OPENING_S:.0f} s")
+            return ConnectError(f"{address} does not answer: nothing came for {opening_s:.0f} s")
         case socket.gaierror():
             return ConnectError(f"{address}: there is no host of this name")
         case OSError():

@@ -133,6 +133,20 @@ class ReloadNotice:
 
 
 @dataclass(frozen=True, slots=True)
+class Redirect:
+    """A worker's `url`, and the `ticket` that admits this client there once; `session` is the one to watch."""
+
+    url: str
+    ticket: str = field(repr=False)
+    session: str | None = None
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Read a `reactor.redirect`."""
+        return cls(str(data["url"]), str(data["ticket"]), _optional_text(data.get("session")))
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     """The server's description of the model and of the session; `resume` and `upload_key` are secrets."""
 

@@ -19,6 +19,7 @@ from reactor_runtime.client.messages import (
     NO_WELCOME,
     Message,
     ModelContract,
+    Redirect,
     ReloadNotice,
     Reply,
     Welcome,
@@ -96,6 +97,7 @@ class ClientProtocol:
     """Update status, state and messages from the server's messages, and match its answers with events.
 
     `final_error` ends the client; an error in `scope` ends a session, and stays until the client is connected again.
+    `redirect` is that of the last message until the connection takes it.
     `publish_errors` holds the last error without an event: such an error is about published media.
     """
 
@@ -108,6 +110,7 @@ class ClientProtocol:
         self.scope = SessionScope()
         self.publish_errors: deque[EventError] = deque(maxlen=1)
         self.last_reload: ReloadNotice | None = None
+        self.redirect: Redirect | None = None
         self.final_error: ClientError | None = None
         self.clock = ServerClock()
         self.input_delay = InputDelay()
@@ -152,8 +155,9 @@ class ClientProtocol:
                 if self.has_resumable_session:
                     self.end_session(ConnectionLost(_NOT_KEPT))
                     self.on_reconnected()
-                position, length = int(data["position"]), int(data["length"])
-                self.status = Status(Phase.WAITING, self.welcome.watched_by(self.role), position, length)
+                self.status = self.status.with_position(data, self.welcome.watched_by(self.role))
+            case "reactor.redirect":
+                self.redirect = Redirect.from_data(data)
             case "reactor.stats":
                 self.stats = MappingProxyType(dict(data))
             case "reactor.pong":
@@ -183,9 +187,13 @@ class ClientProtocol:
             return self.welcome is not NO_WELCOME
         return self.welcome.role == "controller" and self.scope.error is None
 
+    def reject_events(self, error: ClientError) -> None:
+        """Answer pending events with `error`."""
+        self._pending.reject_all(error)
+
     def on_connection_lost(self, error: ClientError) -> None:
         """Answer pending events with `error` while the connection is being restored."""
-        self._pending.reject_all(error)
+        self.reject_events(error)
         self.status = replace(self.status, phase=Phase.RECONNECTING, detail=error.message, notice="", seconds=None)
 
     def on_reconnected(self) -> None:
@@ -251,6 +259,8 @@ class ClientProtocol:
         match data["phase"]:
             case "loading":
                 self.status = Status(Phase.LOADING, detail=str(data.get("detail", "")), progress=data.get("progress"))
+            case "lost":
+                self.status = Status(Phase.WAITING, detail=str(data["message"]), reason="lost")
             case "failed":
                 self.end_session(SessionEnded("failed", str(data.get("message", ""))))
             case "started":

@@ -316,7 +316,7 @@ class Session(SessionInfo):
         if key is None:
             raise ValueError("only the controller of a running session can upload files")
         file = File.from_content(content, name, content_type)
-        upload = Upload(self.connection.address, key, file, tls=self.connection.tls)
+        upload = Upload(self.connection.route.address, key, file, tls=self.connection.tls)
         try:
             return await asyncio.to_thread(upload.send)
         except asyncio.CancelledError:

@@ -25,8 +25,9 @@ class Status:
 
     `position` counts from 1 in a wait queue of `length`. `detail` is a line for people: the output of the model while
     it loads, or the reason of the end. `notice` is the server's last notice about the session (`ending`, `idle`,
-    `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire of an ended session.
-    `progress` is how far the model has loaded, from 0 to 1, None if it is unknown.
+    `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire of an ended session;
+    it is `lost`, with a `detail`, in the wait queue after the machine of the session failed. `progress` is how far the
+    model has loaded, from 0 to 1, None if it is unknown.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -38,6 +39,12 @@ class Status:
     seconds: float | None = None
     reason: str = ""
     progress: float | None = None
+
+    def with_position(self, data: Mapping[str, Any], watched: str | None) -> Status:
+        """Return the status at a position in the wait queue; the reason of a session that was lost stays."""
+        lost = self.phase is Phase.WAITING and self.reason == "lost"
+        status = Status(Phase.WAITING, watched, int(data["position"]), int(data["length"]))
+        return replace(status, detail=self.detail, reason=self.reason) if lost else status
 
     def with_notice(self, data: Mapping[str, Any]) -> Status:
         """Return the status after a notice of the server; a notice without seconds removes `ending` and `idle`."""
@@ -52,7 +59,10 @@ class Status:
             case Phase.LOADING if self.progress is not None:
                 return f"loading, {self.progress:.0%}: {self.detail}"
             case Phase.WAITING if self.position is not None:
-                return f"in the wait queue, {self.position} of {self.length}"
+                reason = f": {self.detail}" if self.detail else ""
+                return f"in the wait queue, {self.position} of {self.length}{reason}"
+            case Phase.WAITING if self.reason == "lost":
+                return f"waiting: {self.detail}"
             case Phase.WAITING:
                 return "waiting for a session"
             case Phase.CONNECTED:

@@ -116,12 +116,13 @@ class SessionStreams:
 
     def on_connection_lost(self, error: ConnectionLost) -> None:
         """Drop the items to send, apart from the view; the connection may be restored."""
-        self.send_queue.clear()
         self.protocol.on_connection_lost(error)
-        if self._view is not None:
-            self.send_queue.put_text(self._view)
-        self.changed.notify_all()
-        self.sent.notify_all()
+        self._restart_sending()
+
+    def on_redirected(self) -> None:
+        """Drop the items to send, apart from the view; the status stays, because the connection continues."""
+        self.protocol.reject_events(ConnectionLost("the server redirected this client before it answered"))
+        self._restart_sending()
 
     def on_reconnected(self) -> None:
         self.protocol.on_reconnected()
@@ -136,6 +137,13 @@ class SessionStreams:
         """End the client: all waits raise `error`."""
         self.protocol.end_client(error)
         self.send_queue.clear()
+        self.changed.notify_all()
+        self.sent.notify_all()
+
+    def _restart_sending(self) -> None:
+        self.send_queue.clear()
+        if self._view is not None:
+            self.send_queue.put_text(self._view)
         self.changed.notify_all()
         self.sent.notify_all()
 

@@ -45,6 +45,7 @@ def guarded(
         token=None if access.token is None else Token(access.token, port),
         limiter=ConnectionLimiter(access.per_address) if counts_requests else None,
         root_path=access.root_path,
+        connects_to=access.connects_to,
     )
     if not access.origins:
         return guard

@@ -18,12 +18,18 @@ MAX_NOTICE_S = 60.0
 MAX_ANSWER_S = 30.0
 
 
+# For `Access.connects_to`.
+ANY_SERVER = ("http:", "https:", "ws:", "wss:")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """Limit hosts, origins and connections, and require a token; the defaults are for a model on its author's machine.
 
     The headers `X-Forwarded-For` and `X-Forwarded-Proto` of the `proxies` are trusted. An address may hold
     `per_address` connections. With `expose_errors` clients on other machines get the messages of exceptions too.
+    The page may connect to the sources `connects_to` of a content security policy, besides this server; those of a
+    server that redirects its clients are `ANY_SERVER`.
     """
 
     token: str | None = None
@@ -35,6 +41,7 @@ class Access:
     root_path: str = ""
     proxies: tuple[str, ...] = ()
     expose_errors: bool = False
+    connects_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,10 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             record({"position": {**COUNT, "minimum": 1}, "length": COUNT}),
             "The client's position in the wait queue.",
         ),
+        "reactor.redirect": (
+            record({"url": {**STRING, "format": "uri"}, "ticket": STRING}, {"session": STRING}),
+            "Continue at this server, which the ticket lets this client enter once.",
+        ),
         "reactor.state": (ref("State"), "The public state fields that changed."),
         "reactor.contract": (
             record({"tracks": TRACKS, "schema": MODEL}),
@@ -175,6 +179,7 @@ def _session() -> Schema:
         ),
         "warning": ({"message": STRING}, {}),
         "failed": ({"message": STRING}, {}),
+        "lost": ({"message": STRING}, {}),
     }
     return {
         "oneOf": [

@@ -25,7 +25,7 @@ async function outcome(row, number) {
 
 async function watch(session, row) {
   const frames = session.frames();
-  const hasSession = !["opening", "waiting", "connecting"].includes(row.phase);
+  const hasSession = !["opening", "waiting", "connecting", "redirecting"].includes(row.phase);
   if (hasSession) await frames.next();
   const isEvent = hasSession && row.role === "controller";
   const waits = settled(isEvent ? session.send("work") : session.ready());
@@ -41,7 +41,7 @@ async function watch(session, row) {
   const { error: final } = await settled(session.ready());
   if (final)
     return { client: session.status.phase === "ended" ? "final" : session.status, ...said(error ?? final), iterator };
-  const id = row.phase === "kept" && !row.error ? "s-1" : "s-2";
+  const id = row.phase.endsWith("kept") && !row.error ? "s-1" : "s-2";
   return { client: session.id === id ? "retry" : session.id, ...said(error), iterator };
 }
 

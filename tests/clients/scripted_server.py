@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import simplejpeg
@@ -26,6 +26,10 @@ JPEG = simplejpeg.encode_jpeg(np.zeros((8, 8, 3), np.uint8))
 TRACK = {"name": "main_video", "kind": "video", "direction": "out"}
 ABORTED, WITHOUT_A_CODE = 1006, 1005
 UNREACHABLE = "unreachable"
+TICKET = "t-1"
+# The phase in which a worker meets a client that was redirected to it.
+AT_WORKER = {"redirected": "connected", "redirected, kept": "kept", "redirecting": "opening"}
+ELSEWHERE = {UNREACHABLE: "http://127.0.0.1:9", "ftp": "ftp://127.0.0.1"}
 
 
 def status_of(row: Row) -> HTTPStatus:
@@ -81,8 +85,8 @@ class Script:
             await self._close(connection)
 
     async def _welcome_again(self, connection: ServerConnection) -> None:
-        resume = parse_qs(urlsplit(connection.request.path).query).get("resume") if connection.request else None
-        assert (resume == ["secret"]) == (self.row["phase"] in ("kept", "not kept")) or self.row["error"]
+        resume = query_of(connection).get("resume")
+        assert (resume == "secret") == (self.row["phase"] in ("kept", "not kept")) or self.row["error"]
         is_kept = self.row["phase"] == "kept" and resume is not None
         await self._welcome(connection, "s-1" if is_kept else "s-2")
         await connection.wait_closed()
@@ -134,19 +138,80 @@ class Script:
             await connection.close(code, "scripted")
 
 
+@dataclass
+class Front:
+    """Redirect the first connection to the worker of a row, at the path below, and serve the next one."""
+
+    row: Row
+    path: str
+    visits: int = 0
+
+    def refuse(self) -> None:
+        """Count a request; none is refused."""
+        self.visits += 1
+
+    async def serve(self, connection: ServerConnection) -> None:
+        close, query = self.row["close"], query_of(connection)
+        if self.visits == 1:
+            assert query == {"role": self.row["role"], "redirect": "1"}
+            assert connection.request is not None, "it was accepted"
+            worker = f"http://{connection.request.headers['Host']}{self.path}/worker"
+            await say(connection, "reactor.redirect", url=ELSEWHERE.get(close, worker), ticket=TICKET)
+            await connection.close(1000, "go on at the worker")
+            return
+        expected = {"role": self.row["role"], "redirect": "1", "returning": TICKET}
+        if self.row["phase"] == "redirecting":
+            del expected["redirect"]
+        if close == 1001:
+            del expected["returning"]
+        assert query == expected
+        await Script(self.row)._welcome(connection, "s-2")
+        await connection.wait_closed()
+
+
+@dataclass
+class Worker:
+    """Serve the client of a front, which has a ticket and then the secret of its session, and nothing else."""
+
+    script: Script
+
+    def refuse(self) -> HTTPStatus | None:
+        return self.script.refuse()
+
+    async def serve(self, connection: ServerConnection) -> None:
+        secret = {"ticket": TICKET} if self.script.visits == 1 else {"resume": "secret"}
+        assert query_of(connection) == {"role": self.script.row["role"], **secret}
+        await self.script.serve(connection)
+
+
+def scripts_of(row: Row, path: str) -> dict[str, Script | Front | Worker]:
+    """Return what serves a row, by path."""
+    if not row["phase"].startswith("redirect"):
+        return {path: Script(row)}
+    phase = "connecting" if str(row["close"]).startswith("HTTP") else AT_WORKER[row["phase"]]
+    return {path: Front(row, path), f"{path}/worker": Worker(Script({**row, "phase": phase}))}
+
+
+def query_of(connection: ServerConnection) -> dict[str, str]:
+    assert connection.request is not None, "it was accepted"
+    return dict(parse_qsl(urlsplit(connection.request.path).query))
+
+
 @contextlib.asynccontextmanager
 async def scripted_server(rows: list[Row]) -> AsyncIterator[str]:
     """Serve row N under the path /N for the duration of the block; gives the address."""
-    scripts = {f"/{number}": Script(row) for number, row in enumerate(rows)}
+    scripts: dict[str, Script | Front | Worker] = {}
+    for number, row in enumerate(rows):
+        scripts |= scripts_of(row, f"/{number}")
 
-    def script_of(path: str) -> Script:
+    def script_of(path: str) -> Script | Front | Worker:
         return scripts[urlsplit(path).path.removesuffix("/ws")]
 
     def refuse(connection: ServerConnection, request: Request) -> Response | None:
         if request.path.endswith("/health"):
             return connection.respond(HTTPStatus.OK, '{"status": "ready"}')
         if "Upgrade" not in request.headers:
-            return connection.respond(status_of(script_of(request.path).row), "refused")
+            return connection.respond(status_of(rows[int(request.path.split("/")[1])]), "refused")
         status = script_of(request.path).refuse()
         return None if status is None else connection.respond(status, "refused")
 

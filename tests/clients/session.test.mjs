@@ -507,10 +507,10 @@ test("addresses of pages and sockets are understood", async () => {
   for (const address of addresses) connect(address, { WebSocket: Never }).close();
   connect(addresses[2], { token: "other", role: "controller", watch: true, WebSocket: Never }).close();
   assert.deepEqual(asked, [
-    "ws://example.org:81/ws?role=controller",
-    "wss://example.org/demo/ws?role=controller",
-    "wss://example.org/demo/ws?token=abc&role=viewer",
-    "ws://example.org/ws?role=controller",
-    "wss://example.org/demo/ws?token=other&role=controller&watch=1",
+    "ws://example.org:81/ws?role=controller&redirect=1",
+    "wss://example.org/demo/ws?role=controller&redirect=1",
+    "wss://example.org/demo/ws?token=abc&role=viewer&redirect=1",
+    "ws://example.org/ws?role=controller&redirect=1",
+    "wss://example.org/demo/ws?token=other&role=controller&watch=1&redirect=1",
   ]);
 });

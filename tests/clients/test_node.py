@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import simplejpeg
 
+from tests.clients.fake_front import FakeFront
 from tests.clients.model import MODEL
 from tests.clients.node import node
 from tests.server.running import RunningServer, serving, write_project
@@ -60,6 +61,29 @@ def test_who_is_not_let_in_is_told_why_and_does_not_try_again(tmp_path: Path, qu
         client = (CLIENT / "reactor.js").as_uri()
         printed = node("--input-type=module", "-e", REFUSED, CLIENT=client, SERVER=address)
     assert printed == f"Refused: {said} refused refused ended\n"
+
+
+REDIRECTED = """
+const { connect } = await import(process.env.CLIENT);
+const session = connect(process.env.SERVER);
+const phases = [];
+session.addEventListener("status", ({ detail }) => phases.push(detail.phase));
+await session.ready();
+const file = await session.upload(new Blob(["hello"]), "note.txt");
+const { message } = await session.send("measure", { file });
+console.log(phases.join(), message.data.words);
+session.close();
+"""
+
+
+def test_a_front_redirects_and_the_session_is_at_the_worker(served: RunningServer) -> None:
+    with FakeFront() as front:
+        front.workers.put(f"http://127.0.0.1:{served.port}")
+        printed = node(
+            "--input-type=module", "-e", REDIRECTED, CLIENT=(CLIENT / "reactor.js").as_uri(), SERVER=front.url
+        )
+    assert printed == "connecting,waiting,connecting,connected note.txt hello\n"
+    served.wait_for_health("ready")
 
 
 def test_a_platform_without_websockets_is_told_what_to_do() -> None:

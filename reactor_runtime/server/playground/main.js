@@ -80,6 +80,10 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
+on("lost", ({ message }) => {
+  log("error", message);
+  status.show(status.now, message);
+});
 on("stopping", (notice) => log("note", notice.message, notice));
 on("state", (changes) =>
   withPanels(({ controls, bindings }) => {

@@ -64,6 +64,7 @@ class SecurityMiddleware:
         token: Token | None = None,
         limiter: ConnectionLimiter | None = None,
         root_path: str = "",
+        connects_to: Sequence[str] = (),
     ) -> None:
         self._app = app
         self._refusals = refusals
@@ -72,6 +73,7 @@ class SecurityMiddleware:
         self._token = token
         self._limiter = limiter
         self._root_path = root_path
+        self._connects_to = connects_to
         self._token_page = TOKEN_PAGE.read_text(encoding="utf-8")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +81,9 @@ class SecurityMiddleware:
         self._enter_root(scope)
         request = HTTPConnection(scope)
         secure = scope["scheme"] in ("https", "wss")
-        headers = security_headers(request.headers, secure=secure, embedders=self._origins.allowed)
+        headers = security_headers(
+            request.headers, secure=secure, embedders=self._origins.allowed, connects_to=self._connects_to
+        )
         send = adding_headers(headers, _counting(self._refusals, send))
         refusal = self._refusal(request)
         if refusal is not None:
@@ -227,8 +231,12 @@ def adding_headers(headers: Mapping[str, str], send: Send) -> Send:
     return add
 
 
-def security_headers(request: Headers, *, secure: bool, embedders: Sequence[str]) -> Mapping[str, str]:
+def security_headers(
+    request: Headers, *, secure: bool, embedders: Sequence[str], connects_to: Sequence[str] = ()
+) -> Mapping[str, str]:
     """Return the security headers of a response; pages of `embedders` may show ours in a frame.
+
+    The page may connect to the sources `connects_to` too.
 
     Browsers warn of an opener policy on a connection that they do not trust, so it is sent on others only.
     """
@@ -236,20 +244,20 @@ def security_headers(request: Headers, *, secure: bool, embedders: Sequence[str]
     isolated = secure or is_loopback(host.rpartition(":")[0].strip("[]") or host)
     return {
         **PLAIN,
-        "Content-Security-Policy": _content_policy(host, embedders),
+        "Content-Security-Policy": _content_policy(host, embedders, connects_to),
         "Cross-Origin-Resource-Policy": "cross-origin" if embedders else "same-origin",
         **({} if embedders else {"X-Frame-Options": "SAMEORIGIN"}),
         **({"Cross-Origin-Opener-Policy": "same-origin"} if isolated else {}),
     }
 
 
-def _content_policy(host: str, embedders: Sequence[str]) -> str:
+def _content_policy(host: str, embedders: Sequence[str], connects_to: Sequence[str]) -> str:
     """Return the policy of the page: it may load its own files, and images and sound that it made itself.
 
     Some browsers do not count a WebSocket to the page's own host as 'self', so it is named too.
     """
     frames = " ".join(each for each in embedders if each != "null")
-    sockets = f" ws://{host} wss://{host}" if _POLICY_HOST.fullmatch(host) else ""
+    sockets = [f"ws://{host}", f"wss://{host}"] if _POLICY_HOST.fullmatch(host) else []
     return "; ".join(
         [
             "default-src 'none'",
@@ -258,7 +266,7 @@ def _content_policy(host: str, embedders: Sequence[str]) -> str:
             "style-src 'self'",
             "img-src 'self' blob: data:",
             "media-src 'self' blob:",
-            f"connect-src 'self'{sockets}",
+            " ".join(["connect-src 'self'", *sockets, *connects_to]),
             "form-action 'self'",
             "base-uri 'none'",
             f"frame-ancestors 'self' {frames}".rstrip(),

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.options import ANY_SERVER
 from reactor_runtime.server.security.hosts import Hosts
 from reactor_runtime.server.security.middleware import SecurityMiddleware
 from reactor_runtime.server.security.origins import Origins
@@ -28,7 +29,12 @@ async def _echo(request: Request) -> Response:
 
 
 def middleware(
-    *, token: bool = True, origins: tuple[str, ...] = (), root_path: str = "", limiter: ConnectionLimiter | None = None
+    *,
+    token: bool = True,
+    origins: tuple[str, ...] = (),
+    root_path: str = "",
+    limiter: ConnectionLimiter | None = None,
+    connects_to: tuple[str, ...] = (),
 ) -> SecurityMiddleware:
     """Return a middleware whose application answers any path with JSON, and `/` with text."""
     app = Starlette(
@@ -45,6 +51,7 @@ def middleware(
         token=Token(SECRET, 8080) if token else None,
         limiter=limiter,
         root_path=root_path,
+        connects_to=connects_to,
     )
 
 
@@ -164,6 +171,12 @@ async def test_an_allowed_site_may_show_the_page_in_a_frame() -> None:
         headers = (await client.get("/")).headers
         assert headers["Content-Security-Policy"].endswith("frame-ancestors 'self' https://a.example")
         assert "X-Frame-Options" not in headers
+
+
+async def test_the_page_of_a_server_that_redirects_may_connect_to_any() -> None:
+    async with browser(middleware(token=False, connects_to=ANY_SERVER)) as client:
+        policy = (await client.get("/")).headers["Content-Security-Policy"]
+        assert "connect-src 'self' ws://127.0.0.1:8080 wss://127.0.0.1:8080 http: https: ws: wss:; form" in policy
 
 
 @pytest.mark.parametrize("stripped", [True, False], ids=["proxy strips the path", "proxy keeps it"])

@@ -2,11 +2,12 @@
  * The socket of a session: envelopes, ids, promises, pings, reconnecting. Events and their detail: "open"; "message"
  * {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason, opened, retryAt, error, kept}:
  * `opened` is false for a failed attempt; `retryAt` is on performance.now()'s clock, 0 for never; `error` rejects all
- * that waits, or is null; `kept`: the server keeps the session.
+ * that waits, or is null; `kept`: the server keeps the session. A redirect to a worker is followed without an event.
  */
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 import { judgeClose } from "./protocol.js";
+import { Route } from "./route.js";
 
 const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
@@ -15,12 +16,16 @@ const STEADY_MS = 2000;
 const OPEN = 1;
 const PING_MS = 2000;
 const SILENT_PINGS = 5;
+// A ticket is valid for 10 s: the time left is for another way.
+const OPENING_WORKER_MS = 5000;
+// A session that a worker ended so is over, and not lost.
+const REGULAR_CLOSES = [1000, 1001, 1011];
 
 export class Connection extends EventTarget {
   rttMs = null;
   limits = {};
   #WebSocket;
-  #address;
+  #route;
   #socket = null;
   #pending = new Map();
   #lastId = 0;
@@ -29,6 +34,9 @@ export class Connection extends EventTarget {
   #pingTimer = 0;
   #silentPings = 0;
   #openedAt = 0;
+  #openingTimer = 0;
+  // When the worker forgets the session of a broken connection; 0 while it stands.
+  #keptUntil = 0;
   // Whether there ever was a connection.
   #reached = false;
   #resume = null;
@@ -41,11 +49,12 @@ export class Connection extends EventTarget {
     super();
     if (!WebSocket) throw new TypeError("there is no WebSocket here: give one as an option (Node 22 has it)");
     this.#WebSocket = WebSocket;
-    this.#address = new URL(url);
+    const address = new URL(url);
     this.#requestedRole = query.role;
     for (const [name, value] of Object.entries(query)) {
-      if (value) this.#address.searchParams.set(name, value);
+      if (value) address.searchParams.set(name, value);
     }
+    this.#route = new Route(address);
   }
 
   /** Connect now, unless there is a connection or an attempt. */
@@ -53,9 +62,8 @@ export class Connection extends EventTarget {
     if (this.#socket) return;
     clearTimeout(this.#retryTimer);
     this.#released = false;
-    const address = new URL(this.#address);
-    if (this.#resume) address.searchParams.set("resume", this.#resume);
-    const socket = new this.#WebSocket(address, [PROTOCOL]);
+    const route = this.#route;
+    const socket = new this.#WebSocket(route.next(this.#resume), [PROTOCOL]);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);
@@ -63,6 +71,15 @@ export class Connection extends EventTarget {
     // Node 20 reports a failed attempt only here.
     socket.onerror = () => this.#openedAt || this.#closed(1006, "");
     this.#socket = socket;
+    if (!route.atWorker) return;
+    // Networks that drop packets refuse nothing.
+    const leftMs = route.admitted ? this.#keptUntil - performance.now() : OPENING_WORKER_MS;
+    this.#openingTimer = setTimeout(() => this.#closed(1006, ""), Math.min(leftMs, OPENING_WORKER_MS));
+  }
+
+  /** The address for requests beside the socket: that of the current server, with its token. */
+  get server() {
+    return this.#route.server;
   }
 
   /** Connect, unless the turn was ended. */
@@ -81,8 +98,7 @@ export class Connection extends EventTarget {
   /** Reject what waits for the session, and do not resume it. */
   forgetSession(error) {
     [this.#role, this.#resume] = ["", null];
-    for (const { reject } of this.#pending.values()) reject(error);
-    this.#pending.clear();
+    this.#rejectPending(error);
   }
 
   /** Send an event of the model. Resolves to {n, message?}; rejects with EventError or ConnectionLost. */
@@ -116,9 +132,11 @@ export class Connection extends EventTarget {
   }
 
   #opened() {
+    clearTimeout(this.#openingTimer);
     const { protocol } = this.#socket;
     if (protocol !== PROTOCOL) {
-      return this.close(new ConnectError(`${this.#address.host} is no Reactor server: it doesn't speak ${PROTOCOL}`));
+      const reason = `${this.server.host} is no Reactor server: it doesn't speak ${PROTOCOL}`;
+      return this.#route.atWorker ? this.#closed(1006, reason) : this.close(new ConnectError(reason));
     }
     this.#reached = true;
     this.#openedAt = performance.now();
@@ -140,9 +158,12 @@ export class Connection extends EventTarget {
     const message = parse(payload);
     if (!message) return this.#emit("malformed", payload.slice(0, 200));
     const { type, data, id } = message;
+    if (type === "reactor.redirect" && this.#route.acceptsRedirect) return this.#redirected(data);
     if (type === "reactor.pong") this.rttMs = performance.now() - data.t;
     if (type === "reactor.welcome") {
       [this.#resume, this.#role, this.limits] = [data.resume, data.role, data.limits ?? {}];
+      this.#keptUntil = 0;
+      if (data.role === this.#requestedRole) this.#route.welcomed();
     }
     if (type === "reactor.session") {
       this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
@@ -158,40 +179,79 @@ export class Connection extends EventTarget {
     return pending;
   }
 
+  #redirected(redirect) {
+    const refusal = this.#route.follow(redirect);
+    if (refusal) return this.#closed(1006, refusal);
+    this.#dropSocket(1000);
+    this.#rejectPending(new ConnectionLost("the server redirected this client before it answered"));
+    this.open();
+  }
+
+  /** Close the socket; return whether it had opened. */
+  #dropSocket(code) {
+    const socket = this.#socket;
+    const opened = this.#openedAt > 0;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.onerror = () => {};
+    socket.close(code);
+    this.#socket = this.rttMs = null;
+    clearInterval(this.#pingTimer);
+    clearTimeout(this.#openingTimer);
+    if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
+    this.#openedAt = 0;
+    return opened;
+  }
+
+  #rejectPending(error) {
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
+  }
+
   /** `closeCode` goes to the server; the default keeps the session. */
   #closed(code, reason, { closeCode = 4408, error: given = null } = {}) {
+    const { atWorker } = this.#route;
     const welcomed = this.#role === this.#requestedRole;
     const kept = welcomed && Boolean(this.#resume);
     const judged = judgeClose(code, reason, { role: this.#requestedRole, welcomed, kept });
-    const { error, final = false } = given || this.#released ? { error: given } : judged;
+    const closed = { code, reason, kept, opened: this.#dropSocket(closeCode), error: given, final: false };
+    if (given || this.#released) this.#route.leave();
+    else Object.assign(closed, judged, atWorker && this.#judgeWorker(closed, judged));
+    const { error, final, opened } = closed;
     if (final) {
       this.#released = true;
       clearTimeout(this.#retryTimer);
     }
-    const socket = this.#socket;
-    socket.onopen = socket.onmessage = socket.onclose = null;
-    socket.onerror = () => {};
-    socket.close(closeCode);
-    this.#socket = this.rttMs = null;
-    clearInterval(this.#pingTimer);
-    const opened = this.#openedAt > 0;
-    if (opened && performance.now() - this.#openedAt > STEADY_MS) this.#failures = 0;
-    this.#openedAt = 0;
     const mostMs = Math.min(MOST_WAIT_MS, 500 * 2 ** Math.min(this.#failures++, 10));
     // All clients of a server lose it at once.
     const waitMs = mostMs * (1 - Math.random() / 2);
     if (!this.#released) this.#retryTimer = setTimeout(() => this.reopen(), waitMs);
-    for (const { reject } of this.#pending.values()) reject(error ?? new ConnectionLost("connection lost"));
-    this.#pending.clear();
+    this.#rejectPending(error ?? new ConnectionLost("connection lost"));
     const retryAt = this.#released ? 0 : performance.now() + waitMs;
-    this.#emit("close", { code, reason, opened, retryAt, error, kept });
+    this.#emit("close", { ...closed, retryAt });
     // Pages cannot find the reason.
-    if (!opened && !this.#released && !globalThis.location) this.#diagnose(retryAt);
+    if (!opened && !atWorker && !this.#released && !globalThis.location) this.#diagnose(retryAt);
+  }
+
+  /** Choose the worker or the front for the next attempt, after a close by the worker; return changes of `closed`. */
+  #judgeWorker({ code, reason, kept }, { error, final = false }) {
+    const route = this.#route;
+    // From the caller's view the connection to the front broke.
+    if (!route.admitted) return { code: 1006, reason: route.refused(reason), opened: true, error: null, final: false };
+    // Only the front refuses finally.
+    const refused = error instanceof Refused;
+    if (REGULAR_CLOSES.includes(code) || (final && !refused)) return route.leave();
+    const now = performance.now();
+    this.#keptUntil ||= now + 1000 * (this.limits.resume_grace_s ?? 0);
+    if (kept && !refused && now < this.#keptUntil) return {};
+    route.leave({ returns: true });
+    const own = this.#role === "controller" && this.#requestedRole === "controller";
+    const lost = own ? new ConnectionLost("the connection was lost, and the session with it") : null;
+    return { kept: false, final: false, error: lost };
   }
 
   /** End for a wrong address, continue for a server that was reached, unless it refuses this client. */
   async #diagnose(retryAt) {
-    const error = await (await import("./http.js")).diagnose(this.#address);
+    const error = await (await import("./http.js")).diagnose(this.server);
     if (!error || this.#released || this.#openedAt) return;
     if (!this.#reached || error instanceof Refused) this.close(error);
     else this.#emit("close", { code: 1006, reason: error.message, opened: false, retryAt });

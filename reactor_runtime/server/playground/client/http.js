@@ -2,11 +2,12 @@
 
 import { ConnectError, Refused, UploadError } from "./errors.js";
 
-/** Upload a file to the server of a socket address. Resolves to {upload: id}. */
-export async function upload(socketAddress, { key, token, name }, file) {
+/** Upload a file to the server of a socket address, with its token. Resolves to {upload: id}. */
+export async function upload(socketAddress, { key, name }, file) {
   if (!key) throw new UploadError(403, "only the controller of a running session sends files");
-  const address = new URL(socketAddress.href.replace(/^ws/, "http").replace(/ws$/, "uploads"));
-  for (const [field, value] of Object.entries({ key, token, name })) {
+  const { origin, pathname, searchParams } = new URL(socketAddress.href.replace(/^ws/, "http"));
+  const address = new URL(`${origin}${pathname.replace(/ws$/, "uploads")}`);
+  for (const [field, value] of Object.entries({ key, token: searchParams.get("token"), name })) {
     if (value) address.searchParams.set(field, value);
   }
   const headers = { "Content-Type": file.type || "application/octet-stream" };

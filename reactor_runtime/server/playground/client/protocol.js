@@ -93,7 +93,7 @@ export class ClientProtocol {
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });
-    // ending, idle, stopping, away, resumed, warning
+    // ending, idle, stopping, away, resumed, lost, warning
     else if (phase !== "started") this.#handlers.emit(phase, rest);
   }
 

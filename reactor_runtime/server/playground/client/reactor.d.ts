@@ -353,6 +353,8 @@ export interface SessionEvents<Model extends Modelled = any> {
   away: { seconds: number };
   /** The controller came back. */
   resumed: { session: string };
+  /** The machine of this client's session failed; the client waits in the queue, at its head. */
+  lost: { message: string };
   /** A message could not be used. */
   ignored: { what: string; why: unknown };
 }

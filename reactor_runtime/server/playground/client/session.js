@@ -15,7 +15,6 @@ const MOST_MESSAGES = 1000;
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
   #inputDelay = new InputDelay();
-  #address;
   #options;
   #connection;
   #emit = (name, detail) => this.dispatchEvent(new CustomEvent(name, { detail }));
@@ -48,7 +47,6 @@ export class Session extends EventTarget {
     super();
     const { token, role, session, watch, WebSocket } = options;
     const on = (name, listener) => this.#connection.addEventListener(name, ({ detail }) => listener(detail));
-    this.#address = address;
     this.#options = options;
     this.#connection = new Connection(address, { token, role, session, watch: watch && 1 }, WebSocket);
     on("open", () => {
@@ -183,7 +181,7 @@ export class Session extends EventTarget {
 
   async upload(file, name = file.name) {
     const { upload } = await import("./http.js");
-    return upload(this.#address, { key: this.#protocol.welcome.upload_key, token: this.#options.token, name }, file);
+    return upload(this.#connection.server, { key: this.#protocol.welcome.upload_key, name }, file);
   }
 
   view(wanted) {
