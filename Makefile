@@ -10,7 +10,7 @@ READY := .venv/.installed
 SITE := .venv/.site
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast check fix docs bench soak clean
+.PHONY: help install demo test test-fast check check-js fix docs bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ check: $(READY) ## ruff, mypy and, if Node is found, TypeScript and Biome; chang
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory check-js
+
+check-js: PATH := $(PATH):$(BIN)
+check-js: ## TypeScript and Biome, if Node is found; changes nothing
 	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js check; \
 	else echo "There is no Node: the JavaScript is not checked."; fi
 
