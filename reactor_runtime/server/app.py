@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from reactor_runtime.server.net.http_server import ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.server.security.gate import RequestGate
 from reactor_runtime.server.security.hosts import Hosts
 from reactor_runtime.server.security.middleware import SecurityMiddleware
 from reactor_runtime.server.security.origins import Origins
@@ -20,10 +21,16 @@ from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 
 def http_config(
-    routes: Sequence[BaseRoute], options: ServeOptions, *, port: int, refusals: LabelledCounter
+    routes: Sequence[BaseRoute],
+    options: ServeOptions,
+    *,
+    port: int,
+    refusals: LabelledCounter,
+    gate: RequestGate | None = None,
 ) -> ServerConfig:
     """Return Uvicorn's settings for the routes behind the middleware; `port` is the actual one."""
-    app = guarded(routes, options, port=port, refusals=refusals, counts_requests=bool(options.access.proxies))
+    by_proxy = bool(options.access.proxies)
+    app = guarded(routes, options, port=port, refusals=refusals, counts_requests=by_proxy, gate=gate)
     return ServerConfig(app, refusals, proxies=options.access.proxies)
 
 
@@ -34,15 +41,19 @@ def guarded(
     port: int,
     refusals: LabelledCounter,
     counts_requests: bool,
+    gate: RequestGate | None = None,
 ) -> ASGIApp:
-    """Return the routes behind the middleware, which limits the requests of an address if it `counts_requests`."""
+    """Return the routes behind the middleware, which limits the requests of an address if it `counts_requests`.
+
+    `gate` replaces the token of the options.
+    """
     app, access = Starlette(routes=routes), options.access
     guard = SecurityMiddleware(
         app,
         refusals,
         hosts=Hosts(options.host, access.hosts),
         origins=Origins(access.origins),
-        token=None if access.token is None else Token(access.token, port),
+        gate=gate or (None if access.token is None else Token(access.token, port)),
         limiter=ConnectionLimiter(access.per_address) if counts_requests else None,
         root_path=access.root_path,
         connects_to=access.connects_to,

@@ -6,6 +6,7 @@ A backend makes its slots, adds them to admission, and starts and stops what the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.routing import BaseRoute
@@ -23,6 +24,7 @@ from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.project_reload import ProjectReload
 from reactor_runtime.server.sessions.slot import S, SlotSettings
 from reactor_runtime.server.sessions.summary import Summary
+from reactor_runtime.server.workers.supervisor import LoadLock
 
 
 class Backend(Protocol[S]):
@@ -67,15 +69,26 @@ class Backend(Protocol[S]):
 
 
 class EngineBackend:
-    """Run the engines of a server on this machine, with the uploads to them and the reload of their code."""
+    """Run the engines of a server on this machine, with the uploads to them and the reload of their code.
 
-    def __init__(self, settings: SlotSettings, operator: Operator) -> None:
+    Calls `on_change` whenever a slot or the wait queue has changed. Engines load one after the other, in the order in
+    which they get the lock `loading`.
+    """
+
+    def __init__(
+        self,
+        settings: SlotSettings,
+        operator: Operator,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        loading: LoadLock | None = None,
+    ) -> None:
         options = settings.options
         self._operator = operator
         self._encoder = Encoder()
-        self.admission = Admission[EngineSlot](settings, on_slot_ready=self._on_ready)
+        self.admission = Admission[EngineSlot](settings, on_slot_ready=self._on_ready, on_change=on_change)
         self.inbound = Inbound(self.admission)
-        self._engines = EnginePool(self.admission, self._encoder, on_reload=self._on_reload)
+        self._engines = EnginePool(self.admission, self._encoder, on_reload=self._on_reload, loading=loading)
         self._reload = None if options.reload is None else ProjectReload(options, options.reload, self._engines)
         self._reloading: set[asyncio.Task[None]] = set()
         self._uploads = UploadRoute(self.admission)

@@ -13,7 +13,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic
 
@@ -45,7 +45,9 @@ from reactor_runtime.server.routes.pages import own_page_route, page_routes
 from reactor_runtime.server.routes.streams import watch_routes
 from reactor_runtime.server.routes.websocket import Services, socket_routes
 from reactor_runtime.server.security.certificate import tls_context
+from reactor_runtime.server.security.gate import RequestGate
 from reactor_runtime.server.security.proxies import Proxies
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.slot import S, SlotSettings
 from reactor_runtime.server.workers.engine import EnginePhase
 
@@ -62,10 +64,17 @@ EXIT_KILLED = 130
 THREAD_SWITCH_INTERVAL_S = 0.001
 
 
+def engine_service(options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None = None) -> Service[EngineSlot]:
+    """Return a service with engines of this machine."""
+    return Service(EngineBackend(SlotSettings.of(options), operator), operator, tls)
+
+
 def serve(
-    options: ServeOptions, operator: Operator, backend: Callable[[SlotSettings, Operator], Backend[Any]] = EngineBackend
+    options: ServeOptions,
+    operator: Operator,
+    make_service: Callable[[ServeOptions, Operator, ssl.SSLContext | None], Service[Any]] = engine_service,
 ) -> None:
-    """Serve the model with a backend until a signal; use on the main thread.
+    """Serve the model until a signal; use on the main thread.
 
     Returns after SIGINT or SIGTERM, and after SIGHUP unless that is ignored, as with nohup. A second SIGINT or SIGTERM
     kills the engines and exits with 130. Raises UsageError if the certificate can't be used, BindError if the address
@@ -76,13 +85,24 @@ def serve(
     raise_descriptor_limit()
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     with bind(options.host, options.port) as sock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(Service(backend(SlotSettings.of(options), operator), operator, tls).run(sock))
+        runner.run(make_service(options, operator, tls).run(sock))
 
 
 class Service(Generic[S]):
-    """Serve the slots of a backend: run it and the HTTP server, and stop them in order."""
+    """Serve the slots of a backend: run it and the HTTP server, and stop them in order.
 
-    def __init__(self, backend: Backend[S], operator: Operator, tls: ssl.SSLContext | None = None) -> None:
+    `gate` admits requests in place of the token, and `routes` are served too.
+    """
+
+    def __init__(
+        self,
+        backend: Backend[S],
+        operator: Operator,
+        tls: ssl.SSLContext | None = None,
+        *,
+        gate: RequestGate | None = None,
+        routes: Sequence[BaseRoute] = (),
+    ) -> None:
         settings = backend.admission.settings
         self._backend = backend
         self._admission = backend.admission
@@ -91,6 +111,8 @@ class Service(Generic[S]):
         self._trace = settings.metrics.trace
         self._operator = operator
         self._tls = tls
+        self._gate = gate
+        self._more_routes = routes
         self._stop = asyncio.Event()
         self._drain = asyncio.Event()
         self._clients: set[Client] = set()
@@ -99,7 +121,7 @@ class Service(Generic[S]):
         """Serve on `sock` until a signal; raise the reason if the model can't be served."""
         address = sock.getsockname()
         refusals = self._admission.settings.metrics.refusals
-        config = http_config(self._routes(), self._options, port=address[1], refusals=refusals)
+        config = http_config(self._routes(), self._options, port=address[1], refusals=refusals, gate=self._gate)
         server = HttpServer(config, self._acceptor(sock))
         with self._signals():
             loop = asyncio.get_running_loop()
@@ -180,6 +202,7 @@ class Service(Generic[S]):
             metrics_route(self._admission),
             *watch_routes(services),
             *self._backend.routes(),
+            *self._more_routes,
             *socket_routes(services),
             *own,
         ]

@@ -129,6 +129,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         watches=watches,
         follows_redirects=websocket.query_params.get("redirect") == "1",
     )
+    client.ids.update(websocket.scope["state"].get("ids", {}))
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     query = websocket.query_params
     services.admission.attach(client, resume, query.get("session", ""), returning=query.get("returning", ""))

@@ -20,9 +20,9 @@ from starlette.websockets import WebSocket
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.listening import is_loopback
 from reactor_runtime.server.security import token
+from reactor_runtime.server.security.gate import RequestGate
 from reactor_runtime.server.security.hosts import Hosts, name_in
 from reactor_runtime.server.security.origins import Origins
-from reactor_runtime.server.security.token import Token
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -49,9 +49,9 @@ class Denial:
 
 
 class SecurityMiddleware:
-    """Pass requests to `app` that have an allowed host, an allowed origin and the token; refuse the others.
+    """Pass requests to `app` that have an allowed host and an allowed origin, and that the gate admits; refuse others.
 
-    In the `state` of a request, `guarded` says whether there is a token, and `known` whether the request carries it.
+    In the `state` of a request, `guarded` says whether there is a gate, and `known` whether it admits the request.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SecurityMiddleware:
         *,
         hosts: Hosts,
         origins: Origins,
-        token: Token | None = None,
+        gate: RequestGate | None = None,
         limiter: ConnectionLimiter | None = None,
         root_path: str = "",
         connects_to: Sequence[str] = (),
@@ -70,7 +70,7 @@ class SecurityMiddleware:
         self._refusals = refusals
         self._hosts = hosts
         self._origins = origins
-        self._token = token
+        self._gate = gate
         self._limiter = limiter
         self._root_path = root_path
         self._connects_to = connects_to
@@ -104,8 +104,9 @@ class SecurityMiddleware:
         scope = request.scope
         path = scope["path"].removeprefix(_root_of(scope))
         host, origin = request.headers.get("host"), request.headers.get("origin")
-        known = self._token is None or self._token.admits(request)
-        scope.setdefault("state", {}).update(known=known, guarded=self._token is not None)
+        state = scope.setdefault("state", {})
+        known = self._gate is None or self._gate.admits(request)
+        state.update(known=known, guarded=self._gate is not None)
         if "content-length" in request.headers and "transfer-encoding" in request.headers:
             # A proxy may have chosen the other length, and taken the rest for another request.
             return Denial(400, CloseCode.ORIGIN_NOT_ALLOWED, TWO_LENGTHS)
@@ -118,8 +119,8 @@ class SecurityMiddleware:
             return _wrong_origin(origin or "")
         if known or path in OPEN or path.startswith(FILES):
             return None
-        reason = "the token is wrong" if token.was_given(request) else "this server requires a token"
-        return Denial(401, CloseCode.BAD_TOKEN, reason)
+        assert self._gate is not None, "without a gate every request is known"
+        return Denial(401, CloseCode.BAD_TOKEN, self._gate.why_refused(request))
 
     async def _refuse(
         self, refusal: Denial, request: HTTPConnection, scope: Scope, receive: Receive, send: Send
@@ -155,13 +156,10 @@ class SecurityMiddleware:
 
     def _with_cookie(self, request: HTTPConnection, send: Send) -> Send:
         """Add the cookie to the response for a page that was opened with the token."""
-        if self._token is None or request.scope["type"] == "websocket":
+        if self._gate is None or request.scope["type"] == "websocket" or not request.scope["state"]["known"]:
             return send
-        if token.QUERY not in request.query_params or not request.scope["state"]["known"]:
-            return send
-        cookie = Response()
-        self._token.remember(cookie, request)
-        return adding_headers({"Set-Cookie": cookie.headers["set-cookie"]}, send)
+        cookie = self._gate.cookie(request)
+        return send if cookie is None else adding_headers({"Set-Cookie": cookie}, send)
 
 
 def _root_of(scope: Scope) -> str:

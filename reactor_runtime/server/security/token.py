@@ -35,8 +35,18 @@ class Token:
             return True
         return any(hmac.compare_digest(_digest(each), self._expected) for each in _given(request))
 
-    def remember(self, response: Response, request: HTTPConnection) -> None:
-        """Set the cookie, which neither scripts nor requests caused by other sites can use."""
+    def why_refused(self, request: HTTPConnection) -> str:
+        """Return whether the token is wrong, or missing."""
+        return "the token is wrong" if _given(request) else "this server requires a token"
+
+    def cookie(self, request: HTTPConnection) -> str | None:
+        """Return the cookie for a page that was opened with the token.
+
+        Neither scripts nor requests caused by other sites can use it.
+        """
+        if QUERY not in request.query_params:
+            return None
+        response = Response()
         response.set_cookie(
             self._cookie,
             self._cookie_value,
@@ -45,15 +55,11 @@ class Token:
             samesite="strict",
             secure=request.url.scheme == "https",
         )
+        return response.headers["set-cookie"]
 
     @property
     def _cookie_value(self) -> str:
         return hashlib.sha256(b"reactor cookie " + self._expected).hexdigest()
-
-
-def was_given(request: HTTPConnection) -> bool:
-    """Return whether a request carries any token, right or wrong."""
-    return bool(_given(request))
 
 
 def parse_token(given: str) -> str:

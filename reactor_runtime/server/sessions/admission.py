@@ -33,7 +33,7 @@ class Admission(Generic[S]):
         *,
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
         why_lost: Callable[[str], str] = lambda _: "",
-        on_queue_changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
@@ -43,7 +43,8 @@ class Admission(Generic[S]):
         self._sent_positions: dict[Client, tuple[int, int]] = {}
         self._on_slot_ready = on_slot_ready
         self._why_lost = why_lost
-        self._on_queue_changed = on_queue_changed
+        self._waiting_elsewhere = 0
+        self._on_change = on_change
 
     @property
     def draining(self) -> bool:
@@ -100,6 +101,11 @@ class Admission(Generic[S]):
             slot.detach_controller(lost=lost)
         if self.wait_queue.leave(client) or slot is not None:
             self._queue_changed()
+
+    def set_waiting_elsewhere(self, count: int) -> None:
+        """Limit turns as if `count` more controllers waited: those that wait at the front of a cluster."""
+        self._waiting_elsewhere = count
+        self._queue_changed()
 
     def all_clients(self) -> list[Client]:
         """Return the controllers of all sessions, the clients that wait, and the viewers."""
@@ -162,6 +168,7 @@ class Admission(Generic[S]):
         if (loading := self.slots.loading_message()) is not None:
             for client in self.all_clients():
                 client.send_message("reactor.session", loading)
+        self._on_change()
 
     def _session_ended(self, slot: S) -> None:
         self.slots.last_used = slot
@@ -192,8 +199,8 @@ class Admission(Generic[S]):
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
         for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
-            session.turn.set_others_waiting(rank < length - stopping)
-        self._on_queue_changed()
+            session.turn.set_others_waiting(rank < length + self._waiting_elsewhere - stopping)
+        self._on_change()
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
         """Close every client, and empty the wait queue so that no session follows those that end."""

@@ -29,7 +29,7 @@ from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.log_relay import LogRelay
-from reactor_runtime.server.workers.supervisor import Supervisor
+from reactor_runtime.server.workers.supervisor import LoadLock, Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +51,13 @@ class EnginePool:
         encoder: Encoder,
         *,
         on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
+        loading: LoadLock | None = None,
     ) -> None:
         self._admission = admission
         self._on_reload = on_reload
         self._options = admission.settings.options
         self._encoder = encoder
-        self._loading = asyncio.Lock()
+        self._loading: LoadLock = asyncio.Lock() if loading is None else loading
         self._engines = [self._make_engine() for _ in range(self._options.sessions)]
 
     async def run(self) -> None:

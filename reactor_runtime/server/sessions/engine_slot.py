@@ -63,6 +63,8 @@ class EngineSlot:
         self.session: ServedSession | None = None
         self.failed_in_a_row = 0
         self.losses = 0
+        # the id of the session that ended last, and the reason
+        self.last_end = ("", "")
         self.reload = ReloadNotices(
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
         )
@@ -256,6 +258,7 @@ class EngineSlot:
         logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
+        self.last_end = (session.id, reason)
         session.turn.stop()
         session.over.set()
         failed = reason not in ("finished", RESTARTING, *TurnEnd)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
@@ -31,6 +31,16 @@ NO_IDS: Mapping[str, str] = MappingProxyType({})
 SHORT_OF = "no memory, descriptor or process is left"
 
 
+class LoadLock(Protocol):
+    """A lock that an engine holds while it loads, as `asyncio.Lock`."""
+
+    def locked(self) -> bool: ...
+
+    async def acquire(self) -> object: ...
+
+    def release(self) -> None: ...
+
+
 class Supervisor:
     """Keep one engine running; `run` ends only with the reason why the model can't be served.
 
@@ -44,7 +54,7 @@ class Supervisor:
         clock: Clock,
         options: ServeOptions,
         *,
-        loading: asyncio.Lock,
+        loading: LoadLock,
         start: Callable[..., EngineProcess],
         ids: Mapping[str, str] = NO_IDS,
     ) -> None:

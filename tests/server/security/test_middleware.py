@@ -48,7 +48,7 @@ def middleware(
         LabelledCounter(),
         hosts=Hosts("127.0.0.1", machine="box"),
         origins=Origins(origins),
-        token=Token(SECRET, 8080) if token else None,
+        gate=Token(SECRET, 8080) if token else None,
         limiter=limiter,
         root_path=root_path,
         connects_to=connects_to,

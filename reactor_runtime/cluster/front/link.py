@@ -1,0 +1,123 @@
+"""The front's connection to the control socket of one worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from reactor_runtime.cluster.messages import (
+    BadMessage,
+    ContractChanged,
+    FromWorker,
+    ToWorker,
+    WorkerStatus,
+    decode_from_worker,
+    encode,
+)
+
+logger = logging.getLogger(__name__)
+
+# A worker sends its status once a second.
+SILENCE_S = 3.0
+OPENING_S = 3.0
+RETRY_S = 0.5
+
+
+class WorkerLink:
+    """Connect to a worker until closed, again whenever the connection breaks; use on the front's loop.
+
+    `on_broken` is called when a connection breaks, can't be made, or has been silent for 3 s, as a half-open one is.
+    Messages are lost while there is no connection.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: str,
+        *,
+        on_status: Callable[[WorkerStatus], None],
+        on_contract: Callable[[dict[str, Any]], None],
+        on_broken: Callable[[str], None],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url = f"{url.replace('http', 'ws', 1)}/worker"
+        self._secret = secret
+        self._tls = tls
+        self._on_status = on_status
+        self._on_contract = on_contract
+        self._on_broken = on_broken
+        self._connection: ClientConnection | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self._task = asyncio.create_task(self._run())
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message if there is a connection."""
+        if self._connection is not None:
+            task = asyncio.create_task(self._send(self._connection, encode(message)))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        self._task.cancel()
+
+    async def aclose(self) -> None:
+        """Wait until what was sent is on its way, and end the connection."""
+        await asyncio.gather(*self._sending)
+        self.close()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _send(self, connection: ClientConnection, text: str) -> None:
+        try:
+            await connection.send(text)
+        except ConnectionClosed:
+            logger.debug("a message to a worker was lost url=%s", self._url)
+
+    async def _run(self) -> None:
+        while True:
+            self._on_broken(await self._serve())
+            await asyncio.sleep(RETRY_S)
+
+    async def _serve(self) -> str:
+        """Receive until the connection breaks; return why."""
+        try:
+            async with connect(
+                self._url,
+                ssl=self._tls,
+                additional_headers={"Authorization": f"Bearer {self._secret}"},
+                compression=None,
+                open_timeout=OPENING_S,
+                close_timeout=1,
+                ping_interval=None,
+                max_size=None,
+            ) as connection:
+                self._connection = connection
+                try:
+                    while True:
+                        async with asyncio.timeout(SILENCE_S):
+                            text = await connection.recv(decode=True)
+                        self._receive(decode_from_worker(text))
+                finally:
+                    self._connection = None
+        except TimeoutError:
+            return f"the worker at {self._url} has said nothing for {SILENCE_S:.0f} s"
+        except ConnectionClosed:
+            return "the worker closed its control socket"
+        except InvalidStatus as refused:
+            return f"the worker at {self._url} answered with HTTP {refused.response.status_code}"
+        except BadMessage as error:
+            return error.message
+        except (OSError, WebSocketException) as error:
+            return f"the worker at {self._url} can't be reached: {error}"
+
+    def _receive(self, message: FromWorker) -> None:
+        if isinstance(message, ContractChanged):
+            self._on_contract(message.contract)
+        else:
+            self._on_status(message)

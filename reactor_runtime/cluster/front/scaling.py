@@ -1,0 +1,50 @@
+"""How many workers a fleet needs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """The limits of a fleet: keep `spare` workers free, and release those that are idle for `idle_after_s`."""
+
+    least: int
+    most: int
+    spare: int = 0
+    idle_after_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker as the plan sees it; `idle_since` is None while it loads or has a session."""
+
+    id: str
+    busy: bool
+    idle_since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many workers to start, which to release, and when the plan changes if nothing else happens."""
+
+    start: int
+    release: tuple[str, ...]
+    check_at: float | None
+
+
+def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, now: float) -> Plan:
+    """Return the plan for a fleet with this many `waiting` controllers; it never releases a worker with a session.
+
+    Of the workers that may be released, those go first that have been idle longest.
+    """
+    busy = sum(worker.busy for worker in workers)
+    wanted = min(max(busy + waiting + scaling.spare, scaling.least), scaling.most)
+    if len(workers) <= wanted:
+        return Plan(wanted - len(workers), (), None)
+    idle = sorted((worker.idle_since, worker.id) for worker in workers if worker.idle_since is not None)
+    surplus = idle[: len(workers) - wanted]
+    release = tuple(id for since, id in surplus if now - since >= scaling.idle_after_s)
+    left = surplus[len(release) :]
+    return Plan(0, release, left[0][0] + scaling.idle_after_s if left else None)

@@ -1,0 +1,105 @@
+"""What a worker process is to do: JSON on its standard input, which stays open for as long as it should run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from reactor_runtime import manifest
+from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerJob:
+    """The worker's id and cluster, the project on its machine, and the options of `reactor run` that concern it.
+
+    `config` is the config in YAML. `url` is the worker's URL for clients, with {host} and {port}; "" is its address.
+    """
+
+    cluster: str
+    worker: str
+    secret: str
+    project: str
+    config: str
+    host: str = "127.0.0.1"
+    ports: tuple[int, int] = (0, 0)
+    url: str = ""
+    max_viewers: int = 100
+    max_session_s: float = 0.0
+    idle_timeout_s: float = 0.0
+    resume_grace_s: float = 0.0
+    step_timeout_s: float = 0.0
+    load_timeout_s: float = 0.0
+    drain_timeout_s: float = 0.0
+    expose_errors: bool = False
+    certificate: str = ""
+    key: str = ""
+    log_level: str = "info"
+    log_format: str = "text"
+
+    @classmethod
+    def of(cls, options: ServeOptions, **others: Any) -> Self:
+        """Return the job of a worker that serves with the options of its front."""
+        access, limits = options.access, options.limits
+        return cls(
+            config=yaml.safe_dump(options.config, sort_keys=False),
+            max_viewers=options.max_viewers,
+            max_session_s=limits.max_session_s,
+            idle_timeout_s=limits.idle_timeout_s,
+            resume_grace_s=limits.resume_grace_s,
+            step_timeout_s=options.step_timeout_s,
+            load_timeout_s=options.load_timeout_s,
+            drain_timeout_s=options.drain_timeout_s,
+            expose_errors=options.exposes_errors,
+            certificate="" if access.certificate is None else str(access.certificate),
+            key="" if access.key is None else str(access.key),
+            log_level=options.log_level,
+            log_format=options.log_format,
+            **others,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return a job. Raises ValueError for a text that another version wrote."""
+        values = json.loads(text)
+        unknown = values.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise ValueError(f"the job has unknown fields, of another version of Reactor: {', '.join(sorted(unknown))}")
+        return cls(**{**values, "ports": tuple(values["ports"])})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    def serve_options(self, port: int) -> ServeOptions:
+        """Return the options of the worker's server: one session, no queue of its own."""
+        return ServeOptions(
+            manifest=manifest.load(Path(self.project)),
+            config=yaml.safe_load(self.config) or {},
+            host=self.host,
+            port=port,
+            access=Access(
+                # Tickets admit clients, whatever page they come from and whatever name the worker has there.
+                origins=("*",),
+                hosts=("*",),
+                per_address=self.max_viewers + 128,
+                certificate=Path(self.certificate) if self.certificate else None,
+                key=Path(self.key) if self.key else None,
+                expose_errors=self.expose_errors,
+            ),
+            max_waiting=0,
+            max_viewers=self.max_viewers,
+            limits=TurnLimits(
+                max_session_s=self.max_session_s,
+                idle_timeout_s=self.idle_timeout_s,
+                resume_grace_s=self.resume_grace_s,
+            ),
+            step_timeout_s=self.step_timeout_s,
+            load_timeout_s=self.load_timeout_s,
+            drain_timeout_s=self.drain_timeout_s,
+            log_level=self.log_level,
+            log_format=self.log_format,
+        )

@@ -1,0 +1,128 @@
+"""Tickets with which the front sends clients to workers. Pure: the time is an argument.
+
+A ticket is a JSON Web Token (RFC 7519) with HMAC-SHA256: its issuer is the cluster, its audience the worker.
+"""
+
+from __future__ import annotations
+
+import heapq
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+
+from reactor_runtime.errors import ReactorError
+
+TICKET_S = 10.0
+RETURN_S = 24 * 3600.0
+# Clocks of machines differ by so much without harm.
+LEEWAY_S = 5.0
+_ALGORITHM = "HS256"
+
+
+class TicketRefused(ReactorError):
+    """Report a ticket that is not valid, here or any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a ticket permits: one connection to a worker in a role, and to watch the session of an id."""
+
+    id: str
+    worker: str
+    role: str
+    session: str
+    address: str
+    expires_at_unix: float
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedTicket:
+    """A ticket's id, and the text that the client gets."""
+
+    id: str
+    text: str
+
+
+class TicketIssuer:
+    """Sign tickets for the workers of a cluster."""
+
+    def __init__(self, secret: str, cluster: str) -> None:
+        self.secret = secret
+        self.cluster = cluster
+
+    def issue(self, worker: str, *, role: str, session: str, address: str, now: float) -> IssuedTicket:
+        """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
+        id = secrets.token_urlsafe(12)
+        claims = {
+            "jti": id,
+            "iss": self.cluster,
+            "aud": worker,
+            "exp": now + TICKET_S,
+            "role": role,
+            "session": session,
+            "address": address,
+        }
+        return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM))
+
+    def read_returned(self, text: str, now: float) -> Ticket:
+        """Return the ticket that a client shows after the loss of its worker, valid for a day.
+
+        Raises TicketRefused for a ticket that this cluster has not issued.
+        """
+        ticket = _decode(text, self.secret, self.cluster, worker=None)
+        if now > ticket.expires_at_unix + RETURN_S:
+            raise TicketRefused("the ticket is older than a day")
+        return ticket
+
+
+class TicketGate:
+    """Admit each ticket for one worker once."""
+
+    def __init__(self, secret: str, cluster: str, worker: str) -> None:
+        self._secret = secret
+        self._cluster = cluster
+        self._worker = worker
+        self._used: set[str] = set()
+        self._expiring: list[tuple[float, str]] = []
+
+    def admit(self, text: str, now: float) -> Ticket:
+        """Return the ticket and remember it as used. Raises TicketRefused with the reason if it is not valid."""
+        ticket = _decode(text, self._secret, self._cluster, worker=self._worker)
+        if now > ticket.expires_at_unix + LEEWAY_S:
+            raise TicketRefused(f"the ticket has expired: it is valid for {TICKET_S:.0f} s")
+        while self._expiring and self._expiring[0][0] < now:
+            self._used.discard(heapq.heappop(self._expiring)[1])
+        if ticket.id in self._used:
+            raise TicketRefused("the ticket has been used: it is valid for one connection")
+        self._used.add(ticket.id)
+        heapq.heappush(self._expiring, (ticket.expires_at_unix + LEEWAY_S, ticket.id))
+        return ticket
+
+
+def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Ticket:
+    """Return a ticket of this cluster, for `worker` unless that is None, without a look at its age."""
+    options: Any = {
+        "require": ["jti", "iss", "aud", "exp"],
+        "verify_exp": False,
+        "verify_aud": worker is not None,
+    }
+    try:
+        claims = jwt.decode(text, secret, [_ALGORITHM], options=options, issuer=cluster, audience=worker)
+    except jwt.InvalidAudienceError:
+        raise TicketRefused("the ticket is for another worker") from None
+    except jwt.InvalidIssuerError:
+        raise TicketRefused("the ticket is for another cluster") from None
+    except jwt.InvalidSignatureError:
+        raise TicketRefused("the ticket is not signed by this cluster") from None
+    except jwt.InvalidTokenError:
+        raise TicketRefused("this is not a ticket") from None
+    return Ticket(
+        str(claims["jti"]),
+        str(claims["aud"]),
+        str(claims.get("role", "")),
+        str(claims.get("session", "")),
+        str(claims.get("address", "")),
+        float(claims["exp"]),
+    )

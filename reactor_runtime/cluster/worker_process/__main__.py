@@ -1,0 +1,125 @@
+"""The process of a worker: today's server for one session, whose clients come with tickets of the front.
+
+It reads a job from standard input, prints one line of JSON when it listens, and ends with its input, by SIGINT or
+SIGTERM, or when the front says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from reactor_runtime import logs, manifest
+from reactor_runtime.cluster.control import Control
+from reactor_runtime.cluster.job import WorkerJob
+from reactor_runtime.cluster.load_lock import GpuLoadLock
+from reactor_runtime.cluster.tickets import TicketGate
+from reactor_runtime.cluster.worker_gate import WorkerGate
+from reactor_runtime.errors import BindError, ReactorError
+from reactor_runtime.server.backend import EngineBackend
+from reactor_runtime.server.options import (
+    LoadingProgress,
+    Operator,
+    ReloadReport,
+    ServeOptions,
+    ServerListening,
+    ServerReady,
+    ServerStatistics,
+)
+from reactor_runtime.server.run import Service, serve
+from reactor_runtime.server.sessions.engine_slot import EngineSlot
+from reactor_runtime.server.sessions.slot import SlotSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """Print where the worker listens; the control socket reports the rest."""
+
+    def on_listening(self, listening: ServerListening) -> None:
+        _write({"port": listening.port})
+
+    def on_loading(self, loading: LoadingProgress) -> None:
+        pass
+
+    def on_ready(self, ready: ServerReady) -> None:
+        pass
+
+    def on_reload(self, report: ReloadReport) -> None:
+        pass
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
+        pass
+
+    def on_exit(self) -> None:
+        pass
+
+
+def main() -> int:
+    """Serve the job on standard input; return the exit code."""
+    job = WorkerJob.from_json(sys.stdin.readline())
+    threading.Thread(target=_end_with_input, name="end with input", daemon=True).start()
+    logs.configure(job.log_level, "json" if job.log_format == "json" else "text")
+    try:
+        _serve(job)
+    except ReactorError as error:
+        _write({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+        return error.exit_code
+    return 0
+
+
+def _serve(job: WorkerJob) -> None:
+    """Serve on the first free port of the job's range."""
+    first, last = job.ports
+    for port in range(first, last + 1):
+        options = job.serve_options(port)
+        try:
+            with manifest.pointing_at(options.manifest):
+                serve(options, _Operator(), lambda options, operator, tls: _service(job, options, operator, tls))
+            return
+        except BindError:
+            if port == last:
+                raise
+
+
+def _service(
+    job: WorkerJob, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None
+) -> Service[EngineSlot]:
+    settings = SlotSettings.of(options)
+    backend = EngineBackend(
+        settings,
+        operator,
+        on_change=lambda: control.report(),
+        loading=GpuLoadLock(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
+    )
+    slots = backend.admission.slots
+    control = Control(job.worker, backend.admission, settings.clock, statistics=backend.statistics)
+    gate = WorkerGate(
+        TicketGate(job.secret, job.cluster, job.worker),
+        job.secret,
+        is_resumed_by=lambda secret: slots.resumed_by(secret) is not None,
+    )
+    return Service(backend, operator, tls, gate=gate, routes=[control.route()])
+
+
+def _write(values: dict[str, Any]) -> None:
+    """Write a line to whatever started the worker."""
+    sys.stdout.write(f"{json.dumps(values)}\n")
+    sys.stdout.flush()
+
+
+def _end_with_input() -> None:
+    """Stop the server when whatever started the worker has gone."""
+    while sys.stdin.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

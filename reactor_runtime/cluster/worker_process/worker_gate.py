@@ -1,0 +1,60 @@
+"""Admits requests to a worker: clients by ticket, the front by the secret of the cluster."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from starlette.requests import HTTPConnection
+
+from reactor_runtime.cluster.tickets import TicketGate, TicketRefused
+
+FOR_CLIENTS = ("/ws",)
+# The key of the session, which the route checks, admits to it.
+OPEN = ("/uploads",)
+NO_PAGE = "this is a worker: open the page of its front"
+NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it"
+
+
+class WorkerGate:
+    """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
+
+    The role and the session of an admitted client are those of its ticket, whatever its query says.
+    """
+
+    def __init__(self, tickets: TicketGate, secret: str, *, is_resumed_by: Callable[[str], bool]) -> None:
+        self._tickets = tickets
+        self._secret = secret
+        self._is_resumed_by = is_resumed_by
+
+    def admits(self, request: HTTPConnection) -> bool:
+        path = request.scope["path"]
+        if path in OPEN:
+            return True
+        if path not in FOR_CLIENTS:
+            return self._is_front(request)
+        query = request.query_params
+        if "ticket" not in query:
+            return self._is_resumed_by(query.get("resume", ""))
+        try:
+            ticket = self._tickets.admit(query["ticket"], time.time())
+        except TicketRefused as refused:
+            request.scope["state"]["refused"] = refused.message
+            return False
+        others = {name: value for name, value in query.items() if name in ("resume", "watch")}
+        request.scope["query_string"] = urlencode({**others, "role": ticket.role, "session": ticket.session}).encode()
+        request.scope["state"]["ids"] = {"ticket": ticket.id}
+        return True
+
+    def why_refused(self, request: HTTPConnection) -> str:
+        refused: str | None = request.scope["state"].get("refused")
+        return refused or (NO_TICKET if request.scope["path"] in FOR_CLIENTS else NO_PAGE)
+
+    def cookie(self, request: HTTPConnection) -> str | None:  # noqa: ARG002  (what `RequestGate` declares)
+        return None
+
+    def _is_front(self, request: HTTPConnection) -> bool:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(bearer.strip().encode(), self._secret.encode())
