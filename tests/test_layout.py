@@ -30,7 +30,8 @@ SHARED = frozenset(
 # Each of the two files gives the names of the other.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "testing", "client", "schema", "manifest", "recording", "rendering", "clips"},
+    "cli": {"server", "cluster", "testing", "client", "schema", "manifest", "recording", "rendering", "clips"},
+    "cluster": {"server", "wire", "media", "manifest"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media", "recording"},
     "testing": {"engine", "authoring", "ipc", "media", "recording"},
@@ -62,7 +63,7 @@ ROOMS = {
         "sessions": {"options", "delivery", "workers", "encoding", "telemetry", "housekeeping"},
         "routes": {"sessions", "delivery", "workers", "security", "net", "telemetry"},
         "app": {"options", "security", "net", "telemetry"},
-        "backend": {"options", "routes", "sessions", "encoding", "housekeeping"},
+        "backend": {"options", "routes", "sessions", "workers", "encoding", "housekeeping"},
         "housekeeping": set[str](),
         "preload": set[str](),
         "run": {

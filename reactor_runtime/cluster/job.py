@@ -1,4 +1,8 @@
-"""What a worker process is to do: JSON on its standard input, which stays open for as long as it should run."""
+"""What a worker process is to do, and what it answers.
+
+The job is a line of JSON on its standard input, which stays open for as long as the worker should run. The answer is a
+line of JSON on its standard output: `WorkerListening`, and `WorkerFailed` if it ends with an error.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ import yaml
 
 from reactor_runtime import manifest
 from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
+
+# The model prints to the same standard output.
+_MARK = "\x01reactor-worker "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +110,31 @@ class WorkerJob:
             log_level=self.log_level,
             log_format=self.log_format,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerListening:
+    """The port that the worker listens on."""
+
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """Why the worker ends, and the exit code of `reactor run` for that."""
+
+    error: str
+    exit_code: int
+
+
+def answer_line(answer: WorkerListening | WorkerFailed) -> str:
+    """Return the line of an answer."""
+    return f"{_MARK}{json.dumps(asdict(answer))}\n"
+
+
+def parse_answer(line: str) -> WorkerListening | WorkerFailed | None:
+    """Return the answer in a line; None for a line that the model has printed."""
+    if not line.startswith(_MARK):
+        return None
+    values = json.loads(line[len(_MARK) :])
+    return WorkerListening(**values) if "port" in values else WorkerFailed(**values)

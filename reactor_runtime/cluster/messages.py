@@ -101,13 +101,13 @@ def decode_from_worker(text: str) -> FromWorker:
     return message
 
 
-def decode_to_worker(text: str) -> ToWorker:
+def decode_to_worker(text: str | bytes) -> ToWorker:
     """Return a message of a front. Raises BadMessage."""
     message: ToWorker = _decode(text, ("waiting", "drain", "stop"))
     return message
 
 
-def _decode(text: str, names: tuple[str, ...]) -> Any:
+def _decode(text: str | bytes, names: tuple[str, ...]) -> Any:
     try:
         fields = json.loads(text)
         name = fields.pop("type")

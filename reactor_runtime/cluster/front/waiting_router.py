@@ -10,7 +10,7 @@ from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.wire.messages import Event
 
 if TYPE_CHECKING:
-    from reactor_runtime.cluster.worker_slot import WorkerSlot
+    from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 
 
 class WaitingRouter:

@@ -6,7 +6,6 @@ SIGTERM, or when the front says so.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import ssl
@@ -14,14 +13,13 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from reactor_runtime import logs, manifest
-from reactor_runtime.cluster.control import Control
-from reactor_runtime.cluster.job import WorkerJob
-from reactor_runtime.cluster.load_lock import GpuLoadLock
+from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, answer_line
 from reactor_runtime.cluster.tickets import TicketGate
-from reactor_runtime.cluster.worker_gate import WorkerGate
+from reactor_runtime.cluster.worker_process.control import Control
+from reactor_runtime.cluster.worker_process.load_lock import GpuLoadLock
+from reactor_runtime.cluster.worker_process.worker_gate import WorkerGate
 from reactor_runtime.errors import BindError, ReactorError
 from reactor_runtime.server.backend import EngineBackend
 from reactor_runtime.server.options import (
@@ -43,7 +41,7 @@ class _Operator:
     """Print where the worker listens; the control socket reports the rest."""
 
     def on_listening(self, listening: ServerListening) -> None:
-        _write({"port": listening.port})
+        _answer(WorkerListening(listening.port))
 
     def on_loading(self, loading: LoadingProgress) -> None:
         pass
@@ -69,7 +67,7 @@ def main() -> int:
     try:
         _serve(job)
     except ReactorError as error:
-        _write({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+        _answer(WorkerFailed(str(error), error.exit_code))
         return error.exit_code
     return 0
 
@@ -108,9 +106,9 @@ def _service(
     return Service(backend, operator, tls, gate=gate, routes=[control.route()])
 
 
-def _write(values: dict[str, Any]) -> None:
+def _answer(answer: WorkerListening | WorkerFailed) -> None:
     """Write a line to whatever started the worker."""
-    sys.stdout.write(f"{json.dumps(values)}\n")
+    sys.stdout.write(answer_line(answer))
     sys.stdout.flush()
 
 

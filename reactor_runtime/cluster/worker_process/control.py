@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.routing import WebSocketRoute
@@ -25,14 +26,19 @@ from reactor_runtime.cluster.messages import (
     decode_to_worker,
     encode,
 )
+from reactor_runtime.server.net.http_server import SocketProtocol
+from reactor_runtime.server.net.message_reader import Allowance
 from reactor_runtime.server.options import ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.version import version
+from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 
 logger = logging.getLogger(__name__)
 
 STATUS_S = 1.0
+ORDER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"an order may have {MAX_VIEWER_BYTES} bytes")
+NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound")
 
 
 class Control:
@@ -89,23 +95,26 @@ class Control:
         alarm = Alarm(self._clock)
         self._alarms.add(alarm)
         logger.info("a front is connected from=%s", websocket.client)
-        receiving = asyncio.create_task(self._receive(websocket))
+        protocol = SocketProtocol.serving(websocket.scope)
+        assert protocol is not None, "a worker runs in a server of ours"
+        protocol.serve(_Orders(self._obey))
+        gone = asyncio.create_task(_disconnected(websocket, alarm))
         try:
-            await self._send(websocket, alarm, receiving)
+            await self._send(websocket, alarm, gone)
         except WebSocketDisconnect:
             pass
         finally:
             self._alarms.discard(alarm)
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
             if not self._alarms:
                 # Without a front there is no queue.
                 self._admission.set_waiting_elsewhere(0)
 
-    async def _send(self, websocket: WebSocket, alarm: Alarm, receiving: asyncio.Task[None]) -> None:
+    async def _send(self, websocket: WebSocket, alarm: Alarm, gone: asyncio.Task[None]) -> None:
         """Send the status at each change and once a second, and the contract when it is new."""
         contract: dict[str, Any] | None = None
-        while not receiving.done():
+        while not gone.done():
             known = self._admission.slots.contract
             if known is not None and known is not contract:
                 contract = known
@@ -113,14 +122,7 @@ class Control:
             await websocket.send_text(encode(self.status()))
             await alarm.wait(self._clock.now() + STATUS_S)
 
-    async def _receive(self, websocket: WebSocket) -> None:
-        try:
-            async for text in websocket.iter_text():
-                self._obey(text)
-        finally:
-            self.report()
-
-    def _obey(self, text: str) -> None:
+    def _obey(self, text: bytes) -> None:
         try:
             message = decode_to_worker(text)
         except BadMessage as error:
@@ -140,6 +142,29 @@ class Control:
         if self._newest is None or now - self._newest[0] >= STATUS_S:
             self._newest = now, self._statistics()
         return self._newest[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """Receive the orders of a front."""
+
+    obey: Callable[[bytes], None]
+    share: float = 1.0
+
+    def allowance(self, *, is_text: bool) -> Allowance:
+        return ORDER if is_text else NO_MEDIA
+
+    def receive(self, message: bytes | None, size: int, *, is_text: bool) -> float:  # noqa: ARG002  (as declared)
+        if message is not None:
+            self.obey(message)
+        return 0.0
+
+
+async def _disconnected(websocket: WebSocket, alarm: Alarm) -> None:
+    """Wait until a front has gone, and ring."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+    alarm.ring()
 
 
 def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:

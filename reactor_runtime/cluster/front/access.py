@@ -1,0 +1,40 @@
+"""How clients get to a worker: with a ticket of their own, or relayed with one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reactor_runtime.cluster.front.relay import Relay, RelayEnd
+from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.wire.protocol import CloseCode
+
+GO_ON = "go on at the worker"
+
+
+class WorkerAccess:
+    """Send clients to a worker, or relay them; `url` is "" until the worker is placed."""
+
+    def __init__(self, worker: str, tickets: TicketIssuer, *, relays_all: bool) -> None:
+        self.url = ""
+        self._worker = worker
+        self._tickets = tickets
+        self._relays_all = relays_all
+
+    def redirects(self, client: Client) -> bool:
+        """Return whether a client is sent to the worker rather than relayed."""
+        return client.follows_redirects and not self._relays_all
+
+    def issue(self, client: Client, role: Role, session: str = "") -> IssuedTicket:
+        """Return a ticket for a client that controls, or that watches a session."""
+        return self._tickets.issue(self._worker, role=role, session=session, address=client.address, now=time.time())
+
+    def redirect(self, client: Client, ticket: IssuedTicket) -> None:
+        """Send a client to the worker, and close its connection to the front."""
+        client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text})
+        client.close(CloseCode.SESSION_OVER, GO_ON)
+
+    def relay(self, client: Client, ticket: IssuedTicket, on_end: Callable[[RelayEnd], None]) -> Relay:
+        """Connect to the worker for a client."""
+        return Relay(client, f"{self.url.replace('http', 'ws', 1)}/ws?ticket={ticket.text}", on_end)

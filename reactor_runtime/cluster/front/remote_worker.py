@@ -1,0 +1,116 @@
+"""One worker as the fleet follows it: its slot, and the link to it once it is placed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from reactor_runtime.cluster.front.access import WorkerAccess
+from reactor_runtime.cluster.front.link import WorkerLink
+from reactor_runtime.cluster.front.scaling import WorkerState
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.messages import ToWorker, WorkerStatus
+from reactor_runtime.cluster.placement.placement import WorkerPlaced
+from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
+from reactor_runtime.server.workers.engine import EnginePhase
+
+logger = logging.getLogger(__name__)
+
+# A worker that says nothing for so long is given up, and its process killed.
+LOST_AFTER_S = 5.0
+
+
+class RemoteWorker:
+    """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop."""
+
+    def __init__(
+        self,
+        id: str,
+        number: int,
+        *,
+        access: WorkerAccess,
+        secret: str,
+        settings: SlotSettings,
+        callbacks: SlotCallbacks[WorkerSlot],
+        on_session_lost: Callable[[str, Client | None, str], None],
+        on_viewers_lost: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.id = id
+        self.was_ready = False
+        self.silent_since: float | None = None
+        self.slot = WorkerSlot(
+            number,
+            id,
+            access=access,
+            settings=settings,
+            callbacks=callbacks,
+            send=self.send,
+            on_session_lost=on_session_lost,
+            on_viewers_lost=on_viewers_lost,
+        )
+        self._access = access
+        self._secret = secret
+        self._now = settings.clock.now
+        self._on_change = on_change
+        self._link: WorkerLink | None = None
+
+    @property
+    def state(self) -> WorkerState:
+        """What the plan of the fleet needs to know."""
+        slot = self.slot
+        is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
+        return WorkerState(self.id, slot.session is not None, slot.idle_since if is_idle else None)
+
+    @property
+    def lost_at(self) -> float | None:
+        """When a worker that is silent now counts as lost."""
+        return None if self.silent_since is None else self.silent_since + LOST_AFTER_S
+
+    def connect(self, placed: WorkerPlaced) -> None:
+        """Connect to the worker at its place; do nothing if it was reported before."""
+        if self._link is not None:
+            return
+        logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
+        self._access.url, self.slot.node = placed.url, placed.node
+        self.slot.engine.wait("the worker starts")
+        self._link = WorkerLink(
+            placed.url,
+            self._secret,
+            on_status=self._status_received,
+            on_contract=self._contract_received,
+            on_broken=self._link_broken,
+        )
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message if there is a connection."""
+        if self._link is not None:
+            self._link.send(message)
+
+    def lose(self, reason: str) -> None:
+        """End what the front has of a worker that has gone."""
+        if self._link is not None:
+            self._link.close()
+        self.slot.lose(reason)
+
+    async def aclose(self) -> None:
+        """Close the link, after what was sent is on its way."""
+        if self._link is not None:
+            await self._link.aclose()
+
+    def _status_received(self, status: WorkerStatus) -> None:
+        self.silent_since = None
+        self.was_ready = self.was_ready or status.phase == EnginePhase.READY
+        self.slot.on_status(status)
+        self._on_change()
+
+    def _contract_received(self, contract: dict[str, Any]) -> None:
+        self.slot.engine.contract = contract
+
+    def _link_broken(self, reason: str) -> None:
+        if self.silent_since is None:
+            self.silent_since = self._now()
+        self.slot.on_no_contact(reason)
+        self._on_change()

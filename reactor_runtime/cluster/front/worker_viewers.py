@@ -1,0 +1,102 @@
+"""The clients of the front that watch the session of one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactor_runtime.cluster.front.access import WorkerAccess
+from reactor_runtime.cluster.front.relay import Relay, RelayEnd
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.encoding.encoded import Snapshot
+from reactor_runtime.server.sessions.slot import SlotSettings
+from reactor_runtime.server.sessions.welcome import welcome_message
+from reactor_runtime.wire.messages import View
+from reactor_runtime.wire.protocol import CloseCode
+
+
+class WorkerViewers:
+    """Relay viewers, or let them wait here until there is a session to send them to; use on the front's loop.
+
+    `session` returns the id of the session that runs, or "".
+    `on_lost` is called when viewers have lost the connection to the worker.
+    """
+
+    def __init__(
+        self,
+        access: WorkerAccess,
+        *,
+        settings: SlotSettings,
+        contract: Callable[[], dict[str, Any] | None],
+        session: Callable[[], str],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._access = access
+        self._settings = settings
+        self._contract = contract
+        self._session = session
+        self._on_lost = on_lost
+        self._relays: dict[Client, Relay | None] = {}
+
+    def __contains__(self, client: Client) -> bool:
+        return client in self._relays
+
+    @property
+    def clients(self) -> list[Client]:
+        return list(self._relays)
+
+    def watch(self, client: Client) -> None:
+        """Send a viewer to the worker, relay it, or let it wait for a session to be sent to.
+
+        A controller that watches while it waits is relayed: it keeps its connection to the front, and its position.
+        """
+        self.leave(client)
+        if not self._access.redirects(client) or client.role is Role.CONTROLLER:
+            ticket = self._access.issue(client, Role.VIEWER)
+            relay = self._relays[client] = self._access.relay(
+                client, ticket, lambda end: self._relay_ended(client, end)
+            )
+            if client.outbox.view != View():
+                relay.set_view(client.outbox.view)
+        elif session := self._session():
+            self._access.redirect(client, self._access.issue(client, Role.VIEWER, session))
+        elif (contract := self._contract()) is not None:
+            self._relays[client] = None
+            model, limits = self._settings.name_of(contract), self._settings.options.limits
+            welcome = welcome_message(None, contract, model=model, controls=False, limits=limits)
+            client.send_message("reactor.welcome", welcome)
+
+    def join(self, client: Client) -> None:
+        if client not in self._relays:
+            self.watch(client)
+
+    def leave(self, client: Client) -> None:
+        relay = self._relays.pop(client, None)
+        if relay is not None:
+            relay.close()
+
+    def send_waiting(self) -> None:
+        """Send the clients that wait for a session to the one that has started."""
+        for client in [client for client, relay in self._relays.items() if relay is None]:
+            self.watch(client)
+
+    def set_view(self, client: Client, view: View) -> None:
+        client.outbox.set_view(view)
+        relay = self._relays.get(client)
+        if relay is not None:
+            relay.set_view(view)
+
+    async def snapshot(self, track: str) -> Snapshot | None:  # noqa: ARG002  (what `SubscriberSet` declares)
+        """Return None: the front has no frames of its own."""
+        return None
+
+    def close(self) -> None:
+        for client in self.clients:
+            self.leave(client)
+
+    def _relay_ended(self, client: Client, end: RelayEnd) -> None:
+        self._relays.pop(client, None)
+        if end.is_lost:
+            self._on_lost()
+        else:
+            client.close(CloseCode(end.code), end.reason)

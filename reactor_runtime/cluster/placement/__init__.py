@@ -1,0 +1,1 @@
+"""Where workers run: the protocol of a placement, and the one on Ray."""

@@ -1,0 +1,130 @@
+"""A front on this loop, whose workers are processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime import manifest
+from reactor_runtime.cluster.front.fleet import WorkerFleet
+from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.job import WorkerJob
+from reactor_runtime.cluster.tickets import TicketIssuer
+from reactor_runtime.server.options import (
+    LoadingProgress,
+    ReloadReport,
+    ServeOptions,
+    ServerListening,
+    ServerReady,
+    ServerStatistics,
+    TurnLimits,
+)
+from reactor_runtime.server.run import Service
+from reactor_runtime.server.sessions.slot import SlotSettings
+from tests.cluster.local_placement import LocalPlacement
+from tests.timeouts import TIMEOUT_S
+
+SECRET = "5" * 64
+MODEL = """
+class MyState(InputState):
+    level: int = 100
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def load(self, config):
+        if config.get("fail"):
+            raise OSError("disk on fire")
+
+    def inference(self):
+        while self.state.level < 255:
+            yield gray(self.state.level)
+        raise RuntimeError("it fell over")
+"""
+
+
+class Front:
+    """The front as its tests see it, and its operator."""
+
+    def __init__(self, project: Path, *, workers: int, config: dict[str, Any], limits: TurnLimits) -> None:
+        self.port = 0
+        self.ready = 0
+        self._ready = asyncio.Event()
+        self._wanted = workers
+        options = ServeOptions(manifest=manifest.load(project), config=config, limits=limits)
+        self.placement = LocalPlacement(
+            lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project))
+        )
+        self.fleet = WorkerFleet(
+            SlotSettings.of(options),
+            self,
+            placement=self.placement,
+            scaling=Scaling(least=workers, most=workers),
+            tickets=TicketIssuer(SECRET, "test"),
+        )
+        self.service: Service[WorkerSlot] = Service(self.fleet, self)
+        self.task = asyncio.create_task(self._run(socket.create_server(("127.0.0.1", 0))))
+
+    async def _run(self, sock: socket.socket) -> None:
+        with sock:
+            await self.service.run(sock)
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/ws"
+
+    @property
+    def slots(self) -> list[WorkerSlot]:
+        return list(self.fleet.admission.slots)
+
+    async def until_ready(self) -> None:
+        """Wait until all workers are ready; raise why the front has ended if it has."""
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait([ready, self.task], timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self.task.done():
+            self.task.result()
+        assert self._ready.is_set()
+
+    def kill(self, slot: WorkerSlot) -> None:
+        self.placement.processes[slot.worker].kill()
+
+    def on_listening(self, listening: ServerListening) -> None:
+        self.port = listening.port
+
+    def on_loading(self, loading: LoadingProgress) -> None: ...
+
+    def on_ready(self, ready: ServerReady) -> None:
+        self.ready = ready.ready
+        if ready.ready == self._wanted:
+            self._ready.set()
+
+    def on_reload(self, report: ReloadReport) -> None: ...
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None:
+        statistics()
+
+    def on_exit(self) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def running_front(
+    project: Path, *, workers: int = 1, config: dict[str, Any] | None = None, limits: TurnLimits | None = None
+) -> AsyncIterator[Front]:
+    """Run a front for the block, from when its workers are ready; its workers end with it."""
+    front = Front(project, workers=workers, config=config or {}, limits=limits or TurnLimits())
+    try:
+        await front.until_ready()
+        yield front
+    finally:
+        if not front.task.done():
+            front.service.stop()
+        await asyncio.wait_for(asyncio.gather(front.task, return_exceptions=True), TIMEOUT_S)
+        assert all(process.returncode is not None for process in front.placement.processes.values())

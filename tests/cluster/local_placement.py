@@ -1,0 +1,71 @@
+"""A placement that starts worker processes on this machine, without a scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, parse_answer
+from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
+
+
+@dataclass
+class LocalPlacement:
+    """Run each worker as a child process; tests kill them by `processes`."""
+
+    job: Callable[[str], WorkerJob]
+    processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    output: dict[str, list[str]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _on_event: Callable[[PlacementEvent], None] | None = None
+
+    def start(self, worker: str) -> None:
+        task = asyncio.create_task(self._serve(worker))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self, worker: str) -> None:
+        process = self.processes.get(worker)
+        if process is not None and process.returncode is None:
+            process.kill()
+
+    async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
+        self._on_event = on_event
+        await asyncio.Event().wait()
+
+    async def aclose(self, *, leave_workers: bool) -> None:
+        for process in () if leave_workers else self.processes.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGINT)
+        await asyncio.gather(*self._tasks)
+
+    def kill(self) -> None:
+        for worker in self.processes:
+            self.stop(worker)
+
+    async def _serve(self, worker: str) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "reactor_runtime.cluster.worker_process"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self.processes[worker] = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert self._on_event is not None
+        process.stdin.write(f"{self.job(worker).to_json()}\n".encode())
+        lines, reason = self.output.setdefault(worker, []), ""
+        async for line in process.stdout:
+            lines.append(line.decode())
+            match parse_answer(line.decode()):
+                case WorkerListening(port):
+                    self._on_event(WorkerPlaced(worker, f"http://127.0.0.1:{port}", "here"))
+                case WorkerFailed(error):
+                    reason = error
+        code = await process.wait()
+        process.stdin.close()
+        self._on_event(WorkerGone(worker, reason or f"its process has ended with {code}"))

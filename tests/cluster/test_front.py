@@ -1,0 +1,168 @@
+"""A front with real workers, and clients that are redirected, relayed, and lose their worker."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from reactor_runtime.cluster.tickets import TicketIssuer
+from reactor_runtime.errors import LoadError
+from reactor_runtime.server.options import TurnLimits
+from tests.cluster.front import MODEL, SECRET, Front, running_front
+from tests.server.client import WireClient, client, controlling
+from tests.server.running import write_project
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
+
+
+async def redirected(front: Front, **query: str) -> dict[str, str]:
+    """Connect as a client that follows redirects; return where to."""
+    async with client(front.url, redirect="1", **query) as controller:
+        data: dict[str, str] = await controller.data("reactor.redirect")
+        assert await controller.closed() == (1000, "go on at the worker")
+        return data
+
+
+def socket_of(redirect: dict[str, str]) -> str:
+    return redirect["url"].replace("http", "ws", 1) + "/ws"
+
+
+async def refusal(url: str, **query: str) -> str:
+    """Return why a WebSocket is refused."""
+    with pytest.raises(InvalidStatus) as refused:
+        async with client(url, **query):
+            pass
+    assert refused.value.response.status_code == 401
+    return (refused.value.response.body or b"").decode().strip()
+
+
+async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        assert (await controller.ask("set_level", {"level": 200}))["data"] == {"n": 1}
+        assert abs((await controller.frame(applied=1)).level - 200) < 3
+        assert (await controller.ask("set_level", {"level": "x"}))["data"]["code"] == "invalid_event"
+        assert "server_us" in await controller_pong(controller)
+        async with client(front.url, role="viewer") as viewer, client(front.url) as second:
+            assert abs((await viewer.frame()).level - 200) < 3
+            assert await second.data("reactor.queue") == {"position": 1, "length": 1}
+            refused = await second.ask("set_level", {"level": 1})
+            assert refused["data"]["code"] == "not_controller"
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                health = (await http.get("/health")).json()
+                assert (health["status"], health["waiting"], health["viewers"]) == ("busy", 1, 1)
+                assert "set_level" in (await http.get("/schema")).text
+                assert "reactor_sessions_active 1" in (await http.get("/metrics")).text
+            await controller.socket.close()
+            await second.data("reactor.session", phase="started")
+            assert abs((await second.frame()).level - 100) < 3
+
+
+async def controller_pong(controller: WireClient) -> dict[str, str]:
+    await controller.send("reactor.ping", {"t": "now"})
+    data: dict[str, str] = await controller.data("reactor.pong")
+    return data
+
+
+async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_connection(project: Path) -> None:
+    async with running_front(project) as front:
+        redirect = await redirected(front)
+        url, ticket = socket_of(redirect), redirect["ticket"]
+        async with client(url, ticket=ticket, role="viewer") as controller:
+            # The role is that of the ticket.
+            assert (await controller.data("reactor.welcome"))["role"] == "controller"
+            assert (await controller.frame()).header.track == "main_video"
+            viewed = await redirected(front, role="viewer")
+            async with client(url, ticket=viewed["ticket"]) as viewer:
+                assert (await viewer.data("reactor.welcome"))["role"] == "viewer"
+                await viewer.frame()
+            foreign = TicketIssuer(SECRET, "another").issue("w", role="viewer", session="", address="", now=2e9)
+            assert await refusal(url, ticket=ticket) == "the ticket has been used: it is valid for one connection"
+            assert await refusal(url, ticket=foreign.text) in ("the ticket is for another cluster",)
+            assert "connect to its front" in await refusal(url)
+            assert "connect to its front" in await refusal(url, resume="x", token="y")
+        async with httpx.AsyncClient(base_url=redirect["url"]) as http:
+            for path in ("/", "/metrics", "/schema", "/stream/main_video.mjpg", "/docs"):
+                assert (await http.get(path)).status_code == 401
+            assert (await http.get("/metrics", headers={"Authorization": f"Bearer {SECRET}"})).status_code == 200
+            with pytest.raises(InvalidStatus):
+                async with connect(url.replace("/ws", "/worker")):
+                    pass
+
+
+async def test_clients_of_a_killed_worker_wait_before_all_others_and_others_see_no_change(project: Path) -> None:
+    async with running_front(project, workers=2) as front:
+        redirect = await redirected(front)
+        async with client(socket_of(redirect), ticket=redirect["ticket"]) as direct:
+            await direct.data("reactor.session", phase="started")
+            async with controlling(front.url) as relayed, client(front.url) as waiting:
+                await waiting.data("reactor.queue", position=1, length=1)
+                (hit,) = [slot for slot in front.slots if slot.session and slot.session.relay is None]
+                front.kill(hit)
+                assert (await direct.closed())[0] == 1006
+                assert "has ended with -9" in await returning(front, redirect["ticket"])
+                frame = await relayed.frame()
+                assert (await relayed.frame()).header.seq > frame.header.seq
+            await waiting_is_served(front)
+
+
+async def returning(front: Front, ticket: str) -> str:
+    """Come back with the ticket of a lost session, wait first, and get a worker; return the reason of the loss."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            async with client(front.url, returning=ticket, redirect="1") as back:
+                first = await back.next()
+                assert isinstance(first, dict)
+                if first["data"].get("phase") != "lost":
+                    continue
+                assert await back.data("reactor.queue", position=1) == {"position": 1, "length": 2}
+                await back.data("reactor.redirect")
+                message: str = first["data"]["message"]
+                return message
+
+
+async def waiting_is_served(front: Front) -> None:
+    async with controlling(front.url) as controller:
+        await controller.frame()
+
+
+async def test_a_relayed_client_of_a_killed_worker_gets_the_next_worker_on_its_connection(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        front.kill(front.slots[0])
+        assert (await controller.data("reactor.session", phase="lost"))["message"]
+        await controller.data("reactor.session", phase="started")
+        assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
+async def test_the_turn_at_a_worker_ends_when_clients_wait_at_the_front(project: Path) -> None:
+    async with (
+        running_front(project, limits=TurnLimits(max_session_s=0.5)) as front,
+        controlling(front.url) as controller,
+    ):
+        await controller.frame()
+        async with client(front.url) as second:
+            assert await controller.data("reactor.session", phase="ended", reason="turn_over")
+            assert (await controller.closed())[0] == 1000
+            await second.data("reactor.session", phase="started")
+
+
+async def test_a_session_that_fails_closes_with_the_reason_of_the_worker(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        await controller.send("set_level", {"level": 255})
+        code, reason = await controller.closed()
+        assert code == 1011
+        assert "it fell over" in reason
+
+
+async def test_a_model_that_can_not_load_ends_the_front_with_the_reason(project: Path) -> None:
+    with pytest.raises(LoadError, match=r"3 workers .* the last one: .*load\(\) failed: OSError: disk on fire"):
+        async with running_front(project, config={"fail": True}):
+            pass

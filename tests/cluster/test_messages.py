@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.cluster.messages import (
+    BadMessage,
+    ContractChanged,
+    Drain,
+    FromWorker,
+    SessionStatus,
+    Stop,
+    ToWorker,
+    Waiting,
+    WorkerStatus,
+    decode_from_worker,
+    decode_to_worker,
+    encode,
+)
+
+STATUS = WorkerStatus(
+    worker="w-1",
+    phase="ready",
+    detail="",
+    progress=None,
+    loading_s=0.0,
+    failed_loads=0,
+    session=SessionStatus("s-1", "running", 1.5, "secret", "t-1"),
+    ended=("s-0", "left"),
+    clients=2,
+    viewers=1,
+    draining=False,
+    fps=30.0,
+    step_ms=None,
+    late_ms=0.5,
+    memory_bytes=1 << 30,
+    version="1.0",
+)
+
+
+@pytest.mark.parametrize("message", [STATUS, ContractChanged({"tracks": [], "schema": {"é": 1}})])
+def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) -> None:
+    assert decode_from_worker(encode(message)) == message
+
+
+@pytest.mark.parametrize("message", [Waiting(3), Drain(), Stop()])
+def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
+    assert decode_to_worker(encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "{}", '{"type": []}', '{"type": "status"}', '{"type": "waiting", "count": "x"}', "{" * 10_000],
+)
+def test_another_text_is_refused(text: str) -> None:
+    with pytest.raises(BadMessage):
+        decode_to_worker(text)
+    with pytest.raises(BadMessage):
+        decode_from_worker(text)
+
+
+def test_a_worker_can_give_the_front_no_order() -> None:
+    with pytest.raises(BadMessage, match="unexpected"):
+        decode_from_worker(encode(Stop()))

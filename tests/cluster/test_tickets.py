@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.cluster.tickets import LEEWAY_S, TICKET_S, TicketGate, TicketIssuer, TicketRefused
+
+NOW = 1_000_000.0
+SECRET, OTHER = "a" * 64, "b" * 64
+
+
+def ticket(*, secret: str = SECRET, cluster: str = "one", worker: str = "w-1", now: float = NOW) -> str:
+    return TicketIssuer(secret, cluster).issue(worker, role="viewer", session="s-1", address="10.0.0.1", now=now).text
+
+
+def test_a_ticket_carries_role_session_and_address() -> None:
+    admitted = TicketGate(SECRET, "one", "w-1").admit(ticket(), NOW)
+    assert (admitted.role, admitted.session, admitted.address) == ("viewer", "s-1", "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (ticket(worker="w-2"), "for another worker"),
+        (ticket(cluster="two"), "for another cluster"),
+        (ticket(secret=OTHER), "not signed by this cluster"),
+        (ticket(now=NOW - TICKET_S - LEEWAY_S - 1), "has expired"),
+        ("", "not a ticket"),
+        ("a.b.c", "not a ticket"),
+        ("é" * 5000, "not a ticket"),
+        (ticket()[:-2], "not"),
+        # A token without a signature.
+        ("eyJhbGciOiJub25lIn0.eyJqdGkiOiIxIiwiaXNzIjoib25lIiwiYXVkIjoidy0xIiwiZXhwIjo5OTk5OTk5OTk5fQ.", "not"),
+    ],
+)
+def test_a_ticket_that_is_not_valid_here_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(TicketRefused, match=reason):
+        TicketGate(SECRET, "one", "w-1").admit(text, NOW)
+
+
+def test_a_ticket_is_valid_once_until_it_expires() -> None:
+    gate, text = TicketGate(SECRET, "one", "w-1"), ticket()
+    gate.admit(text, NOW)
+    for later in (0, TICKET_S, TICKET_S + LEEWAY_S):
+        with pytest.raises(TicketRefused, match="has been used"):
+            gate.admit(text, NOW + later)
+    with pytest.raises(TicketRefused, match="expired"):
+        gate.admit(text, NOW + TICKET_S + LEEWAY_S + 1)
+
+
+def test_a_lost_client_shows_its_expired_ticket_for_a_day() -> None:
+    issuer = TicketIssuer(SECRET, "one")
+    issued = issuer.issue("w-1", role="controller", session="", address="", now=NOW)
+    assert issuer.read_returned(issued.text, NOW + 3600).id == issued.id
+    with pytest.raises(TicketRefused, match="older than a day"):
+        issuer.read_returned(issued.text, NOW + 25 * 3600)
+    with pytest.raises(TicketRefused, match="not signed"):
+        TicketIssuer(OTHER, "one").read_returned(issued.text, NOW)
