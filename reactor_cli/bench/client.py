@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from reactor_runtime.client import Session, Track, connect
+from reactor_runtime.client import EventError, Session, Track, connect
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.testing.rehearsal import PIECES, test_media
 
@@ -99,27 +100,32 @@ async def _publish(session: Session, track: Track) -> None:
 
 
 async def _send_events(session: Session, seen: Observed) -> None:
-    """Set a field of the state to the value it has; note the time until the first frame made with the event."""
-    field_event = settable(session.schema["events"], session.state)
-    if field_event is None or not any((each.kind, each.direction) == ("video", "out") for each in session.tracks):
+    """Set fields of the state to the values they have; a refused event is followed by those of the next field."""
+    if not any((each.kind, each.direction) == ("video", "out") for each in session.tracks):
         return
-    event, parameter, name = field_event
+    for event, parameter, name in settable(session.schema["events"], session.state):
+        # A handler may refuse even the value that the field has.
+        with contextlib.suppress(EventError):
+            await _send_repeatedly(session, seen, event, parameter, name)
+
+
+async def _send_repeatedly(session: Session, seen: Observed, event: str, parameter: str, field: str) -> None:
+    """Send an event until it is refused; note the time until the first frame made with each."""
     source = random.Random(0)
     while True:
         await asyncio.sleep(source.uniform(*EVENT_S))
-        reply = await session.send(event, {parameter: session.state[name]})
+        reply = await session.send(event, {parameter: session.state[field]})
         await session.frame(after=reply)
         if session.input_delay_ms is not None:
             seen.inputs_s.append(session.input_delay_ms / 1e3)
 
 
-def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return an event that sets a field of the state to a plain value, its only parameter, and the field.
+def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the events that set a field of the state to a plain value, their only parameter, and the field.
 
-    Returns None if there is none. An author who replaces the event of a field chooses the name of the parameter.
+    An author who replaces the event of a field chooses the name of the parameter.
     """
     for name, event in events.items():
         parameters = list(event["parameters"]["properties"])
         if len(parameters) == 1 and event["field"] is not None and isinstance(state.get(event["field"]), PLAIN):
-            return name, parameters[0], event["field"]
-    return None
+            yield name, parameters[0], event["field"]

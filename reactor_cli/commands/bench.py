@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,7 +44,7 @@ Examples:
 \b
 Exit codes: 0 measured; 1 the model failed or made no frame; 2 an error in the
 command, the manifest, the config or the class; 4 load() failed; 130
-interrupted.
+interrupted, or ended by SIGTERM.
 """
 
 
@@ -64,8 +65,11 @@ def bench(
         typer.Option("--compare-git", metavar="REV", help="Measure the files of a revision and those of now."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", parser=whole_number(1), metavar="N", help="Rounds of a comparison.")
-    ] = ROUNDS,
+        int | None,
+        typer.Option(
+            "--rounds", parser=whole_number(1), metavar="N", help="How often to measure; 3 in a comparison, else 1."
+        ),
+    ] = None,
     patience: Annotated[
         float, typer.Option("--patience", parser=duration, metavar="TIME", help="How long to wait for the first frame.")
     ] = PATIENCE_S,
@@ -93,18 +97,20 @@ def bench(
     given = tuple(overrides or ())
     declared_fps = _declared_fps(project)
     measuring = _Measuring(seconds, patience, declared_fps, plot)
+    # The server has to end with this command, as it does after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if compare is not None:
             subjects = [Subject(each, project, (*given, each)) for each in compare]
-            _print_comparison(measuring, subjects, rounds, as_json=as_json)
+            _print_comparison(measuring, subjects, rounds or ROUNDS, as_json=as_json)
         elif compare_git is not None:
             from reactor_cli.bench.revision import checked_out
 
             with checked_out(project, compare_git) as before:
                 subjects = [Subject(compare_git, before, given), Subject("now", project, given)]
-                _print_comparison(measuring, subjects, rounds, as_json=as_json)
+                _print_comparison(measuring, subjects, rounds or ROUNDS, as_json=as_json)
         else:
-            _print_figures(measuring, Subject(project.resolve().name, project, given), as_json=as_json)
+            _print_figures(measuring, Subject(project.resolve().name, project, given), rounds or 1, as_json=as_json)
     except ServerFailed as failed:
         # The server has printed the error.
         return failed.code or 1
@@ -135,7 +141,16 @@ class _Measuring:
         self._seconds = seconds
         self._patience_s = patience_s
 
-    def run(self, subject: Subject, what: str) -> Run:
+    def run_in_turn(self, subjects: Sequence[Subject], rounds: int) -> list[list[Run]]:
+        """Return the runs of each subject; one round measures every subject."""
+        runs: list[list[Run]] = [[] for _ in subjects]
+        for number in range(1, rounds + 1):
+            for subject, own in zip(subjects, runs, strict=True):
+                round_name = f", round {number} of {rounds}" if rounds > 1 else ""
+                own.append(self._run(subject, f"{subject.name}{round_name}"))
+        return runs
+
+    def _run(self, subject: Subject, what: str) -> Run:
         from reactor_cli.bench.measure import measure
 
         with _progress(what, self._seconds) as (describe, advance):
@@ -182,13 +197,14 @@ def _progress(what: str, seconds: float) -> Iterator[tuple[Any, Any]]:
         )
 
 
-def _print_figures(measuring: _Measuring, subject: Subject, *, as_json: bool) -> None:
+def _print_figures(measuring: _Measuring, subject: Subject, rounds: int, *, as_json: bool) -> None:
     import json
 
     from reactor_cli.bench.advice import advice
     from reactor_cli.bench.tables import table
 
-    (figures,) = measuring.cost([subject.name], [[measuring.run(subject, subject.name)]])
+    (runs,) = measuring.run_in_turn([subject], rounds)
+    (figures,) = measuring.cost([subject.name], [runs])
     suggested = list(advice(figures))
     if as_json:
         console.out(json.dumps({"name": subject.name, **figures.to_json(), "advice": suggested}, indent=2))
@@ -205,10 +221,7 @@ def _print_comparison(measuring: _Measuring, subjects: list[Subject], rounds: in
     from reactor_cli.bench.significance import chance
     from reactor_cli.bench.tables import comparison, verdict
 
-    runs: list[list[Run]] = [[], []]
-    for number in range(1, rounds + 1):
-        for subject, own in zip(subjects, runs, strict=True):
-            own.append(measuring.run(subject, f"{subject.name}, round {number} of {rounds}"))
+    runs = measuring.run_in_turn(subjects, rounds)
     first, second = measuring.cost([subject.name for subject in subjects], runs)
     groups = [[median for run in own for median in run.step_medians(GROUP_S)] for own in runs]
     p = chance(*groups)

@@ -1,26 +1,35 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.cli.command import reactor
+from tests.cli.command import environment, reactor
+from tests.processes import descendants, gone
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """\
 import time
 
 import numpy as np
 
-from reactor_runtime import InputField, InputState, Output, ReactorPipeline, Video
+from reactor_runtime import CommandError, InputField, InputState, Output, ReactorPipeline, Video, event
 
 class MyOutput(Output):
     main_video: Video
 
 class MyState(InputState):
+    locked: bool = True
     level: int = InputField(default=7, ge=0, le=255)
 
 class MyModel(ReactorPipeline):
     state: MyState
     fps = 25
+
+    @event(name="set_locked")
+    def set_locked(self, locked: bool):
+        raise CommandError("locked", "it stays as it is")
 
     def load(self, config):
         self.sleep_s = config["sleep_ms"] / 1e3
@@ -49,6 +58,8 @@ def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
         "bench",
         "--seconds",
         "1.5",
+        "--rounds",
+        "2",
         "--set",
         "sleep_ms=5",
         "--json",
@@ -65,7 +76,7 @@ def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
     assert figures["possible_fps"] > figures["shown_fps"] / 2 > 1
     assert figures["input_p50_ms"] > 0
     assert list(figures["stages_ms"])[:4] == ["step", "convert", "hand over", "arrive"]
-    assert "measuring" in done.err
+    assert done.err.count("measuring") == 2
     assert "<circle" in (tmp_path / "plot.html").read_text()
 
 
@@ -111,7 +122,9 @@ def test_a_session_that_the_model_ends_has_no_figures(tmp_path: Path) -> None:
         "    def start_session(self):\n        get_ctx().emit_block(np.zeros((4, 48, 64, 3), np.uint8))\n"
     )
 
-    done = reactor("bench", cwd=project(tmp_path, ending.replace("import InputField", "import get_ctx, InputField")))
+    done = reactor(
+        "bench", cwd=project(tmp_path, ending.replace("import CommandError", "import get_ctx, CommandError"))
+    )
 
     assert (done.code, done.out) == (1, "")
     assert "error: the model ended its session" in done.err
@@ -126,6 +139,26 @@ def test_a_model_without_output_is_an_error_with_a_hint(tmp_path: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "error: the model has no output to measure" in done.err
+
+
+def test_the_server_ends_with_the_command(tmp_path: Path) -> None:
+    telling = MODEL.replace(
+        "    def load(self, config):\n", "    def load(self, config):\n        os.write(2, b'loading\\n')\n"
+    )
+    folder = project(tmp_path, f"import os\n{telling}")
+    command = [sys.executable, "-m", "reactor_cli", "bench", "--seconds", "60"]
+    running = subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE)
+    assert running.stderr is not None, "it is a pipe"
+    with running, running.stderr as lines:
+        for line in lines:
+            if line.startswith(b"loading"):
+                break
+        others = descendants(running.pid)
+        running.terminate()
+        assert running.wait(TIMEOUT_S) == 130
+    assert others
+    for pid in others:
+        gone(pid)
 
 
 def test_a_wrong_class_is_reported_before_anything_is_served(tmp_path: Path) -> None:

@@ -73,8 +73,9 @@ def test_an_event_that_sets_a_plain_field_is_found() -> None:
         )
     }
 
-    assert settable(events, {"photo": {"$file": "f"}, "size": 3, "speed": 0.5}) == ("set_speed", "value", "speed")
-    assert settable(events, {"photo": None, "size": 3, "speed": None}) is None
+    state = {"photo": {"$file": "f"}, "size": 3, "speed": 0.5}
+    assert list(settable(events, state)) == [("set_speed", "value", "speed")]
+    assert list(settable(events, {"photo": None, "size": 3, "speed": None})) == []
 
 
 def test_a_plot_has_a_point_for_each_step_and_a_bar_for_each_stage() -> None:
