@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
-
 # Rows and columns below which there is no room for a status line.
 SMALLEST = 4, 20
 FLASH_S = 2.0
@@ -237,6 +235,8 @@ def fit(facts: Sequence[str], end: str, columns: int, *, least: int = LEAST_FACT
 
     Where fewer than `least` facts would fit beside `end`, it is left out.
     """
+    from rich.cells import cell_len, set_cell_size
+
     shown = next((n for n in range(len(facts), min(least, len(facts)) - 1, -1) if _fits(facts[:n], end, columns)), None)
     if shown is None:
         shown, end = next((n for n in range(len(facts), 1, -1) if _fits(facts[:n], "", columns)), 1), ""
@@ -245,6 +245,8 @@ def fit(facts: Sequence[str], end: str, columns: int, *, least: int = LEAST_FACT
 
 
 def _fits(facts: Sequence[str], end: str, columns: int) -> bool:
+    from rich.cells import cell_len
+
     return cell_len(_joined(facts)) + cell_len(end) + (2 if end else 0) < columns
 
 
