@@ -78,7 +78,13 @@ class NotebookServer:
             manifest = manifest_of(model)
             place = str(manifest.project), manifest.module, manifest.class_name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "reactor_runtime.notebook", json.dumps(place), *arguments_of(options)],
+            [
+                sys.executable,
+                "-m",
+                "reactor_runtime.notebook",
+                json.dumps([*place, self._folder]),
+                *arguments_of(options),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -180,13 +186,18 @@ def _end_with_kernel() -> None:
 
 
 def main() -> int:
-    """Serve the class that the arguments name, with the options of `reactor run`."""
+    """Serve the class that the arguments name, with the options of `reactor run`; then remove its folder, if given."""
     from reactor_cli import app
     from reactor_runtime import manifest
 
-    project, module, name = json.loads(sys.argv[1])
+    project, module, name, folder = json.loads(sys.argv[1])
     threading.Thread(target=_end_with_kernel, name="kernel-watch", daemon=True).start()
-    return app.main(["run", *sys.argv[2:]], manifest=manifest.of_class(Path(project), module, name))
+    try:
+        return app.main(["run", *sys.argv[2:]], manifest=manifest.of_class(Path(project), module, name))
+    finally:
+        # A kernel that is restarted or killed does not.
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

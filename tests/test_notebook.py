@@ -114,6 +114,10 @@ def policy_of(url: str) -> str:
         return policy
 
 
+def is_folder(path: str) -> bool:
+    return Path(path).is_dir()
+
+
 async def level_at(url: str) -> float:
     base, _, token = url.partition("/?token=")
     async with client(f"{base.replace('http', 'ws')}/ws", token=token) as controller:
@@ -142,9 +146,12 @@ async def test_the_page_of_a_class_of_a_cell_is_shown_until_the_kernel_ends(kern
         policy_of(first)
     others = descendants(kernel.pid)
     assert others
+    folder = kernel.execute("print(server._folder)").strip()
+    assert is_folder(folder)
     kernel.manager.signal_kernel(signal.SIGKILL)
     for pid in others:
         gone(pid)
+    assert not is_folder(folder)
 
 
 async def test_the_cell_of_the_docs_shows_its_model(kernel: Kernel) -> None:
