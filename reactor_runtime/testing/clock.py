@@ -34,6 +34,8 @@ STANDSTILL_S = 0.001
 BUSY_PASSES = 20_000
 # Real time; the loop of a test does not wait longer for a thread.
 THREAD_PATIENCE_S = 5.0
+# On a busy machine each of these short waits takes longer, and the thread gets more time.
+PATIENCE_WAITS = 50
 
 
 async def settle() -> None:
@@ -314,12 +316,18 @@ class _Waiting(selectors.DefaultSelector):
             return ready
         waiting = timeout is None or timeout > 0
         if waiting and not ready and (self.jobs or running):
-            ready = super().select(self._patience_s)
+            ready = self._wait_for_thread()
         if waiting and not ready:
             self.jobs.clear()
             self.threads.stop_waiting()
             self._pass_time(math.inf if timeout is None else self.clock.now() + timeout)
         return ready
+
+    def _wait_for_thread(self) -> list[tuple[selectors.SelectorKey, int]]:
+        for _ in range(PATIENCE_WAITS):
+            if ready := super().select(self._patience_s / PATIENCE_WAITS):
+                return ready
+        return []
 
     def _is_standing_still(self) -> bool:
         """Return whether the loop makes pass after pass without time passing, as it does for code that never waits."""
