@@ -114,7 +114,9 @@ def test_the_first_file_is_short_and_in_the_order_of_the_reference_page() -> Non
 def server(project: Path) -> Iterator[RunningServer]:
     with serving(project) as server:
         yield server
-        assert not re.search(r"^(\S+ )?(error|warning)|Traceback", server.log, re.MULTILINE), server.log
+        # On a busy machine a first step takes more than the second from which the engine warns.
+        unexpected = r"^(\S+ )?(error|warn)(?!.*the first step took)|Traceback"
+        assert not re.search(unexpected, server.log, re.MULTILINE), server.log
 
 
 async def test_a_template_sends_its_frames_and_accepts_every_event(server: RunningServer, project: Path) -> None:
