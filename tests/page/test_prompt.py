@@ -102,9 +102,10 @@ def test_on_a_phone_the_bar_is_between_the_stage_and_the_controls(page: Page, se
     page.locator(".metrics-chip").click()
     # With its graphs, the panel scrolls into view.
     expect(page.locator("#metrics .graph canvas").first).to_be_attached()
-    parts = [".stage", ".prompt", "#controls", "#metrics"]
-    tops = page.evaluate("parts => parts.map(part => document.querySelector(part).getBoundingClientRect().top)", parts)
-    assert tops == sorted(tops)
     page.evaluate("scrollTo(0, 0)")
+    parts = [page.locator(part).bounding_box() for part in (".stage", ".prompt", "#controls", "#metrics")]
+    tops = [part["y"] for part in parts if part]
+    assert len(tops) == 4
+    assert tops == sorted(tops)
     expect(page.locator(".prompt")).to_be_in_viewport(ratio=1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
