@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
+from reactor_cli.commands.replay import replay
 from reactor_cli.common_options import (
     Directory,
     Overrides,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 STDERR = 2
 INTERRUPTED = 130
 MOST_FPS = 1000
+DEFAULT_S = 10.0
 
 EPILOG = """
 \b
@@ -44,6 +46,7 @@ Examples:
   reactor render my-model --seconds 1m --out long.mp4
   reactor render --out frames/                PNG files with the exact pixels
   reactor render --script inputs.yaml --set width=1280 --out clip.gif
+  reactor render --recording session.mcap     a session of `reactor run --record`
 
 \b
 A script is a list of events, and of files for the input tracks:
@@ -54,8 +57,8 @@ A script is a list of events, and of files for the input tracks:
 
 \b
 Exit codes: 0 done; 1 the model failed; 2 an error in the command, the
-manifest, the config, the class or the script; 4 load() failed; 130
-interrupted, with a file that ends there.
+manifest, the config, the class, the script or the recording; 4 load() failed;
+130 interrupted, with a file that ends there.
 """
 
 
@@ -65,14 +68,19 @@ def render(
     path: PathOption = None,
     overrides: Overrides = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", parser=duration, metavar="TIME", help="The length of the clip.")
-    ] = 10.0,
+        float | None,
+        typer.Option("--seconds", parser=duration, metavar="TIME", help="The length of the clip; 10 s by default."),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option("--out", metavar="FILE|DIR", help="A file .mp4, .mkv, .gif or .webp, or a folder for PNG files."),
     ] = Path("clip.mp4"),
     script: Annotated[
         Path | None, typer.Option("--script", metavar="FILE", help="Events and files for input tracks, with times.")
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", metavar="FILE", help="Replay a recorded session, with its inputs and its length."),
     ] = None,
     fps: Annotated[
         float | None,
@@ -86,10 +94,19 @@ def render(
     step takes. Ctrl-C ends the file after the current step. Needs PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    if not seconds:
+    if seconds == 0:
         raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
     if fps is not None and not 0 < fps <= MOST_FPS:
         raise UsageError(f"--fps is {fps:g}, not a rate above 0 and up to {MOST_FPS}")
+    if recording is not None:
+        for name, value in (("--script", script), ("--seconds", seconds), ("--fps", fps)):
+            if value is not None:
+                raise UsageError(
+                    f"{name} and --recording exclude each other: a recording has its own inputs and steps",
+                    hint=f"leave out {name}; --set changes values of the recorded config",
+                )
+        replay(context, recording, directory, path, overrides, out, verbose=verbose)
+        return 0
     from reactor_runtime import logs, manifest
 
     checked = manifest.load(project_directory(directory, path))
@@ -97,7 +114,7 @@ def render(
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")
         began = time.monotonic()
-        done, interrupted = _render(checked, config, seconds, out, script, fps, verbose=verbose)
+        done, interrupted = _render(checked, config, seconds or DEFAULT_S, out, script, fps, verbose=verbose)
     _print_result(done, time.monotonic() - began)
     return INTERRUPTED if interrupted else 0
 

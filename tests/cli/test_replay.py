@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Outcome, python, reactor
+from reactor_runtime.recording.file import read_recording
+from tests.cli.command import Outcome, environment, python, reactor
+from tests.cli.test_render import wait_for
+from tests.clips.reading import frames_of
 from tests.server.running import scaffolded
+from tests.timeouts import TIMEOUT_S
 
 # Records a session with the project in the current directory.
 RECORD = """
@@ -114,3 +121,34 @@ def test_an_exception_of_the_model_has_its_line(project: Path) -> None:
     change(project, "    def load(self", "    def unused(self")
     change(project, "    def inference", "    def load(self, config):\n        1 / 0\n\n    def inference")
     assert replayed(project, "hashes.mcap").code == 4
+
+
+@pytest.mark.process
+def test_a_recording_is_rendered_with_its_inputs_and_its_length(project: Path) -> None:
+    change(project, "self.state.brightness", "self.state.brightness * 0.9")
+    outcome = reactor("render", "--recording", "hashes.mcap", "--out", "clip.mkv", "--set", "width=32", cwd=project)
+    assert outcome.code == 0, outcome.err
+    (frames,) = re.findall(r"different: \d+ steps in [\d.]+ s, \d+ of (\d+) frames", outcome.out)
+    shown = frames_of(project / "clip.mkv")
+    assert (len(shown), shown[0].array.shape) == (int(frames), (48, 32, 3))
+    first, last = shown[0].array.mean(), shown[-1].array.mean()
+    assert last < 0.8 * first
+
+
+@pytest.mark.process
+def test_an_interrupt_leaves_a_clip_that_plays(project: Path) -> None:
+    change(project, "            yield", "            time.sleep(0.2)\n            yield")
+    change(project, "import numpy", "import time\nimport numpy")
+    command = [sys.executable, "-m", "reactor_cli", "render", "--recording", "hashes.mcap", "--out", "clip.mp4"]
+    with subprocess.Popen(command, cwd=project, env=environment()) as process:
+        wait_for(project / "clip.mp4")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+    assert 0 < len(frames_of(project / "clip.mp4")) < len(read_recording(project / "hashes.mcap").outputs) * 4
+
+
+@pytest.mark.parametrize("given", [("--script", "inputs.yaml"), ("--seconds", "10"), ("--fps", "30")], ids=" ".join)
+def test_a_recording_has_its_own_inputs_and_length(given: tuple[str, str], tmp_path: Path) -> None:
+    outcome = reactor("render", "--recording", "hashes.mcap", *given, cwd=tmp_path)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: {given[0]} and --recording exclude each other")
