@@ -13,6 +13,7 @@ import itertools
 import math
 import selectors
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ class RunningThreads:
         self._post = post
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: set[threading.Thread] = set()
+        self._known: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._running: set[threading.Thread] = set()
         self._not_awaited: set[threading.Thread] = set()
         self._polling: list[_FakeGate] = []

@@ -10,6 +10,7 @@ import ast
 import importlib
 import re
 import sys
+import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -105,6 +106,9 @@ class Execution:
             # `from package import module` takes the attribute without an import.
             vars(_parent(name)).pop(_last(name), None)
         importlib.invalidate_caches()
+        # A cached `Optional[Kind]` refers to its class, and so to all values of the module of that.
+        for clear in getattr(typing, "_cleanups", ()):
+            clear()
 
     @property
     def new(self) -> Mapping[str, ModuleType]:
