@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import bench, check, connect, init, render, replay, run, schema
+from reactor_cli.commands import bench, check, connect, init, render, replay, run, schema, status
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
 from reactor_cli.run_options import RunCommand, RunOptions
@@ -29,6 +29,7 @@ Examples:
   reactor run my-model       serve it at http://127.0.0.1:8080
   reactor replay FILE        run a recorded session again, and compare
   reactor connect            control it from this terminal
+  reactor status             show its sessions, rates and memory
   reactor render my-model    write what it shows to clip.mp4
   reactor schema my-model    describe its events and messages as OpenAPI
   reactor bench my-model     measure what the model costs
@@ -47,6 +48,7 @@ app.command("check", epilog=check.EPILOG)(check.check)
 app.command("run", cls=RunCommand, epilog=run.EPILOG)(run.run)
 app.command("replay", epilog=replay.EPILOG)(replay.replay)
 app.command("connect", epilog=connect.EPILOG)(connect.connect)
+app.command("status", epilog=status.EPILOG)(status.status)
 app.command("render", epilog=render.EPILOG)(render.render)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)
 app.command("bench", epilog=bench.EPILOG)(bench.bench)

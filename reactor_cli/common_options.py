@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,10 @@ def _directory(text: str | Path) -> Path:
     return Path(text)
 
 
+LOCAL_URL = "http://127.0.0.1:8080"
+UNAUTHORIZED = 401
+TOKEN_HINT = "give its token with --token, or as ?token= in the address"
+
 Directory: TypeAlias = Annotated[
     Path | None,
     typer.Argument(parser=_directory, metavar="DIR", help="The project: the directory that holds reactor.yaml."),
@@ -33,7 +38,16 @@ PathOption: TypeAlias = Annotated[
 Overrides: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated.")
 ]
+ServerUrl: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")]
+Token: TypeAlias = Annotated[
+    str | None, typer.Option("--token", metavar="TOKEN", help="The token of the server; REACTOR_TOKEN by default.")
+]
 Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, Reactor's code included.")]
+
+
+def server_token(url: str, token: str | None) -> str | None:
+    """Return the token for a server: that of the option, or else of the environment; None for that of the URL."""
+    return token or (None if "token=" in url else os.environ.get("REACTOR_TOKEN"))
 
 
 def project_directory(directory: Path | None, path: Path | None) -> Path:

@@ -42,6 +42,11 @@ def printable(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+def size_text(size_bytes: int) -> str:
+    """Return a size in memory with its unit."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
+
+
 def out(content: RenderableType = "", *, stream: TextIO | None = None) -> None:
     """Print a result on stdout, or on another stream, and flush."""
     _write(sys.stdout if stream is None else stream, content)

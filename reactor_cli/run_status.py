@@ -72,7 +72,7 @@ def facts_of(statistics: ServerStatistics) -> list[str]:
         facts.append(f"late {statistics.late_ms:.1f} ms")
     facts.append(f"{statistics.clients} {'client' if statistics.clients == 1 else 'clients'}")
     if statistics.memory_bytes is not None:
-        facts.append(_size(statistics.memory_bytes))
+        facts.append(console.size_text(statistics.memory_bytes))
     if statistics.slots > 1:
         facts.append(f"{statistics.sessions} of {statistics.slots} sessions")
     elif statistics.session:
@@ -88,7 +88,3 @@ def _loading(loading: LoadingProgress) -> list[str]:
     if loading.detail:
         facts.append(console.printable(loading.detail).replace("\t", " ").replace("\n", " "))
     return facts
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"

@@ -98,6 +98,9 @@ class FakeEngine:
     def send(self, message: ipc.ToEngine) -> None:
         self.told.append(message)
 
+    def memory_bytes(self) -> int | None:
+        return None
+
     def of(self, kind: type[M]) -> list[M]:
         return [message for message in self.told if isinstance(message, kind)]
 

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Verbose, duration, one_of
+from reactor_cli.common_options import (
+    LOCAL_URL,
+    TOKEN_HINT,
+    UNAUTHORIZED,
+    ServerUrl,
+    Token,
+    Verbose,
+    duration,
+    one_of,
+    server_token,
+)
 
 if TYPE_CHECKING:
     from reactor_cli.terminal_client import ConnectOptions
     from reactor_runtime.client.address import Role
 
-UNAUTHORIZED = 401
-LOCAL = "http://127.0.0.1:8080"
 STDIN = 0
 
 EPILOG = """
@@ -39,10 +47,8 @@ turn did not come within --seconds; 130 interrupted before the turn came.
 
 def connect(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")] = LOCAL,
-    token: Annotated[
-        str | None, typer.Option("--token", metavar="TOKEN", help="The token of the server; REACTOR_TOKEN by default.")
-    ] = None,
+    url: ServerUrl = LOCAL_URL,
+    token: Token = None,
     role: Annotated[
         str | None,
         typer.Option("--role", parser=one_of(("controller", "viewer")), metavar="ROLE", help="controller or viewer."),
@@ -82,7 +88,7 @@ def connect(
     is_screen = _is_screen() and not as_json
     options = ConnectOptions(
         url=url,
-        token=token or (None if "token=" in url else os.environ.get("REACTOR_TOKEN")),
+        token=server_token(url, token),
         role=cast("Role | None", role),
         events=tuple(sends or ()),
         seconds=seconds,
@@ -120,7 +126,7 @@ def _run_client(options: ConnectOptions, *, as_json: bool, is_screen: bool) -> i
         # The message may quote the server.
         error.message = legible(error.message)
         if isinstance(error, Refused) and error.status == UNAUTHORIZED:
-            error.hint = "give its token with --token, or as ?token= in the address"
+            error.hint = TOKEN_HINT
         raise
     finally:
         if screen is not None:

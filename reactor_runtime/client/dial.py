@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import random
 import socket
@@ -84,12 +85,19 @@ async def dial(
     except InvalidStatus as error:
         raise _status_error(address, error.response.status_code, bytes(error.response.body or b"")) from error
     except (OSError, WebSocketException) as error:
-        raise _connect_error(address, error, opening_s) from error
+        raise connect_error(address, error, opening_s) from error
     if connection.subprotocol != SUBPROTOCOL:
         await connection.close()
-        raise _not_a_server(address, f"it does not speak {SUBPROTOCOL}")
+        raise not_a_server(address, f"it does not speak {SUBPROTOCOL}")
     _limit_unsent_bytes(connection)
     return connection
+
+
+def http_connection(address: Address, *, timeout_s: float, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    """Return a connection for a request, which connects when it is used."""
+    if address.secure:
+        return http.client.HTTPSConnection(address.place, timeout=timeout_s, context=tls)
+    return http.client.HTTPConnection(address.place, timeout=timeout_s)
 
 
 def _status_error(address: Address, status: int, body: bytes) -> ConnectError:
@@ -99,11 +107,12 @@ def _status_error(address: Address, status: int, body: bytes) -> ConnectError:
     if status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.FORBIDDEN and no_reason):
         return ConnectError(f"{address} has no /ws", hint="is the path before it right, and is it a Reactor server?")
     if status not in _HINTS:
-        return _not_a_server(address, f"it answered {status}")
+        return not_a_server(address, f"it answered {status}")
     return Refused(f"{address} refused: {reason or HTTPStatus(status).phrase}", status=status, hint=_HINTS[status])
 
 
-def _connect_error(address: Address, error: OSError | WebSocketException, opening_s: float) -> ConnectError:
+def connect_error(address: Address, error: Exception, opening_s: float) -> ConnectError:
+    """Return the error for a connection that could not be made within `opening_s`."""
     match error:
         case ssl.SSLCertVerificationError():
             return ConnectError(
@@ -111,7 +120,7 @@ def _connect_error(address: Address, error: OSError | WebSocketException, openin
                 hint="give an SSLContext that trusts it, or set SSL_CERT_FILE",
             )
         case ssl.SSLError():
-            return _not_a_server(address, "there is no TLS; try http://")
+            return not_a_server(address, "there is no TLS; try http://")
         case TimeoutError():
             return ConnectError(f"{address} does not answer: nothing came for {opening_s:.0f} s")
         case socket.gaierror():
@@ -123,14 +132,15 @@ def _connect_error(address: Address, error: OSError | WebSocketException, openin
             return ConnectError(f"{address} can't be reached: {why}", hint="is the server running, at this address?")
         case InvalidURI():
             return ConnectError(f"{address} redirects to an address that is not a WebSocket")
-        case InvalidMessage() if not address.secure:
-            return _not_a_server(address, "the answer is not HTTP; if it uses TLS, try https://")
+        case InvalidMessage() | http.client.HTTPException() if not address.secure:
+            return not_a_server(address, "the answer is not HTTP; if it uses TLS, try https://")
         case InvalidHandshake():
-            return _not_a_server(address, str(error).partition("\n")[0])
+            return not_a_server(address, str(error).partition("\n")[0])
     return ConnectError(f"{address} can't be reached: {error}")
 
 
-def _not_a_server(address: Address, why: str) -> ConnectError:
+def not_a_server(address: Address, why: str) -> ConnectError:
+    """Return the error for an address where another program answers."""
     return ConnectError(f"{address} is not a Reactor server: {why}")
 
 

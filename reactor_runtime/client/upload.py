@@ -16,6 +16,7 @@ from typing import BinaryIO, Self
 from urllib.parse import urlencode
 
 from reactor_runtime.client.address import Address
+from reactor_runtime.client.dial import http_connection
 from reactor_runtime.client.errors import UploadError
 
 TIMEOUT_S = 30.0
@@ -55,7 +56,7 @@ class Upload:
         self._address = address
         self._key = key
         self._file = file
-        self._connection = _connection(address, tls)
+        self._connection = http_connection(address, timeout_s=TIMEOUT_S, tls=tls)
         self._cancelled = False
 
     def send(self) -> dict[str, str]:
@@ -92,9 +93,3 @@ class Upload:
             self._connection.request("POST", f"{self._address.root}/uploads?{query}", body, headers)
         answer = self._connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
-
-
-def _connection(address: Address, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
-    if address.secure:
-        return http.client.HTTPSConnection(address.place, timeout=TIMEOUT_S, context=tls)
-    return http.client.HTTPConnection(address.place, timeout=TIMEOUT_S)

@@ -45,10 +45,11 @@ class WorkerStatus:
     clients: int
     viewers: int
     draining: bool
+    gpu: str
     fps: float | None
-    step_ms: float | None
     late_ms: float | None
     memory_bytes: int | None
+    uptime_s: float | None
     version: str
 
 

@@ -92,7 +92,7 @@ class EngineBackend:
         self._reload = None if options.reload is None else ProjectReload(options, options.reload, self._engines)
         self._reloading: set[asyncio.Task[None]] = set()
         self._uploads = UploadRoute(self.admission)
-        self._summary = Summary(self.admission, settings.clock, memory_bytes=self._engines.memory_bytes)
+        self._summary = Summary(self.admission, settings.clock)
         self.expect_end = self._engines.expect_end
         self.drain = self._engines.drain
         self.stop = self._engines.stop

@@ -9,7 +9,7 @@ from reactor_cli.__main__ import refusal
 from reactor_runtime import __version__
 from tests.cli.command import new_reactor, python, reactor
 
-COMMANDS = ("init", "check", "run", "connect", "schema")
+COMMANDS = ("init", "check", "run", "connect", "status", "schema")
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
 
 
@@ -28,6 +28,7 @@ def test_help_lists_commands_and_examples(tmp_path: Path, arguments: tuple[str, 
         ("check", ["--path", "--set", "--json", "--verbose"]),
         ("schema", ["--path", "--format", "--check", "--out", "--verbose"]),
         ("connect", ["--token", "--role", "--send", "--seconds", "--save", "--json", "--picture", "--verbose"]),
+        ("status", ["--token", "--json", "--watch", "--verbose"]),
         ("init", ["--here", "--force", "--template", "-t", "--list"]),
         (
             "run",

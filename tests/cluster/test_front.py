@@ -59,6 +59,12 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
                 health = (await http.get("/health")).json()
                 assert (health["status"], health["waiting"], health["viewers"]) == ("busy", 1, 1)
+                (worker,) = health["engines"]
+                (slot,) = front.slots
+                assert (worker["worker"], worker["node"], worker["status"]) == (slot.worker, "here", "busy")
+                assert worker["url"].startswith("http://127.0.0.1:")
+                assert worker["clients"] >= 2
+                assert worker["memory_bytes"] > 0
                 assert "set_level" in (await http.get("/schema")).text
                 assert "reactor_sessions_active 1" in (await http.get("/metrics")).text
             await controller.socket.close()

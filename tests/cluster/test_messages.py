@@ -29,10 +29,11 @@ STATUS = WorkerStatus(
     clients=2,
     viewers=1,
     draining=False,
+    gpu="0",
     fps=30.0,
-    step_ms=None,
     late_ms=0.5,
     memory_bytes=1 << 30,
+    uptime_s=None,
     version="1.0",
 )
 

@@ -54,6 +54,7 @@ class RemoteWorker:
         self._access = access
         self._secret = secret
         self._now = settings.clock.now
+        self._on_no_contact = callbacks.on_lost
         self._on_change = on_change
         self._link: WorkerLink | None = None
 
@@ -112,5 +113,7 @@ class RemoteWorker:
     def _link_broken(self, reason: str) -> None:
         if self.silent_since is None:
             self.silent_since = self._now()
-        self.slot.on_no_contact(reason)
+        # It starts no session until the worker sends its status again.
+        self.slot.engine.wait(reason)
+        self._on_no_contact()
         self._on_change()

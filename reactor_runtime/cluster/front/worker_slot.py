@@ -19,7 +19,7 @@ from reactor_runtime.cluster.messages import SessionStatus, ToWorker, Waiting, W
 from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
+from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
@@ -210,6 +210,25 @@ class WorkerSlot:
     def send_statistics(self, now: float) -> None:
         """Do nothing: the worker sends its clients statistics."""
 
+    def statistics(self) -> SlotStatistics:
+        """Return what the worker reported last."""
+        worker, node, url, status = self.worker, self.node, self._access.url, self.status
+        if status is None:
+            return SlotStatistics(worker=worker, node=node, url=url)
+        is_ready = self.engine.phase is EnginePhase.READY
+        return SlotStatistics(
+            worker=worker,
+            node=node,
+            url=url,
+            gpu=status.gpu,
+            clients=status.clients,
+            viewers=status.viewers,
+            fps=None if self.session is None else status.fps,
+            late_ms=None if self.session is None else status.late_ms,
+            memory_bytes=status.memory_bytes,
+            uptime_s=status.uptime_s if is_ready else None,
+        )
+
     def on_status(self, status: WorkerStatus) -> None:
         """Follow the worker's model and its session."""
         before = self.engine.phase
@@ -221,11 +240,6 @@ class WorkerSlot:
         elif before is EnginePhase.READY and self.engine.phase is not EnginePhase.READY:
             self.losses += 1
             self._callbacks.on_lost()
-
-    def on_no_contact(self, reason: str) -> None:
-        """Start no session until the worker sends its status again."""
-        self.engine.wait(reason)
-        self._callbacks.on_lost()
 
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""

@@ -97,7 +97,7 @@ def _service(
         loading=GpuLoadLock(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
     )
     slots = backend.admission.slots
-    control = Control(job.worker, backend.admission, settings.clock, statistics=backend.statistics)
+    control = Control(job.worker, backend.admission, settings.clock)
     gate = WorkerGate(
         TicketGate(job.secret, job.cluster, job.worker),
         job.secret,

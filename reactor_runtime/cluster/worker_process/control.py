@@ -28,7 +28,6 @@ from reactor_runtime.cluster.messages import (
 )
 from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.message_reader import Allowance
-from reactor_runtime.server.options import ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.version import version
@@ -44,20 +43,11 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 class Control:
     """Serve the fronts of a worker, each on a socket of its own; use on the server's loop."""
 
-    def __init__(
-        self,
-        worker: str,
-        admission: Admission[EngineSlot],
-        clock: Clock,
-        *,
-        statistics: Callable[[], ServerStatistics],
-    ) -> None:
+    def __init__(self, worker: str, admission: Admission[EngineSlot], clock: Clock) -> None:
         self._worker = worker
         self._admission = admission
         self._clock = clock
-        self._statistics = statistics
         self._alarms: set[Alarm] = set()
-        self._newest: tuple[float, ServerStatistics] | None = None
 
     def route(self) -> WebSocketRoute:
         return WebSocketRoute("/worker", self._serve)
@@ -68,9 +58,9 @@ class Control:
             alarm.ring()
 
     def status(self) -> WorkerStatus:
-        """Return the status now; rates are those of the last second."""
+        """Return the status now."""
         (slot,) = self._admission.slots
-        engine, statistics = slot.engine, self._read_statistics()
+        engine, statistics = slot.engine, slot.statistics()
         return WorkerStatus(
             worker=self._worker,
             phase=engine.phase,
@@ -81,12 +71,13 @@ class Control:
             session=_session_status(slot, self._clock.now()),
             ended=slot.last_end,
             clients=statistics.clients,
-            viewers=len(self._admission.assignment.viewers),
+            viewers=statistics.viewers,
             draining=self._admission.draining,
+            gpu=statistics.gpu,
             fps=statistics.fps,
-            step_ms=statistics.step_ms,
             late_ms=statistics.late_ms,
             memory_bytes=statistics.memory_bytes,
+            uptime_s=statistics.uptime_s,
             version=version(),
         )
 
@@ -135,13 +126,6 @@ class Control:
                 os.kill(os.getpid(), signal.SIGTERM)
             case Stop():
                 os.kill(os.getpid(), signal.SIGINT)
-
-    def _read_statistics(self) -> ServerStatistics:
-        """Return statistics that are at most a second old: each reading starts the rates anew."""
-        now = self._clock.now()
-        if self._newest is None or now - self._newest[0] >= STATUS_S:
-            self._newest = now, self._statistics()
-        return self._newest[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 EARLY_S = 0.00025
 # the shortest gap between frames, in intervals: after a stall late frames follow this fast instead of in a burst
 SHORTEST_GAP = 0.8
+RATE_S = 2.0
 
 
 class PlayoutTarget(Protocol):
@@ -213,7 +214,7 @@ class Playout:
             stages = Stages(item.arrived_at, tuple(item.encoded), item.ready_at, now)
             if self._metrics.trace is not None:
                 self._metrics.trace.shown(bundle, stages)
-            self.times.add_times(times_of(bundle, stages))
+            self.times.add_times(times_of(bundle, stages), frame_at=now if bundle.frames else None)
         self._send_credit(Credit(bundle.session, bundle.number, item.ready_at))
 
 
@@ -248,13 +249,22 @@ def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
 
 
 class RecentStageTimes:
-    """Keep the stage times of the last 64 bundles, for statistics."""
+    """Keep the stage times of the last 64 bundles, and when the last 64 frames were shown, for statistics."""
 
     def __init__(self) -> None:
         self._recent: deque[StageTimes] = deque(maxlen=64)
+        self._frames_at: deque[float] = deque(maxlen=64)
 
-    def add_times(self, times: StageTimes) -> None:
+    def add_times(self, times: StageTimes, *, frame_at: float | None) -> None:
+        """Add the times of a bundle; `frame_at` is when its frames were shown, None for sound alone."""
         self._recent.append(times)
+        if frame_at is not None:
+            self._frames_at.append(frame_at)
+
+    def fps(self, now: float) -> float:
+        """Return the rate of the frames of the last two seconds."""
+        recent = [at for at in self._frames_at if at > now - RATE_S]
+        return (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 else 0.0
 
     def medians_ms(self) -> dict[str, float]:
         """Return the median of each stage over the last 64 bundles, as `encode_ms` and so on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -27,20 +28,9 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
 
     async def health(request: Request) -> Response:
         status = health_status(admission)
-        public = {"status": status}
-        default = admission.slots.default
-        session = None if default is None else default.session
-        body = {
-            **public,
-            "model": admission.settings.name_of(admission.slots.contract),
-            "session": None if session is None else session.id,
-            "viewers": len(admission.assignment.viewers),
-            "waiting": len(admission.wait_queue.waiting),
-            "engines": [_engine(slot, admission) for slot in admission.slots],
-            "uptime_s": round(time.monotonic() - started_at, 1),
-        }
+        details = _details(admission, time.monotonic() - started_at) if request.state.known else {}
         status_code = 200 if status in SERVING else 503
-        return JSONResponse(body if request.state.known else public, status_code=status_code, headers=NO_STORE)
+        return JSONResponse({"status": status, **details}, status_code=status_code, headers=NO_STORE)
 
     async def live(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         return PlainTextResponse("ok\n", headers=NO_STORE)
@@ -93,9 +83,23 @@ def slot_status(slot: Slot) -> str:
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"
 
 
-def _engine(slot: S, admission: Admission[S]) -> dict[str, object]:
+def _details(admission: Admission[S], uptime_s: float) -> dict[str, object]:
+    default = admission.slots.default
+    session = None if default is None else default.session
     return {
+        "model": admission.settings.name_of(admission.slots.contract),
+        "session": None if session is None else session.id,
+        "viewers": len(admission.assignment.viewers),
+        "waiting": len(admission.wait_queue.waiting),
+        "engines": [_engine(slot) for slot in admission.slots],
+        "uptime_s": round(uptime_s, 1),
+    }
+
+
+def _engine(slot: Slot) -> dict[str, object]:
+    return {
+        "number": slot.number,
         "status": slot_status(slot),
         "session": None if slot.session is None else slot.session.id,
-        "viewers": sum(viewer in slot.subscribers for viewer in admission.assignment.viewers),
+        **asdict(slot.statistics()),
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -110,11 +111,6 @@ class EnginePool:
             if engine.relay is not None:
                 await asyncio.to_thread(engine.relay.close)
 
-    def memory_bytes(self) -> int | None:
-        """Return the memory of all engines and their processes; None where it is unknown."""
-        known = [each for engine in self._engines if (each := engine.supervisor.memory_bytes()) is not None]
-        return sum(known) if known else None
-
     def gpu_of(self, number: int) -> str:
         """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
         gpus = self._options.gpus
@@ -144,6 +140,7 @@ class EnginePool:
             wait_queue=self._admission.wait_queue,
             settings=settings,
             callbacks=self._admission.slot_callbacks,
+            gpu=gpu or os.environ.get("CUDA_VISIBLE_DEVICES", ""),
             on_reload=self._on_reload,
         )
         self._admission.slots.add(slot)

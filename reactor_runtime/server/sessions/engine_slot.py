@@ -16,13 +16,13 @@ from reactor_runtime import errors
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingReader
-from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import ReloadReport
 from reactor_runtime.server.sessions.reload_notices import ReloadNotices
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
+from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics
 from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.server.sessions.welcome import welcome_message
@@ -54,6 +54,7 @@ class EngineSlot:
         wait_queue: WaitQueue[Client],
         settings: SlotSettings,
         callbacks: SlotCallbacks[EngineSlot],
+        gpu: str = "",
         on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
     ) -> None:
         self.number = number
@@ -68,6 +69,8 @@ class EngineSlot:
         self.reload = ReloadNotices(
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
         )
+        self._gpu = gpu
+        self._ready_at: float | None = None
         self._started = False
         self._playout = playout
         self._wait_queue = wait_queue
@@ -145,6 +148,7 @@ class EngineSlot:
             self._end_session(self.session, TurnEnd.STOPPING, END_MESSAGES[TurnEnd.STOPPING])
 
     def on_engine_ready(self, load_s: float) -> None:
+        self._ready_at = self._settings.clock.now()
         self._callbacks.on_ready(self, load_s)
 
     def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
@@ -201,9 +205,18 @@ class EngineSlot:
         if self.session is not None and self.session.controller not in self.subscribers:
             self.session.controller.send_message(kind, data)
 
-    def recent_times_ms(self) -> dict[str, float]:
-        """Return the median time of each stage of the last frames; empty before the first."""
-        return self._playout.times.medians_ms()
+    def statistics(self) -> SlotStatistics:
+        now, session = self._settings.clock.now(), self.session
+        ready_at = self._ready_at if self.engine.phase is EnginePhase.READY else None
+        return SlotStatistics(
+            gpu=self._gpu,
+            clients=len({*self.subscribers, *([] if session is None else [session.controller])}),
+            viewers=sum(client.role is Role.VIEWER for client in self.subscribers),
+            fps=None if session is None else round(self._playout.times.fps(now), 1),
+            late_ms=None if session is None else self._playout.times.medians_ms().get("late_ms"),
+            memory_bytes=self.engine.memory_bytes(),
+            uptime_s=None if ready_at is None else round(now - ready_at, 1),
+        )
 
     def send_progress(self) -> None:
         self.reload.send_progress()

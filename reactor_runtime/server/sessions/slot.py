@@ -45,6 +45,26 @@ class SlotSettings:
         return {"engine": str(number)} if self.options.sessions > 1 else {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotStatistics:
+    """The state of a slot now: its clients, the frames that they see, and the process of its model.
+
+    `fps` and `late_ms` are None without a session, the memory where it is unknown, and `uptime_s` while the model
+    loads. `worker`, `node` and `url` are "" for an engine of this server.
+    """
+
+    worker: str = ""
+    node: str = ""
+    url: str = ""
+    gpu: str = ""
+    clients: int = 0
+    viewers: int = 0
+    fps: float | None = None
+    late_ms: float | None = None
+    memory_bytes: int | None = None
+    uptime_s: float | None = None
+
+
 class LimitedTurn(Protocol):
     """How long a session may last."""
 
@@ -147,6 +167,8 @@ class Slot(Protocol):
 
     def send_statistics(self, now: float) -> None:
         """Send the subscribers statistics."""
+
+    def statistics(self) -> SlotStatistics: ...
 
 
 S = TypeVar("S", bound=Slot)

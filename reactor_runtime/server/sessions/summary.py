@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.options import LoadingProgress, ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
@@ -14,12 +12,9 @@ from reactor_runtime.server.workers.engine import EnginePhase
 class Summary:
     """Make statistics on demand, with rates since the last ones; belongs to the server's loop."""
 
-    def __init__(
-        self, admission: Admission[EngineSlot], clock: Clock, *, memory_bytes: Callable[[], int | None]
-    ) -> None:
+    def __init__(self, admission: Admission[EngineSlot], clock: Clock) -> None:
         self._admission = admission
         self._clock = clock
-        self._memory_bytes = memory_bytes
         self._at = clock.now()
         self._frames = 0
         self._steps, self._step_s = 0, 0.0
@@ -29,7 +24,9 @@ class Summary:
         slots = self._admission.slots
         sessions = [slot.session for slot in slots if slot.session is not None]
         only = sessions[0] if len(sessions) == 1 else None
-        late = [times["late_ms"] for slot in slots if slot.session and (times := slot.recent_times_ms())]
+        each = [slot.statistics() for slot in slots]
+        late = [one.late_ms for one in each if one.late_ms is not None]
+        memory = [one.memory_bytes for one in each if one.memory_bytes is not None]
         fps, step_ms = self._rates(len(sessions))
         return ServerStatistics(
             loading=self._loading(),
@@ -41,7 +38,7 @@ class Summary:
             slots=len(slots),
             session="" if only is None else only.id,
             session_s=self._clock.now() - only.started_at if only is not None and only.started_at else 0.0,
-            memory_bytes=self._memory_bytes(),
+            memory_bytes=sum(memory) if memory else None,
         )
 
     def _rates(self, sessions: int) -> tuple[float | None, float | None]:

@@ -51,6 +51,9 @@ class Engine(EngineStatus, Protocol):
     def busy(self) -> bool:
         """Whether the engine has a backlog of unread messages; a message that may be refused should be."""
 
+    def memory_bytes(self) -> int | None:
+        """Return the memory of the process and its descendants; None where it is unknown."""
+
     def send(self, message: ipc.ToEngine) -> None:
         """Queue a message; it is lost where no engine runs."""
 

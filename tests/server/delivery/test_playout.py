@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, Credit
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
-from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.playout import RATE_S, Playout, RecentStageTimes, StageTimes
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import RungsInUse
@@ -367,3 +367,13 @@ async def test_a_rejected_bundle_returns_its_credit_at_once(fixture: PlayoutFixt
     fixture.playout.reject_bundle(Bundle("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (picture,)))
     assert fixture.credits == [Credit("gone", 4, 0.0)]
     assert not fixture.encoder.jobs
+
+
+def test_the_rate_is_that_of_the_frames_shown_in_the_last_two_seconds() -> None:
+    times, stages = RecentStageTimes(), StageTimes(*[0.0] * 7)
+    assert times.fps(0.0) == 0.0
+    for number in range(100):
+        times.add_times(stages, frame_at=number / 25)
+        times.add_times(stages, frame_at=None)
+    assert times.fps(4.0) == pytest.approx(25)
+    assert times.fps(99 / 25 + RATE_S) == 0.0
