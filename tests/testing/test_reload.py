@@ -267,6 +267,28 @@ def test_a_change_of_what_load_runs_loads_again(project: Project, change: tuple[
         assert executor.model.loads == 1
 
 
+@pytest.mark.parametrize(
+    "block",
+    ["if True:", "try:\n        import no_such_module\n        def make(): pass\n    except ImportError:"],
+    ids=["if", "except"],
+)
+def test_what_load_runs_may_be_defined_in_a_block_of_the_module(project: Project, block: str) -> None:
+    definition = f"""{block}
+        def make():
+            return 5
+
+    class Picture"""
+    text = MODEL.replace("class Picture", definition).replace("red = 10", "red = self.weights")
+    text = text.replace("self.weights = object()", "self.weights = make()")
+    project.write(text)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 6
+        project.write(text, ("return 5", "return 7"))
+        executor.reload()
+        assert red(executor) == 8
+
+
 def test_a_load_that_fails_keeps_the_loaded_model(project: Project) -> None:
     project.write(MODEL)
     with PipelineExecutor(project.model()) as executor:

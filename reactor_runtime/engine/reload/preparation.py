@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reactor_runtime.engine.reload.modules import Source, imported_from, package_of
@@ -43,6 +43,7 @@ class _Preparation:
         self.parts: dict[str, str] = {}
         self._sources = sources
         self._modules: dict[str, _Module] = {}
+        self._added: set[ast.stmt] = set()
         self._add_class(module, model, ["load", *_CONSTRUCTION])
 
     def _module(self, name: str) -> _Module:
@@ -55,7 +56,7 @@ class _Preparation:
         for cls in self._module(module).definitions.get(name, ()):
             if not isinstance(cls, ast.ClassDef):
                 continue
-            nodes = {member: node for node in cls.body for member in _names_of(node)}
+            nodes = {member: node for node in _statements(cls.body) for member in _names_of(node)}
             # The list grows in the loop.
             for member in members:
                 if member in nodes and self._add_part(f"{name}.{member}", nodes[member]):
@@ -68,10 +69,13 @@ class _Preparation:
 
     def _add_part(self, name: str, node: ast.stmt) -> bool:
         """Add the code of a definition; return False if it was added before."""
+        if node in self._added:
+            return False
+        self._added.add(node)
         label = f"{name}()" if isinstance(node, ast.FunctionDef) else name
-        added = label not in self.parts
-        self.parts.setdefault(label, ast.dump(node))
-        return added
+        # Other modules, and other branches of an `if`, may define the same name.
+        self.parts[label] = self.parts.get(label, "") + ast.dump(node)
+        return True
 
     def _add_used(self, module: str, node: ast.AST) -> None:
         """Add what the code of `node` uses by name."""
@@ -82,9 +86,10 @@ class _Preparation:
     def _add_definition(self, module: str, name: str) -> None:
         for node in self._module(module).definitions.get(name, ()):
             if isinstance(node, ast.ClassDef):
-                if name not in self.parts:
+                if node not in self._added:
+                    self._added.add(node)
                     fields = [each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)]
-                    self.parts[name] = "".join(map(ast.dump, [*node.bases, *fields]))
+                    self.parts[name] = self.parts.get(name, "") + "".join(map(ast.dump, [*node.bases, *fields]))
                     self._add_class(module, name, [*_CONSTRUCTION])
             elif self._add_part(name, node):
                 self._add_used(module, node)
@@ -115,11 +120,20 @@ def _read_module(name: str, source: Source) -> _Module:
             module.imports.update({alias.asname or alias.name: (base, alias.name) for alias in node.names})
         elif isinstance(node, ast.Import):
             module.imports.update({alias.asname or alias.name: (alias.name, "") for alias in node.names})
-    for statement in tree.body:
+    for statement in _statements(tree.body):
         if isinstance(statement, Definition):
             for defined in _names_of(statement):
                 module.definitions.setdefault(defined, []).append(statement)
     return module
+
+
+def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Yield statements and those in their blocks, as of `if` and `try`, but not those in functions and classes."""
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            yield from _statements(ast.iter_child_nodes(node))
 
 
 def _names_of(node: ast.stmt) -> list[str]:
