@@ -104,6 +104,23 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
                     pass
 
 
+async def test_a_client_that_can_not_reach_its_worker_is_relayed_before_all_others(project: Path) -> None:
+    async with running_front(project) as front:
+        redirect = await redirected(front)
+        async with client(front.url) as waiting:
+            await waiting.data("reactor.queue", position=1)
+            async with client(front.url, returning=redirect["ticket"]) as back:
+                lost = await back.data("reactor.session")
+                assert (lost["phase"], lost["message"]) == ("lost", "the client could not reach its worker")
+                await back.data("reactor.session", phase="started")
+                assert (await back.frame()).header.track == "main_video"
+                # The ticket gives no second place at the head of the queue.
+                async with client(front.url, returning=redirect["ticket"]) as again:
+                    assert await again.data("reactor.queue") == {"position": 2, "length": 2}
+                await back.socket.close()
+            await waiting.data("reactor.session", phase="started")
+
+
 async def test_clients_of_a_killed_worker_wait_before_all_others_and_others_see_no_change(project: Path) -> None:
     async with running_front(project, workers=2) as front:
         redirect = await redirected(front)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 
 from starlette.routing import BaseRoute
 
@@ -29,13 +30,15 @@ from reactor_runtime.cluster.placement.placement import (
     WorkerPending,
     WorkerPlaced,
 )
-from reactor_runtime.cluster.tickets import TicketIssuer
+from reactor_runtime.cluster.tickets import TicketIssuer, TicketRefused
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.options import Operator, ServerReady, ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import SlotSettings
 
 logger = logging.getLogger(__name__)
+
+UNREACHED = "the client could not reach its worker"
 
 
 class WorkerFleet:
@@ -53,12 +56,12 @@ class WorkerFleet:
         tickets: TicketIssuer,
         relays_all: bool = False,
     ) -> None:
-        self._lost = LostSessions(tickets)
+        self._lost = LostSessions()
         self._changed = Alarm(settings.clock)
         self.admission = Admission[WorkerSlot](
             settings,
             on_slot_ready=self._slot_ready,
-            why_lost=self._lost.take_reason,
+            why_lost=self._why_lost,
             on_change=self._changed.ring,
         )
         self.inbound = WaitingRouter(self.admission)
@@ -210,6 +213,20 @@ class WorkerFleet:
         slots = self.admission.slots
         self._starts.record_success()
         self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), slot.node))
+
+    def _why_lost(self, returned: str) -> str:
+        """Return why a client comes back with a ticket, once; "" if it has no reason to.
+
+        The slot of a client that could not go to its worker is free then, for this client: it waits before all others.
+        """
+        try:
+            ticket = self._tickets.read_returned(returned, time.time())
+        except TicketRefused:
+            return ""
+        if reason := self._lost.take_reason(ticket.id):
+            return reason
+        worker = self._workers.get(ticket.worker)
+        return UNREACHED if worker is not None and worker.slot.release_reservation(ticket.id) else ""
 
     def _session_lost(self, ticket: str, controller: Client | None, reason: str) -> None:
         """Let the controller of a lost session wait before all others: now, or when it comes with its ticket."""

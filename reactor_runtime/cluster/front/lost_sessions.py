@@ -1,11 +1,8 @@
-"""The sessions that their workers lost, for the clients that come back to the front."""
+"""The sessions that their workers lost, for the clients that come back to the front. Pure."""
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
-
-from reactor_runtime.cluster.tickets import TicketIssuer, TicketRefused
 
 MOST_LOST = 10_000
 
@@ -13,8 +10,7 @@ MOST_LOST = 10_000
 class LostSessions:
     """Keep why sessions were lost, by the ids of their tickets; the oldest are forgotten when there are too many."""
 
-    def __init__(self, tickets: TicketIssuer) -> None:
-        self._tickets = tickets
+    def __init__(self) -> None:
         self._reasons: OrderedDict[str, str] = OrderedDict()
 
     def add(self, ticket: str, reason: str) -> None:
@@ -23,10 +19,5 @@ class LostSessions:
             self._reasons.popitem(last=False)
 
     def take_reason(self, ticket: str) -> str:
-        """Return why the session of a ticket was lost, once; "" if it was not, or if this is not a ticket."""
-        if not ticket:
-            return ""
-        try:
-            return self._reasons.pop(self._tickets.read_returned(ticket, time.time()).id, "")
-        except TicketRefused:
-            return ""
+        """Return why the session of a ticket was lost, once; "" if it was not."""
+        return self._reasons.pop(ticket, "")

@@ -78,6 +78,7 @@ class WorkerSession:
     """A session in a worker; until the worker has reported it, the ticket of its controller stands for it.
 
     `controller` is a client of the front that is relayed, `expiry` the timer of a ticket that was not used yet.
+    `is_reported` is whether the worker has reported the session: the ticket has been used.
     """
 
     def __init__(self, turn: WorkerTurn, ticket: str) -> None:
@@ -88,6 +89,7 @@ class WorkerSession:
         self.over = asyncio.Event()
         self.turn = turn
         self.ticket = ticket
+        self.is_reported = False
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
         self._resume_secret = ""
@@ -107,7 +109,8 @@ class WorkerSession:
             self.expiry.cancel()
 
     def update(self, status: SessionStatus) -> None:
-        """Follow what the worker reports; its ticket has been used."""
+        """Follow what the worker reports."""
+        self.is_reported = True
         if self.expiry is not None:
             self.expiry.cancel()
         self.id = status.id
@@ -173,9 +176,28 @@ class WorkerSlot:
         ticket = self._access.issue(controller, Role.CONTROLLER)
         session = self.session = WorkerSession(WorkerTurn(self._send), ticket.id)
         clock = self._settings.clock
-        session.expiry = clock.call_at(clock.now() + TICKET_S, lambda: self._reservation_expired(session))
+
+        def expire() -> None:
+            if self.release_reservation(ticket.id):
+                self._callbacks.on_session_ended(self)
+
+        session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
         logger.info("session assigned worker=%s ticket=%s", self.worker, ticket.id, extra=controller.ids)
         self._connect(session, controller, ticket)
+
+    def release_reservation(self, ticket: str) -> bool:
+        """Free the slot of a controller that was sent to the worker and has not come there.
+
+        Returns False if the slot is not reserved for this ticket, or the ticket has been used.
+        """
+        session = self.session
+        if session is None or session.ticket != ticket or session.is_reported or session.relay is not None:
+            return False
+        logger.info("a client has not come to its worker worker=%s ticket=%s", self.worker, ticket)
+        session.end()
+        self.session = None
+        self.idle_since = self._settings.clock.now()
+        return True
 
     def resume_session(self, client: Client) -> None:
         session = self.session
@@ -258,13 +280,12 @@ class WorkerSlot:
     def _follow(self, report: SessionStatus | None) -> None:
         """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
         session = self.session
-        was_reported = session is not None and session.phase is not SessionPhase.STARTING
-        if session is not None and was_reported and (report is None or report.id != session.id):
+        if session is not None and session.is_reported and (report is None or report.id != session.id):
             self._end_session(session)
         if report is None:
             return
         session = self.session
-        if session is not None and not was_reported and session.ticket != report.ticket:
+        if session is not None and not session.is_reported and session.ticket != report.ticket:
             # A ticket of a front before this one was used in the meantime.
             self._lose_session(session, "another client has the worker")
         if self.session is None:
@@ -276,11 +297,6 @@ class WorkerSlot:
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()
-
-    def _reservation_expired(self, session: WorkerSession) -> None:
-        if self.session is session and session.phase is SessionPhase.STARTING and session.relay is None:
-            logger.info("a client has not come to its worker worker=%s ticket=%s", self.worker, session.ticket)
-            self._end_session(session, TurnEnd.LEFT)
 
     def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
         controller = session.controller
