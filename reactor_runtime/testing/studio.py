@@ -164,7 +164,7 @@ class Studio(Generic[M]):
         self._modules.record()
         try:
             reloader.reload() if model is None else reloader.replace(model)
-            self._wait.until(lambda: not reloader.pending, "the step to end")
+            self._wait.until(lambda: not reloader.pending or recorder.reloaded is not None, "the step to end")
         finally:
             self._modules.close()
         reloaded = cast("Reloaded | None", recorder.reloaded)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
@@ -315,6 +316,27 @@ def test_a_step_that_waits_for_an_input_does_not_delay_the_reload(project: Proje
             studio.run(1)
 
 
+def test_a_step_that_does_not_end_is_reported_and_replaced_when_it_ends(project: Project) -> None:
+    text = MODEL.replace("class MyModel", "class Camera(Input):\n        webcam: Video\n\n    class MyModel")
+    text = text.replace("fps = 10", "input: Camera").replace("def inference", "async def inference")
+    wait = """while True:
+                while True:
+                    try:
+                        await self.input.webcam.read()
+                        break
+                    except BaseException:
+                        pass"""
+    project.write(text, ("while True:", wait))
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.run(1)
+        project.write(text, ("red = 10", "red = 20"))
+        with pytest.raises(ClassError, match=r"inference\(\) has not ended after 5 s, and the new code waits for it"):
+            studio.reload()
+        studio.push_media("webcam", np.zeros((2, 2, 3), np.uint8))
+        assert shown(studio) == 21
+
+
 def test_a_reload_between_sessions_is_applied_at_once(project: Project) -> None:
     project.write(MODEL)
     with PipelineExecutor(project.model()) as executor:
@@ -519,6 +541,17 @@ def test_other_styles_are_loaded_again_when_that_changes(project: Project, text:
         studio.disconnect()
         studio.connect()
         assert shown(studio) == 13
+
+
+def test_a_run_that_does_not_end_is_reported(project: Project) -> None:
+    forever = "try: await asyncio.sleep(9)\n                    except asyncio.CancelledError: pass"
+    project.write(LOOP, ("await asyncio.sleep(0.1)", forever))
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.run(0.1)
+        project.write(LOOP)
+        with pytest.raises(ClassError, match=r"run\(\) has not ended after 5 s, and the new code waits for it"):
+            studio.reload()
 
 
 @OTHER_STYLES

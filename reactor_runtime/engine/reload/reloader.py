@@ -25,6 +25,12 @@ logger = logging.getLogger(__name__)
 
 # New code that has neither made a step nor failed after this time is kept: it may wait for an input.
 TRIAL_S = 0.5
+# New code waits so long for the end of the code before without a report.
+LATE_S = 5.0
+LATE_HINTS = {
+    "start_session": "return when get_ctx().should_stop() is true, or start `reactor run` again",
+    "run": "raise CancelledError again where it is caught, or start `reactor run` again",
+}
 
 Config = dict[str, Any]
 
@@ -119,6 +125,7 @@ class Reloader:
         self._failed = failed
         self._candidate: _Candidate | None = None
         self._trial: _Trial | None = None
+        self._late: Timer | None = None
         self._failure_shown = False
 
     @property
@@ -157,7 +164,7 @@ class Reloader:
 
     def apply(self) -> None:
         """Apply the code that waits; with a session it is on trial until its first step has been made."""
-        candidate, self._candidate = self._candidate, None
+        candidate = self._take_candidate()
         assert candidate is not None, "the driver applies only pending code"
         self.step_made()
         before = self.served
@@ -220,13 +227,34 @@ class Reloader:
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
         self._candidate = candidate
+        self._report_late_from(self._clock.now())
         self._swap_soon()
 
     def _drop_candidate(self) -> None:
         """Undo the import of code that was never applied."""
-        candidate, self._candidate = self._candidate, None
+        candidate = self._take_candidate()
         if candidate is not None:
             candidate.undo()
+
+    def _take_candidate(self) -> _Candidate | None:
+        if self._late is not None:
+            self._late.cancel()
+        candidate, self._candidate = self._candidate, None
+        return candidate
+
+    def _report_late_from(self, now: float) -> None:
+        """Report the code before if it has not ended in time; a step that blocked the loop gets as much time again."""
+        due = now + LATE_S
+
+        def report() -> None:
+            if (now := self._clock.now()) > due + LATE_S / 2:
+                self._report_late_from(now)
+                return
+            method = self.served.contract.style.frames_method
+            message = f"{method}() has not ended after {LATE_S:g} s, and the new code waits for it"
+            self._report_failure(errors.ClassError(message, hint=LATE_HINTS.get(method, LATE_HINTS["run"])))
+
+        self._late = self._clock.call_at(due, report)
 
     def _same_code(self, config: Config) -> _Candidate:
         reason = "the config has changed" if config != self.served.config else ""
