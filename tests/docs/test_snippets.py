@@ -48,7 +48,10 @@ with recorded(MyModel, Path(), {"width": 64, "height": 48}) as studio:
 (file,) = Path().glob("*.mcap")
 file.rename("session.mcap")
 """
-OTHER_COMMANDS = {"cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "python3", "sudo"}
+OTHER_COMMANDS = {
+    *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "python3", "sudo"),
+    *("kubectl", "modal"),
+}
 # Not models: each has a test of its own.
 PROGRAMS = {
     "cell.py",
