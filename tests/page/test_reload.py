@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from reactor_runtime.manifest import PageSettings
+from reactor_runtime.server.routes.page_document import PageDocument
+from reactor_runtime.server.routes.pages import PLAYGROUND
 from reactor_runtime.wire.reload import ReloadError
 
 from .bound import WALKER
@@ -52,6 +56,29 @@ def test_a_failed_reload_is_shown_over_the_video_until_the_next_one_is_applied(p
     expect(card).not_to_contain_text("the model failed")
     server.report_reload(RELOADS["applied"])
     expect(card).to_be_hidden()
+
+
+def test_changed_texts_and_presets_of_the_manifest_are_shown_after_a_reload(page: Page, server: FakeServer) -> None:
+    open_with(page, server, "applied")
+    steps = control(page, "set_steps").locator("[type=number]")
+    steps.evaluate("field => (field.dataset.mark = 'same')")
+    index = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    settings = PageSettings(
+        title="Borealis", description="It *paints*.", accent="#0a7d55", presets={"Fine": {"steps": 8}}
+    )
+    server.script.html = PageDocument(index, settings).render("my-model", server.url, None)
+    server.report_reload(RELOADS["applied"])
+    expect(page.get_by_role("heading", name="Borealis")).to_be_visible()
+    expect(page).to_have_title(re.compile("Borealis"))
+    expect(page.locator("#about")).to_have_text("It paints.")
+    page.get_by_role("button", name="Fine").click()
+    assert server.wait_for("set_steps") == {"steps": 8}
+    expect(steps).to_have_attribute("data-mark", "same")
+    server.script.html = ""
+    server.report_reload(RELOADS["applied"])
+    expect(page.get_by_role("heading", name="Borealis")).not_to_be_attached()
+    expect(page.get_by_role("button", name="Fine")).not_to_be_attached()
+    expect(page.locator("#about")).not_to_be_attached()
 
 
 def test_an_error_that_persists_is_shown_to_a_page_that_joins(page: Page, server: FakeServer) -> None:

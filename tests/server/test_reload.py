@@ -233,6 +233,21 @@ async def test_a_file_that_is_written_in_parts_and_many_saves_end_with_the_last(
         await shown(client, 59)
 
 
+async def test_a_changed_text_of_the_manifest_is_in_the_page_and_clients_read_it_again(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        manifest = (project.folder / "reactor.yaml").read_text()
+        project.write("reactor.yaml", manifest + "title: Aurora\npresets:\n  More:\n    plus: 7\n")
+        assert (await status(client, "applied"))["error"] is None
+        page = server.get("/")[1]
+        assert "<title>Aurora</title>" in page
+        assert "data-presets" in page
+        project.write("reactor.yaml", manifest + "title: [\n")
+        await status(client, "failed")
+        assert server.get("/")[0] == 200
+
+
 async def test_another_class_in_the_manifest_restarts_the_engine(server: RunningServer, project: Project) -> None:
     async with controlling(server.url) as client:
         engine = server.engine

@@ -26,7 +26,7 @@ const log = (...entry) => withPanels((loaded) => loaded.log.add(...entry));
 
 on("session", (welcome) => {
   const { session: id, role, model } = welcome;
-  status.model = byId("model").dataset.title ?? model ?? "Reactor";
+  status.model = model ?? "Reactor";
   status.turnEnds = null;
   status.roleNote = role === "controller" ? "The controls are loading" : "";
   stage.restart();

@@ -65,21 +65,24 @@ export async function makePanels(session, stage, drawer) {
   });
   // The contract may have changed while this was loading.
   stage.update();
-  followReloads(session, element, log);
+  followReloads(session, element, log, controls);
   return { log, metrics, controls, bindings, media, toolbar };
 }
 
 /** Load what shows reloads, for the first server with `--reload`. */
-function followReloads(session, stage, log) {
+function followReloads(session, stage, log, controls) {
   const over = new AbortController();
+  const onError = ({ message }) => log.add("error", "A part of the page can't be loaded", message);
   const load = async () => {
     if (!session.lastReload) return;
     over.abort();
     try {
-      const { ReloadPanel } = await import("./reload.js");
+      const { followAuthorsTexts, ReloadPanel } = await import("./reload.js");
       await ReloadPanel.make(session, stage, log);
-    } catch ({ message }) {
-      log.add("error", "A part of the page can't be loaded", message);
+      const follow = () => followAuthorsTexts(session, controls).catch(onError);
+      for (const name of ["session", "reload"]) session.addEventListener(name, follow);
+    } catch (error) {
+      onError(error);
     }
   };
   for (const name of ["session", "reload"]) session.addEventListener(name, load, { signal: over.signal });

@@ -1,4 +1,4 @@
-/** Shows reloads of the project's files over the video, and has the button that reloads by hand. */
+/** Shows reloads of the project's files: over the video, as a button, and in the texts of reactor.yaml. */
 
 /** @import { Session } from "./client/reactor.js" */
 
@@ -107,4 +107,33 @@ export class ReloadPanel {
     setText(this.#button, text);
     if (text === LABELS.applied) this.#timer = setTimeout(() => this.#label("Reload"), CONFIRMED_MS);
   }
+}
+
+/**
+ * Show the title, the texts and the presets of reactor.yaml as they are now in the HTML of the page.
+ * @param {Session} session
+ * @param {import("./controls/controls.js").Controls} controls
+ */
+export async function followAuthorsTexts(session, controls) {
+  const response = await fetch(location.href);
+  if (!response.ok) return;
+  const html = new DOMParser().parseFromString(await response.text(), "text/html");
+  const find = (id) => html.getElementById(id);
+  document.documentElement.style.setProperty("--heat", html.documentElement.dataset.accent ?? "");
+  const heading = byId("model");
+  const before = heading.textContent;
+  heading.dataset.title = find("model").dataset.title ?? "";
+  setText(heading, heading.dataset.title || session.model);
+  document.title = document.title.replace(before, heading.textContent);
+  const about = find("about");
+  if (about?.innerHTML !== byId("about")?.innerHTML) {
+    byId("about")?.remove();
+    if (about) byId("side").prepend(about);
+    if (about) about.hidden = false;
+  }
+  const presets = find("controls").dataset.presets ?? "{}";
+  if (!session.role || presets === (byId("controls").dataset.presets ?? "{}")) return;
+  byId("controls").dataset.presets = presets;
+  controls.readPresets();
+  controls.update(session.schema.events ?? {}, session.state);
 }

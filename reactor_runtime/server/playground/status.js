@@ -67,7 +67,6 @@ const descriptions = {
 };
 
 export class Status {
-  #model = "Reactor";
   #reason = "";
   #endsAt = 0;
   #roleNote = "";
@@ -77,9 +76,9 @@ export class Status {
     setInterval(() => this.#tick(), 250);
   }
 
+  /** The title of reactor.yaml, which the page begins with, has precedence. */
   set model(name) {
-    this.#model = name;
-    setText(byId("model"), name);
+    setText(byId("model"), byId("model").dataset.title || name);
   }
 
   /** `reason` stays visible until there is a session again. */
@@ -92,7 +91,7 @@ export class Status {
     this.#reason = reason;
     documentElement.dataset.phase = phase;
     documentElement.toggleAttribute("data-live", !!role);
-    document.title = `${mark} ${this.#model} · ${headline}`;
+    document.title = `${mark} ${byId("model").textContent} · ${headline}`;
     const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
     byId("icon").setAttribute("href", `data:image/svg+xml,${icon}`);
     setText(byId("headline"), headline);

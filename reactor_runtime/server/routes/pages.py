@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +14,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from reactor_runtime import manifest as manifest_file
+from reactor_runtime.errors import ReactorError
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_STORE, adding_headers
@@ -32,20 +35,30 @@ NO_CACHE = {"Cache-Control": "no-cache"}
 
 def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
-    manifest = admission.settings.options.manifest
-    document = PageDocument((PLAYGROUND / "index.html").read_text(encoding="utf-8"), manifest.page_settings)
+    options = admission.settings.options
+    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    document = PageDocument(html, options.manifest.page_settings)
+
+    def current_document() -> PageDocument:
+        """Return the page with the texts of the saved manifest."""
+        try:
+            return PageDocument(html, manifest_file.load(options.manifest.project).page_settings)
+        # The reload reports an error in it; a class that is given to serve() needs no manifest.
+        except ReactorError:
+            return document
 
     async def page(request: Request) -> Response:
+        shown = document if options.reload is None else await asyncio.to_thread(current_document)
         contract = admission.slots.contract
         tracks = video_tracks(contract) if contract is not None else []
         snapshot = f"snapshot/{quote(tracks[0])}.jpg" if tracks else None
-        text = document.render(admission.settings.name_of(contract), str(request.base_url), snapshot)
+        text = shown.render(admission.settings.name_of(contract), str(request.base_url), snapshot)
         if request.state.guarded:
             return HTMLResponse(text.replace("</head>", f"{TOKEN_SCRIPT}</head>", 1), headers=NO_STORE)
         return HTMLResponse(text, headers=NO_CACHE)
 
     files = file_routes(document.images)
-    return files if manifest.page is not None else [Route("/", page), *files]
+    return files if options.manifest.page is not None else [Route("/", page), *files]
 
 
 def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:

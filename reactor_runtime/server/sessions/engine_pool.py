@@ -105,6 +105,11 @@ class EnginePool:
         for engine in self._engines:
             engine.slot.reload.on_engine_reload(reloaded)
 
+    def send_reloads_again(self) -> None:
+        """Send the newest outcome of each engine again: the page reads the manifest's texts after each."""
+        for engine in self._engines:
+            engine.slot.reload.send_newest()
+
     async def aclose(self) -> None:
         """Log what the engines printed last."""
         for engine in self._engines:

@@ -61,6 +61,8 @@ class ProjectReload:
             self._engines.report_reload(Reloaded("failed", error=errors.to_json(error)))
             return
         before, self._manifest = self._manifest, manifest
+        if manifest.page_settings != before.page_settings:
+            self._engines.send_reloads_again()
         reason = FULL if self._reload.full else ""
         if (manifest.module, manifest.class_name) != (before.module, before.class_name):
             reason = f"reactor.yaml names {manifest.model} now"

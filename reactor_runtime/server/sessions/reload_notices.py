@@ -47,11 +47,16 @@ class ReloadNotices:
         self._reason = message.reason
         self.newest = _message(message.status, message.reason, error=None if error is None else self._error(error))
         self._on_report(ReloadReport(message.status, message.reason, error))
-        self._send("reactor.reload", dict(self.newest))
+        self.send_newest()
 
     def send_progress(self) -> None:
         """Send how far the model is that a reload loads again; do nothing if there is none."""
-        if self.newest is not None and self._loads:
+        if self._loads:
+            self.send_newest()
+
+    def send_newest(self) -> None:
+        """Send the last message again; do nothing without `--reload`."""
+        if self.newest is not None:
             self._send("reactor.reload", dict(self.newest))
 
     @property

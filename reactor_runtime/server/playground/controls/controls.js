@@ -28,8 +28,8 @@ export class Controls {
   /** `send(event, data, inputAt)` is as for LiveControl; `promptBar` is the control of the model's main text. */
   constructor(fieldset, resetAll, send, promptBar) {
     this.#promptBar = promptBar;
-    this.#presets = this.#makePresets(JSON.parse(fieldset.dataset.presets ?? "{}"));
     this.#fieldset = fieldset;
+    this.readPresets();
     this.#resetAll = resetAll;
     this.#send = send;
     resetAll.onclick = () => this.#live.forEach((control) => control.isDefault || control.reset());
@@ -59,6 +59,12 @@ export class Controls {
     this.#schema = schema;
     this.#build(Object.entries(events).map(readEvent), state);
     this.#update();
+  }
+
+  /** Read the presets of the manifest, which the fieldset holds; the next update shows them. */
+  readPresets() {
+    this.#presets = this.#makePresets(JSON.parse(this.#fieldset.dataset.presets ?? "{}"));
+    this.#schema = null;
   }
 
   /** Return the values that differ from the defaults, by field. */
