@@ -103,6 +103,12 @@ class Contract:
         mark = mark_of_model(self.model)
         return None if mark is None else mark.name
 
+    @property
+    def config_file(self) -> str:
+        """Return the config file that `@model` names; "" if it names none."""
+        mark = mark_of_model(self.model)
+        return mark.config if mark is not None and isinstance(mark.config, str) else ""
+
     def to_json(self) -> dict[str, Any]:
         """Return the contract's part of `reactor.welcome`: tracks, schema, and the name that `@model` gives."""
         events = {

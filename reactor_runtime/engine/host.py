@@ -127,7 +127,7 @@ class Host:
 
     def _make_reloader(self, model: Model, settings: ReloadSettings) -> Reloader:
         return Reloader(
-            Served(model, self.contract, settings.config),
+            Served(model, self.contract, author.config_of(self.contract.model, settings.config, self._project)),
             settings,
             project=self._project,
             clock=self._clock,

@@ -29,7 +29,7 @@ from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.reload.modules import ProjectModules
-from reactor_runtime.engine.reload.reloader import ReloadSettings
+from reactor_runtime.engine.reload.reloader import ReloadSettings, describe
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -118,7 +118,7 @@ def _load(
         contract = Contract.of(model_class)
         contract.style.check_finished(model_class)
         check_presets(contract, load.presets, project)
-        channel.send(ipc.Described(contract.to_json()))
+        channel.send(describe(contract))
     given = yaml.safe_load(load.config)
     config = author.config_of(model_class, given, project)
     settings = ReloadSettings(

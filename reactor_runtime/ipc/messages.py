@@ -138,9 +138,13 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """engine → server: the class passed its checks; `contract` is the part that clients need (tracks and schema)."""
+    """engine → server: the class passed its checks; `contract` is the part that clients need (tracks and schema).
+
+    `config_file` is the file that `@model` names, relative to the project; "" for none.
+    """
 
     contract: dict[str, Any]
+    config_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ class Studio(Generic[M]):
         threads = RunningThreads(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
         self._contract = contract or Contract.of(model)
         self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
-        config = config_of(model, copy.deepcopy(config or {}), project)
+        given = copy.deepcopy(config or {})
+        config = config_of(model, given, project)
         self._modules = ProjectModules(project)
         self._modules.add_imported(model.__module__)
         made = self._contract.style.make(model, config)
@@ -84,7 +85,7 @@ class Studio(Generic[M]):
             reload=ReloadSettings(
                 modules=self._modules,
                 place=(model.__module__, model.__qualname__),
-                config=config,
+                config=given,
                 on_loaded=_weakly(self._on_loaded),
             ),
             logs=logs,

@@ -41,6 +41,22 @@ class MyModel(ReactorPipeline):
         raise ValueError("a handler")
 """
 
+BLOCKS = """
+from part import LEVEL
+
+
+@model(name="blocks", config="tuned.yaml")
+class MyModel(VideoModel):
+    fps = 60
+
+    def __init__(self, config):
+        self.plus = config["plus"]
+
+    def start_session(self):
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(gray(LEVEL + self.plus)[None])
+"""
+
 
 class Project:
     """A project on disk that is edited as editors do."""
@@ -265,7 +281,9 @@ async def test_another_class_in_the_manifest_restarts_the_engine(server: Running
 
 
 async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp_path: Path) -> None:
-    project = Project(write_project(tmp_path, MODEL))
+    project = Project(write_project(tmp_path, BLOCKS))
+    project.write("pipeline.py", PRELUDE + BLOCKS)
+    project.write("tuned.yaml", "plus: 0\n")
     project.write("part.py", "LEVEL = = 1\n")
     with started(project.folder, "--reload=full") as server:
         server.wait_for("SyntaxError")
@@ -273,7 +291,8 @@ async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp
         server.wait_for("ready in")
         async with controlling(server.url) as client:
             await shown(client, 30)
-            project.write("part.py", "LEVEL = 50\n")
+            # The file that @model names is watched too.
+            project.write("tuned.yaml", "plus: 20\n")
             assert (await status(client, "restarting"))["reason"] == "--reload=full"
             await client.closed()
         async with controlling(server.url) as client:

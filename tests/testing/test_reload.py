@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
-from reactor_runtime.errors import ClassError, LoadError
+from reactor_runtime.errors import ClassError, ConfigError, LoadError
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import PipelineExecutor, Studio
 
@@ -552,6 +552,33 @@ def test_a_run_that_does_not_end_is_reported(project: Project) -> None:
         project.write(LOOP)
         with pytest.raises(ClassError, match=r"run\(\) has not ended after 5 s, and the new code waits for it"):
             studio.reload()
+
+
+def test_a_changed_file_or_name_in_the_config_of_model_loads_again(project: Project) -> None:
+    text = BLOCKS.replace("class MyModel", "@model(name='mine', config='tuned.yml')\n    class MyModel")
+    text = text.replace("self.level = 1", "self.level = config.pop('level')")
+    project.write(text)
+    tuned, other = project.folder / "tuned.yml", project.folder / "other.yml"
+    tuned.write_text("level: 1")
+    other.write_text("level: 3")
+    with Studio(project.model()) as studio:
+        studio.connect()
+        assert shown(studio) == 11
+        tuned.write_text("level: 2")
+        studio.reload()
+        assert shown(studio) == 12
+        project.write(text, ("tuned.yml", "other.yml"))
+        studio.reload()
+        assert shown(studio) == 13
+        model = studio.model
+        project.write(text, ("tuned.yml", "other.yml"), ("red = 10", "red = 20"))
+        studio.reload()
+        assert shown(studio) == 23
+        assert studio.model is model
+        other.write_text("level: [")
+        with pytest.raises(ConfigError):
+            studio.reload()
+        assert shown(studio) == 23
 
 
 @OTHER_STYLES

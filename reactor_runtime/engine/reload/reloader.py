@@ -16,6 +16,7 @@ from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.engine.author import config_of
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import changed_preparation
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 TRIAL_S = 0.5
 # New code waits so long for the end of the code before without a report.
 LATE_S = 5.0
+CONFIG_CHANGED = "the config has changed"
 LATE_HINTS = {
     "start_session": "return when get_ctx().should_stop() is true, or start `reactor run` again",
     "run": "raise CancelledError again where it is caught, or start `reactor run` again",
@@ -39,7 +41,7 @@ Config = dict[str, Any]
 class ReloadSettings:
     """Allow hot reload: the modules of the project, and the `place` of the model: its module and the name there.
 
-    `config` is what the model was loaded with. With `keeps_sessions` an exception of the author's code does not end the
+    `config` is what was given beside that of `@model`. With `keeps_sessions` an exception of the author's code does not end the
     session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded` gets the
     model of it.
     """
@@ -85,6 +87,11 @@ class _Trial:
     timer: Timer | None = None
 
 
+def describe(contract: Contract) -> Described:
+    """Return the message to the server about a class that passed its checks."""
+    return Described(contract.to_json(), contract.config_file)
+
+
 class Reloader:
     """Replace the code of a model; belongs to the loop and the thread of the model.
 
@@ -114,6 +121,7 @@ class Reloader:
         self._project = project
         self._modules = settings.modules
         self._place = settings.place
+        self._given = settings.config
         self._keeps_sessions = settings.keeps_sessions
         self._clock = clock
         self._send = send
@@ -142,18 +150,17 @@ class Reloader:
         Reports what becomes of it, and changes nothing if that fails. `everything`: all modules are executed again.
         """
         self._drop_candidate()
-        config = self.served.config if config is None else config
+        self._given = self._given if config is None else config
         names = frozenset(self._modules.sources) if everything else self._modules.changed()
-        if not names and config == self.served.config and not self.broken:
-            if self._failure_shown:
-                self._report("applied")
-            return
         try:
-            candidate = self._import(names, config) if names else self._same_code(config)
+            candidate = self._import(names) if names else self._same_code()
         except errors.ReactorError as error:
             self._report_failure(error)
             return
-        self._offer(candidate)
+        if candidate is not None:
+            self._offer(candidate)
+        elif self._failure_shown:
+            self._report("applied")
 
     def replace(self, model: type) -> None:
         """Apply a class that was defined by other means than a file; raise ClassError if it can't be served."""
@@ -191,9 +198,9 @@ class Reloader:
             return
         if trial.timer is not None:
             trial.timer.cancel()
-        contract = self.served.contract.to_json()
-        if contract != trial.before.contract.to_json():
-            self._send(Described(contract))
+        described = describe(self.served.contract)
+        if described != describe(trial.before.contract):
+            self._send(described)
         self._report("applied")
 
     def keep_session(self, error: BaseException) -> bool:
@@ -256,11 +263,15 @@ class Reloader:
 
         self._late = self._clock.call_at(due, report)
 
-    def _same_code(self, config: Config) -> _Candidate:
-        reason = "the config has changed" if config != self.served.config else ""
-        return _Candidate(self.served.contract, config, reason)
+    def _same_code(self) -> _Candidate | None:
+        """Return what to apply if no module has changed; None if nothing has."""
+        contract = self.served.contract
+        config = config_of(contract.model, self._given, self._project)
+        if config != self.served.config:
+            return _Candidate(contract, config, CONFIG_CHANGED)
+        return _Candidate(contract, config) if self.broken else None
 
-    def _import(self, names: Iterable[str], config: Config) -> _Candidate:
+    def _import(self, names: Iterable[str]) -> _Candidate:
         linecache.checkcache()
         module, class_name = self._place
         execution = Execution(self._modules, self._modules.importing(names, module))
@@ -268,11 +279,11 @@ class Reloader:
             model = import_class(self._project, module, class_name)
             contract = Contract.of(model)
             contract.style.check_finished(model)
+            config = config_of(model, self._given, self._project)
         except BaseException:
             execution.undo()
             raise
-        reason = "the config has changed" if config != self.served.config else ""
-        reason = reason or self._load_reason(execution, model)
+        reason = CONFIG_CHANGED if config != self.served.config else self._load_reason(execution, model)
         return _Candidate(contract, config, reason, execution)
 
     def _load_reason(self, execution: Execution, model: type) -> str:
@@ -303,7 +314,7 @@ class Reloader:
                 trial.undo.insert(0, migration.undo)
                 return self.served.model
         self._report("loading", reason)
-        return self._load(candidate.contract, candidate.config)
+        return self._load(candidate.contract, self._given)
 
     def _go_back(self, trial: _Trial) -> None:
         """Serve what was served before the trial."""

@@ -100,6 +100,11 @@ class EnginePool:
             load = _load_message(options, engine=engine.slot.ids.get("engine", ""))
             engine.supervisor.reload(load, everything=everything, restart_reason=restart_reason)
 
+    @property
+    def config_files(self) -> set[str]:
+        """Return the config files that the classes name, relative to the project."""
+        return {engine.supervisor.config_file for engine in self._engines} - {""}
+
     def report_reload(self, reloaded: Reloaded) -> None:
         """Report the outcome of a reload that concerns no engine."""
         for engine in self._engines:

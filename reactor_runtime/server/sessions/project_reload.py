@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -30,21 +31,23 @@ class ProjectReload:
         self._reload = reload
         self._engines = engines
         self._manifest = options.manifest
+        self._manifest_files = _files_of(options.manifest)
         self._digests: dict[Path, bytes | None] = {}
 
     async def run(self) -> None:
         """Reload after each save, until cancelled."""
-        manifest = self._manifest
-        files = {manifest.project / manifest_file.FILE_NAME}
-        if manifest.config_path is not None:
-            files.add(manifest.config_path)
         # The files have just been read.
         known = True
-        async for paths in saved_files(manifest.project, {file.resolve() for file in files}):
+        async for paths in saved_files(self._manifest.project, self._files):
             changed = await asyncio.to_thread(self._changed, paths)
             if changed or not (paths or known or self._reload.full):
                 await self.reload()
             known = False
+
+    def _files(self) -> set[Path]:
+        """Return the files to watch beside Python files: the manifest, its config, and those that classes name."""
+        project = self._manifest.project
+        return self._manifest_files | {Path(os.path.normpath(project / name)) for name in self._engines.config_files}
 
     def _changed(self, paths: Collection[Path]) -> bool:
         """Return whether files have other content than the last time; one save may be reported twice."""
@@ -61,6 +64,7 @@ class ProjectReload:
             self._engines.report_reload(Reloaded("failed", error=errors.to_json(error)))
             return
         before, self._manifest = self._manifest, manifest
+        self._manifest_files = await asyncio.to_thread(_files_of, manifest)
         if manifest.page_settings != before.page_settings:
             self._engines.send_reloads_again()
         reason = FULL if self._reload.full else ""
@@ -76,6 +80,11 @@ class ProjectReload:
         else:
             manifest = manifest_file.load(manifest.project)
         return manifest, config_file.load(manifest.config_path, self._reload.overrides)
+
+
+def _files_of(manifest: Manifest) -> set[Path]:
+    files = [manifest.project / manifest_file.FILE_NAME, manifest.config_path]
+    return {file.resolve() for file in files if file is not None}
 
 
 def _digest(path: Path) -> bytes | None:

@@ -62,6 +62,7 @@ class Supervisor:
         self.detail = ""
         self.progress: float | None = None
         self.contract: dict[str, Any] | None = None
+        self.config_file = ""
         self._restarts = Restarts()
         self._stopping = False
         self._draining = False
@@ -259,6 +260,7 @@ class Supervisor:
                     callbacks.on_reload(message)
             case ipc.Described():
                 before, self.contract = self.contract, message.contract
+                self.config_file = message.config_file
                 if before not in (None, message.contract):
                     callbacks.on_contract()
             case ipc.Reloaded("restarting"):
