@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import bench, check, connect, init, render, replay, run, schema, status
+from reactor_cli.cluster_run_options import ClusterRunOptions
+from reactor_cli.commands import bench, check, connect, down, init, render, replay, run, schema, status
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
-from reactor_cli.run_options import RunCommand, RunOptions
-from reactor_runtime.errors import ReactorError
+from reactor_cli.run_options import RunCommand, RunOptions, split_options
+from reactor_runtime.errors import ReactorError, UsageError
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -27,6 +28,7 @@ Examples:
   reactor init my-model      make a new project
   reactor check my-model     check a project without serving it
   reactor run my-model       serve it at http://127.0.0.1:8080
+  reactor down               end the models that a front on Ray has left
   reactor replay FILE        run a recorded session again, and compare
   reactor connect            control it from this terminal
   reactor status             show its sessions, rates and memory
@@ -46,6 +48,7 @@ app = typer.Typer(
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("run", cls=RunCommand, epilog=run.EPILOG)(run.run)
+app.command("down", epilog=down.EPILOG)(down.down)
 app.command("replay", epilog=replay.EPILOG)(replay.replay)
 app.command("connect", epilog=connect.EPILOG)(connect.connect)
 app.command("status", epilog=status.EPILOG)(status.status)
@@ -78,9 +81,12 @@ def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:
 def run_options(arguments: Sequence[str]) -> RunOptions:
     """Return the options of `reactor run` for a program that runs the server itself. Raises UsageError."""
     try:
-        return RunOptions(**_run_command().make_context("run", list(arguments)).params)
+        options, cluster = split_options(_run_command().make_context("run", list(arguments)).params)
     except typer.TyperException as error:
         raise explain_usage(error, ["run", *arguments], ["run"]) from None
+    if cluster != ClusterRunOptions():
+        raise UsageError("a program's own server can't be the front of a cluster", hint="use `reactor run --on ray`")
+    return options
 
 
 def run_parameters() -> dict[str, typer.core.TyperOption]:

@@ -9,13 +9,14 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from reactor_cli.cluster_run_options import ClusterRunOptions
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
 from reactor_cli.environment import host_of, in_space, port_of, space_access
 from reactor_cli.share import tunnel_access
@@ -244,6 +245,14 @@ class RunOptions:
             reload=reload if self.reload else None,
         )
 
+    def refuse_on_cluster(self) -> None:
+        """Raise UsageError for an option of engines on this machine, which a cluster does not have."""
+        given = {"--gpus": self.gpus, "--reload": self.reload, "--record": self.record, "--trace": self.trace}
+        for name, value in given.items():
+            if value:
+                hint = "--gpus-per-session requests GPUs of the cluster" if name == "--gpus" else "leave it out"
+                raise UsageError(f"{name} is not available with --on ray", hint=hint)
+
     def record_directory(self) -> Path | None:
         """Return the directory for recordings, which is made. Raises UsageError if nothing can be written there."""
         from reactor_runtime.recording.file import require_extra
@@ -299,24 +308,37 @@ class RunCommand(typer.core.TyperCommand):
         return super().parse_args(ctx, [f"{each}={IN_PLACE}" if each == "--reload" else each for each in args])
 
 
-def with_run_options(command: Callable[[typer.Context, RunOptions], None]) -> Callable[..., None]:
-    """Return a command for Typer with a parameter for each field of `RunOptions`."""
+def with_run_options(command: Callable[[typer.Context, RunOptions, ClusterRunOptions], None]) -> Callable[..., None]:
+    """Return a command for Typer with a parameter for each field of `RunOptions` and of `ClusterRunOptions`."""
 
     @functools.wraps(command)
     def run(context: typer.Context, **values: Any) -> None:
-        command(context, RunOptions(**values))
+        command(context, *split_options(values))
 
-    hints = get_type_hints(RunOptions, include_extras=True)
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    options = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(RunOptions)
-    ]
+    options = [*_parameters(RunOptions), *_parameters(ClusterRunOptions)]
     run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]  # as `inspect` reads it
     run.__annotations__ = {each.name: each.annotation for each in (context, *options)}
     return run
+
+
+def split_options(values: Mapping[str, Any]) -> tuple[RunOptions, ClusterRunOptions]:
+    """Return the options of a server and those of a cluster, of all values by their names."""
+    of_cluster = {field.name for field in fields(ClusterRunOptions)}
+    return (
+        RunOptions(**{name: value for name, value in values.items() if name not in of_cluster}),
+        ClusterRunOptions(**{name: value for name, value in values.items() if name in of_cluster}),
+    )
+
+
+def _parameters(options: type[RunOptions] | type[ClusterRunOptions]) -> list[inspect.Parameter]:
+    hints = get_type_hints(options, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(options)
+    ]
 
 
 def _root_path(text: str) -> str:

@@ -23,6 +23,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def ancestors(pid: int) -> list[int]:
+    """List the parent of a process, its parent and so on."""
+    parent = _parent(pid)
+    return [] if parent is None else [parent, *ancestors(parent)]
+
+
 def children(pid: int) -> list[int]:
     """List the living children of a process."""
     every = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]

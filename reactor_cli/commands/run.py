@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from reactor_cli import console, status_line
+from reactor_cli.cluster_run_options import ClusterRunOptions
 from reactor_cli.common_options import project_config, project_directory
 from reactor_cli.run_options import RunOptions, with_run_options
 from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
+from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
+    from reactor_runtime.cluster.options import ClusterOptions
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.server.options import (
         Access,
@@ -40,16 +43,17 @@ Examples:
   reactor run --sessions 2             two sessions at once, with a model each
   reactor run --gpus 0,1               the same, with a GPU each
   reactor run --reload                 apply changed files while it runs
+  reactor run --on ray --sessions 8    eight sessions at once, on a cluster
 
 \b
 Exit codes: 0 stopped; 1 the model failed while serving; 2 an error in the
-command, the manifest, the config or the class; 3 the port is taken;
+command, the manifest, the config or the class, or no contact with Ray; 3 the port is taken;
 4 load() failed; 130 stopped by a second Ctrl-C.
 """
 
 
 @with_run_options
-def run(context: typer.Context, options: RunOptions) -> None:
+def run(context: typer.Context, options: RunOptions, on_cluster: ClusterRunOptions) -> None:
     """Serve a project: the model, its page and its controls.
 
     The page is available at once and shows the progress of loading; Ctrl-C stops.
@@ -60,6 +64,7 @@ def run(context: typer.Context, options: RunOptions) -> None:
     settings = context.ensure_object(console.Settings)
     settings.verbose = options.verbose
     checked = settings.manifest or manifest.load(project_directory(options.directory, options.path))
+    cluster = _cluster_options(checked, options, on_cluster, is_program=settings.manifest is not None)
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
@@ -71,7 +76,26 @@ def run(context: typer.Context, options: RunOptions) -> None:
         )
         if status is not None:
             stack.enter_context(status.line.shown())
-        _serve(served, announcer)
+        _serve(served, cluster, announcer)
+
+
+def _cluster_options(
+    checked: Manifest, options: RunOptions, on_cluster: ClusterRunOptions, *, is_program: bool
+) -> ClusterOptions | None:
+    cluster = on_cluster.cluster_options(checked, options.sessions)
+    if cluster is None:
+        return None
+    if is_program:
+        raise UsageError(
+            "serve() does not serve on a cluster", hint="add a reactor.yaml, and use `reactor run --on ray`"
+        )
+    options.refuse_on_cluster()
+    try:
+        import jwt  # noqa: F401
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"--on ray needs the package {error.name}", hint="pip install 'reactor-live[ray]'") from None
+    return cluster
 
 
 def _share(stack: contextlib.ExitStack, program: str, url: str, query: str, *, with_qr: bool) -> None:
@@ -89,8 +113,8 @@ def _share(stack: contextlib.ExitStack, program: str, url: str, query: str, *, w
     stack.callback(Tunnel(program, url, on_address=on_address, on_failed=on_failed).close)
 
 
-def _serve(options: ServeOptions, announcer: Announcer) -> None:
-    """Serve, with the logs and prints of this process in the chosen format."""
+def _serve(options: ServeOptions, cluster: ClusterOptions | None, announcer: Announcer) -> None:
+    """Serve here or on a cluster, with the logs and prints of this process in the chosen format."""
     from reactor_runtime import logs, manifest, prints, streams
     from reactor_runtime.server.run import serve
 
@@ -99,7 +123,18 @@ def _serve(options: ServeOptions, announcer: Announcer) -> None:
     with manifest.pointing_at(options.manifest), contextlib.ExitStack() as stack:
         if as_json:
             stack.callback(prints.log_prints(streams.installed()))
-        serve(options, announcer)
+        if cluster is None:
+            serve(options, announcer)
+        else:
+            _serve_front(options, cluster, announcer)
+
+
+def _serve_front(options: ServeOptions, cluster: ClusterOptions, announcer: Announcer) -> None:
+    from reactor_runtime.cluster.front.serve import serve_front
+
+    where = f"connecting to Ray at {cluster.address}" if cluster.address else "starting Ray on this machine"
+    console.err(f"{where} …")
+    serve_front(options, cluster, announcer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

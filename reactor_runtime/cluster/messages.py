@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
-
-from reactor_runtime.errors import ReactorError
-
-
-class BadMessage(ReactorError):
-    """Report a control message that can't be decoded: the peer has another version."""
+from reactor_runtime.cluster.codec import MessageCodec
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,40 +73,5 @@ class Stop:
 FromWorker: TypeAlias = WorkerStatus | ContractChanged
 ToWorker: TypeAlias = Waiting | Drain | Stop
 
-_KINDS: dict[str, type[Any]] = {
-    "status": WorkerStatus,
-    "contract": ContractChanged,
-    "waiting": Waiting,
-    "drain": Drain,
-    "stop": Stop,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-_ADAPTERS = {name: TypeAdapter(kind) for name, kind in _KINDS.items()}
-
-
-def encode(message: FromWorker | ToWorker) -> str:
-    """Return the text of a message."""
-    return json.dumps({"type": _NAMES[type(message)], **asdict(message)}, separators=(",", ":"))
-
-
-def decode_from_worker(text: str) -> FromWorker:
-    """Return a message of a worker. Raises BadMessage."""
-    message: FromWorker = _decode(text, ("status", "contract"))
-    return message
-
-
-def decode_to_worker(text: str | bytes) -> ToWorker:
-    """Return a message of a front. Raises BadMessage."""
-    message: ToWorker = _decode(text, ("waiting", "drain", "stop"))
-    return message
-
-
-def _decode(text: str | bytes, names: tuple[str, ...]) -> Any:
-    try:
-        fields = json.loads(text)
-        name = fields.pop("type")
-        if name not in names:
-            raise BadMessage(f"unexpected control message {name!r}")
-        return _ADAPTERS[name].validate_python(fields)
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError) as error:
-        raise BadMessage(f"a control message can't be decoded: {error}") from None
+FROM_WORKER = MessageCodec[FromWorker]({"status": WorkerStatus, "contract": ContractChanged})
+TO_WORKER = MessageCodec[ToWorker]({"waiting": Waiting, "drain": Drain, "stop": Stop})

@@ -17,6 +17,7 @@ class LocalPlacement:
     """Run each worker as a child process; tests kill them by `processes`."""
 
     job: Callable[[str], WorkerJob]
+    found: tuple[str, ...] = ()
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
     output: dict[str, list[str]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
-    BadMessage,
+    FROM_WORKER,
+    TO_WORKER,
     ContractChanged,
     Drain,
     FromWorker,
@@ -12,9 +14,6 @@ from reactor_runtime.cluster.messages import (
     ToWorker,
     Waiting,
     WorkerStatus,
-    decode_from_worker,
-    decode_to_worker,
-    encode,
 )
 
 STATUS = WorkerStatus(
@@ -40,12 +39,12 @@ STATUS = WorkerStatus(
 
 @pytest.mark.parametrize("message", [STATUS, ContractChanged({"tracks": [], "schema": {"é": 1}})])
 def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) -> None:
-    assert decode_from_worker(encode(message)) == message
+    assert FROM_WORKER.decode(FROM_WORKER.encode(message)) == message
 
 
 @pytest.mark.parametrize("message", [Waiting(3), Drain(), Stop()])
 def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
-    assert decode_to_worker(encode(message)) == message
+    assert TO_WORKER.decode(TO_WORKER.encode(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -54,11 +53,11 @@ def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> No
 )
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(BadMessage):
-        decode_to_worker(text)
+        TO_WORKER.decode(text)
     with pytest.raises(BadMessage):
-        decode_from_worker(text)
+        FROM_WORKER.decode(text)
 
 
 def test_a_worker_can_give_the_front_no_order() -> None:
     with pytest.raises(BadMessage, match="unexpected"):
-        decode_from_worker(encode(Stop()))
+        FROM_WORKER.decode(TO_WORKER.encode(Stop()))

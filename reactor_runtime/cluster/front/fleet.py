@@ -6,9 +6,11 @@ What a slot is to admission is in `worker_slot.py`. Where workers run is left to
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 
 from starlette.routing import BaseRoute
 
@@ -72,7 +74,6 @@ class WorkerFleet:
         self._tickets = tickets
         self._relays_all = relays_all
         self._workers: dict[str, RemoteWorker] = {}
-        self._numbers = 0
         self._starts = FailedStarts()
         self._stopping = False
 
@@ -99,6 +100,8 @@ class WorkerFleet:
         )
 
     async def run(self) -> None:
+        for id in self._placement.found:
+            self._add(id).slot.engine.wait("no contact with the worker yet")
         placing = asyncio.create_task(self._placement.run(self._follow))
         placing.add_done_callback(lambda _: self._changed.ring())
         try:
@@ -166,10 +169,10 @@ class WorkerFleet:
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
     def _add(self, id: str) -> RemoteWorker:
-        self._numbers += 1
+        used = {worker.slot.number for worker in self._workers.values()}
         worker = self._workers[id] = RemoteWorker(
             id,
-            self._numbers,
+            next(number for number in itertools.count(1) if number not in used),
             access=WorkerAccess(id, self._tickets, relays_all=self._relays_all),
             secret=self._tickets.secret,
             settings=self._settings,
@@ -207,7 +210,14 @@ class WorkerFleet:
                 logger.warning("no contact with the cluster, its workers continue: %s", event.reason)
             case PlacementRestored():
                 logger.info("contact with the cluster again")
+                self._remove_unknown(event.workers)
         self._changed.ring()
+
+    def _remove_unknown(self, known: Sequence[str]) -> None:
+        """Remove workers that were to start while the cluster could not be reached."""
+        for worker in list(self._workers.values()):
+            if worker.id not in known and not worker.is_placed:
+                self._remove(worker.id, "it was not started while there was no contact with the cluster")
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
         slots = self.admission.slots

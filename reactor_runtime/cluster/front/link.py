@@ -11,14 +11,14 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
-    BadMessage,
+    FROM_WORKER,
+    TO_WORKER,
     ContractChanged,
     FromWorker,
     ToWorker,
     WorkerStatus,
-    decode_from_worker,
-    encode,
 )
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class WorkerLink:
     def send(self, message: ToWorker) -> None:
         """Send a message if there is a connection."""
         if self._connection is not None:
-            task = asyncio.create_task(self._send(self._connection, encode(message)))
+            task = asyncio.create_task(self._send(self._connection, TO_WORKER.encode(message)))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
@@ -102,7 +102,7 @@ class WorkerLink:
                     while True:
                         async with asyncio.timeout(SILENCE_S):
                             text = await connection.recv(decode=True)
-                        self._receive(decode_from_worker(text))
+                        self._receive(FROM_WORKER.decode(text))
                 finally:
                     self._connection = None
         except TimeoutError:

@@ -10,7 +10,7 @@ from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
-from reactor_runtime.cluster.messages import ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
@@ -66,6 +66,10 @@ class RemoteWorker:
         return WorkerState(self.id, slot.session is not None, slot.idle_since if is_idle else None)
 
     @property
+    def is_placed(self) -> bool:
+        return self._link is not None
+
+    @property
     def lost_at(self) -> float | None:
         """When a worker that is silent now counts as lost."""
         return None if self.silent_since is None else self.silent_since + LOST_AFTER_S
@@ -93,6 +97,8 @@ class RemoteWorker:
     def lose(self, reason: str) -> None:
         """End what the front has of a worker that has gone."""
         if self._link is not None:
+            # It may run, without the part of the scheduler that has reported it as gone.
+            self._link.send(Stop())
             self._link.close()
         self.slot.lose(reason)
 

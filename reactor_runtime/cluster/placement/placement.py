@@ -41,7 +41,9 @@ class PlacementLost:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRestored:
-    """The scheduler can be reached again, and all running workers were reported."""
+    """The scheduler can be reached again; of the workers, it knows these."""
+
+    workers: tuple[str, ...]
 
 
 PlacementEvent: TypeAlias = WorkerPending | WorkerPlaced | WorkerGone | PlacementLost | PlacementRestored
@@ -49,6 +51,10 @@ PlacementEvent: TypeAlias = WorkerPending | WorkerPlaced | WorkerGone | Placemen
 
 class Placement(Protocol):
     """Starts and stops workers on the machines of a cluster; use on the front's loop."""
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The workers that ran before this front started; `run` reports them too."""
 
     def start(self, worker: str) -> None:
         """Request a place for a new worker, and start it there."""

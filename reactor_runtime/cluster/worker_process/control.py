@@ -15,16 +15,16 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
-    BadMessage,
+    FROM_WORKER,
+    TO_WORKER,
     ContractChanged,
     Drain,
     SessionStatus,
     Stop,
     Waiting,
     WorkerStatus,
-    decode_to_worker,
-    encode,
 )
 from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.message_reader import Allowance
@@ -109,13 +109,13 @@ class Control:
             known = self._admission.slots.contract
             if known is not None and known is not contract:
                 contract = known
-                await websocket.send_text(encode(ContractChanged(contract)))
-            await websocket.send_text(encode(self.status()))
+                await websocket.send_text(FROM_WORKER.encode(ContractChanged(contract)))
+            await websocket.send_text(FROM_WORKER.encode(self.status()))
             await alarm.wait(self._clock.now() + STATUS_S)
 
     def _obey(self, text: bytes) -> None:
         try:
-            message = decode_to_worker(text)
+            message = TO_WORKER.decode(text)
         except BadMessage as error:
             logger.warning("%s", error)
             return

@@ -1,0 +1,203 @@
+"""The options of `reactor run --on ray`, declared in the order of --help, and the `ClusterOptions` made of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reactor_cli.common_options import duration, one_of, whole_number
+from reactor_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactor_runtime.cluster.options import ClusterOptions
+    from reactor_runtime.manifest import Manifest
+
+RAY = "ray"
+MAX_WORKERS = 10_000
+MAX_SHARE = 64
+DEFAULT_WORKERS = 1
+_PORTS = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
+_PLACES = {"host", "node", "port"}
+
+
+def _share(given: str | float) -> float:
+    """Return a number of GPUs or CPUs, of which a fraction may be given below 1."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= MAX_SHARE or (number > 1 and number != int(number)):
+        raise typer.BadParameter(f'"{given}" is neither a whole number up to {MAX_SHARE} nor a share such as 0.5')
+    return number
+
+
+def _ports(given: str | range) -> range:
+    if isinstance(given, range):
+        return given
+    match = _PORTS.fullmatch(given.strip())
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 0 < first <= last <= 65535:
+        raise typer.BadParameter(f'"{given}" is not a range of ports, such as 9000-9099')
+    return range(first, last + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRunOptions:
+    """The values of the options, as given; each field declares an option."""
+
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            parser=one_of((RAY,)),
+            metavar="ray",
+            show_default="this machine",
+            help="Serve on a cluster of Ray: the models run on its nodes, and this process admits clients.",
+        ),
+    ] = None
+    ray_address: Annotated[
+        str,
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            show_default="starts Ray on this machine",
+            help="The cluster's address, such as 10.0.0.1:6379; auto is the one on this machine.",
+        ),
+    ] = ""
+    cluster: Annotated[
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            show_default="the project's name",
+            help="The name that tells several fronts on one Ray apart.",
+        ),
+    ] = ""
+    gpus_per_session: Annotated[
+        float,
+        typer.Option(
+            "--gpus-per-session",
+            parser=_share,
+            metavar="N",
+            help="GPUs that a session needs; 0.5 shares one between two.",
+        ),
+    ] = 0.0
+    cpus_per_session: Annotated[
+        float,
+        typer.Option("--cpus-per-session", parser=_share, metavar="N", help="CPUs that a session needs."),
+    ] = 1.0
+    least: Annotated[
+        int | None,
+        typer.Option(
+            "--min",
+            parser=whole_number(0, MAX_WORKERS),
+            metavar="N",
+            show_default="--sessions",
+            help="Sessions for which models stay loaded.",
+        ),
+    ] = None
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--max",
+            parser=whole_number(1, MAX_WORKERS),
+            metavar="N",
+            show_default="--sessions",
+            help="Sessions at once, when more clients come.",
+        ),
+    ] = None
+    spare: Annotated[
+        int,
+        typer.Option(
+            "--spare",
+            parser=whole_number(0, MAX_WORKERS),
+            metavar="N",
+            help="Free sessions for which models are loaded ahead.",
+        ),
+    ] = 0
+    idle_after: Annotated[
+        float,
+        typer.Option(
+            "--idle-after",
+            parser=duration,
+            metavar="TIME",
+            show_default="10m",
+            help="Unload a model that is free for TIME.",
+        ),
+    ] = 600.0
+    relay: Annotated[
+        bool,
+        typer.Option("--relay", help="Pass everything through this process: clients can't reach the nodes."),
+    ] = False
+    worker_ports: Annotated[
+        range | None,
+        typer.Option(
+            "--worker-ports",
+            parser=_ports,
+            metavar="FIRST-LAST",
+            show_default="any",
+            help="The ports of nodes that sessions listen on.",
+        ),
+    ] = None
+    worker_url: Annotated[
+        str,
+        typer.Option(
+            "--worker-url",
+            metavar="URL",
+            show_default="http://{host}:{port}",
+            help="The URL of a session for clients, with {host}, {node} and {port} of its node.",
+        ),
+    ] = ""
+    project_on_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--project-on-nodes", help="Use the project at the same path of each node; by default Ray copies it there."
+        ),
+    ] = False
+
+    def cluster_options(self, manifest: Manifest, sessions: int | None) -> ClusterOptions | None:
+        """Return the options of the cluster, None without --on. Raises UsageError for a wrong value or combination."""
+        if self.on is None:
+            self._refuse_without_on()
+            return None
+        from reactor_runtime.cluster.front.scaling import Scaling
+        from reactor_runtime.cluster.options import ClusterOptions
+
+        wanted = sessions or DEFAULT_WORKERS
+        least = wanted if self.least is None else self.least
+        most = max(wanted, least) if self.most is None else self.most
+        if least > most:
+            raise UsageError(f"--min {least} is above --max {most}", hint="--max is the most sessions at once")
+        if self.spare > most:
+            raise UsageError(f"--spare {self.spare} is above --max {most}", hint="spare sessions count as well")
+        return ClusterOptions(
+            name=self.cluster or manifest.name,
+            scaling=Scaling(least=least, most=most, spare=self.spare, idle_after_s=self.idle_after),
+            address=self.ray_address,
+            gpus_per_session=self.gpus_per_session,
+            cpus_per_session=self.cpus_per_session,
+            relays_all=self.relay,
+            worker_ports=(0, 0) if self.worker_ports is None else (self.worker_ports[0], self.worker_ports[-1]),
+            worker_url=_worker_url(self.worker_url),
+            is_on_nodes=self.project_on_nodes,
+        )
+
+    def _refuse_without_on(self) -> None:
+        if self != ClusterRunOptions():
+            raise UsageError("an option of a cluster is given without --on", hint="`reactor run --on ray …`")
+
+
+def _worker_url(text: str) -> str:
+    """Return the template of the workers' URLs. Raises UsageError if it is none."""
+    places = set(re.findall(r"\{([^{}]*)\}", text))
+    if text and (
+        not re.match(r"https?://[^/]", text) or not places <= _PLACES or re.sub(r"\{[^{}]*\}", "", text).count("{")
+    ):
+        raise UsageError(
+            f'--worker-url "{text}" is not a URL with {{host}}, {{node}} and {{port}}',
+            hint="such as https://{node}.example.org:{port}",
+        )
+    return text.rstrip("/")

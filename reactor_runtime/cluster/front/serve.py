@@ -1,0 +1,115 @@
+"""Startup of a front: connects to Ray, and serves the workers there until a signal."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from reactor_runtime.cluster.front.fleet import WorkerFleet
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.job import WorkerJob
+from reactor_runtime.cluster.options import ClusterOptions
+from reactor_runtime.cluster.placement.driver_messages import DriverConnected, DriverJob, RemoveWorkers
+from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProcess, RayPlacement
+from reactor_runtime.cluster.tickets import TicketIssuer
+from reactor_runtime.server.options import ANY_SERVER, Operator, ServeOptions
+from reactor_runtime.server.run import Service, serve
+from reactor_runtime.server.sessions.slot import SlotSettings
+
+LOOPBACK = "127.0.0.1"
+ANY_ADDRESS = "0.0.0.0"
+
+
+def serve_front(options: ServeOptions, cluster: ClusterOptions, operator: Operator) -> None:
+    """Serve a project with workers on Ray until a signal, as `serve` does with engines; use on the main thread.
+
+    Raises UsageError if Ray can't be used, and what `serve` raises.
+    """
+    make_driver = partial(DriverProcess, _driver_job(options, cluster), as_json=options.log_format == "json")
+    driver = make_driver()
+    try:
+        connected = driver.connect()
+        options = replace(options, access=replace(options.access, connects_to=ANY_SERVER))
+        serve(
+            options,
+            operator,
+            lambda options, operator, tls: _service(options, cluster, operator, tls, make_driver, driver, connected),
+        )
+    finally:
+        driver.kill()
+
+
+def remove_workers(name: str, address: str) -> int:
+    """Kill all workers of a cluster, also those without a front; return how many there were.
+
+    Raises UsageError if Ray can't be used.
+    """
+    driver = DriverProcess(DriverJob(address=address, namespace=namespace_of(name)))
+    try:
+        count = len(driver.connect().workers)
+        driver.send(RemoveWorkers())
+        driver.wait(REMOVE_S)
+    finally:
+        driver.kill()
+    return count
+
+
+def namespace_of(name: str) -> str:
+    """Return the namespace of Ray in which the workers of a cluster have their names."""
+    return f"reactor-{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}"
+
+
+def _driver_job(options: ServeOptions, cluster: ClusterOptions) -> DriverJob:
+    return DriverJob(
+        address=cluster.address,
+        namespace=namespace_of(cluster.name),
+        project=str(options.manifest.project.resolve()) if _copies_project(cluster) else "",
+        gpus=cluster.gpus_per_session,
+        cpus=cluster.cpus_per_session,
+        most=cluster.scaling.most,
+    )
+
+
+def _copies_project(cluster: ClusterOptions) -> bool:
+    """Return whether Ray copies the project: on this machine it is used where it is."""
+    return bool(cluster.address) and not cluster.is_on_nodes
+
+
+def _service(
+    options: ServeOptions,
+    cluster: ClusterOptions,
+    operator: Operator,
+    tls: ssl.SSLContext | None,
+    make_driver: Callable[[], DriverProcess],
+    driver: DriverProcess,
+    connected: DriverConnected,
+) -> Service[WorkerSlot]:
+    # The workers of an earlier front know each other's tickets by their secret.
+    secret = connected.secret or secrets.token_hex(32)
+
+    def make_job(worker: str) -> str:
+        return WorkerJob.of(
+            options,
+            cluster=cluster.name,
+            worker=worker,
+            secret=secret,
+            # Ray starts an actor in its copy of the project.
+            project="." if _copies_project(cluster) else str(options.manifest.project.resolve()),
+            host=ANY_ADDRESS if cluster.address else LOOPBACK,
+            ports=cluster.worker_ports,
+            url=cluster.worker_url,
+        ).to_json()
+
+    fleet = WorkerFleet(
+        SlotSettings.of(options),
+        operator,
+        placement=RayPlacement(driver, connected, make_driver=make_driver, make_job=make_job),
+        scaling=cluster.scaling,
+        tickets=TicketIssuer(secret, cluster.name),
+        relays_all=cluster.relays_all,
+    )
+    return Service(fleet, operator, tls)

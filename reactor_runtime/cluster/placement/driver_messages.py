@@ -1,0 +1,87 @@
+"""The messages between a front and its Ray driver: a line of JSON each, on the driver's standard input and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from reactor_runtime.cluster.codec import MessageCodec
+from reactor_runtime.cluster.placement.placement import (
+    PlacementEvent,
+    PlacementLost,
+    PlacementRestored,
+    WorkerGone,
+    WorkerPending,
+    WorkerPlaced,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverJob:
+    """What the driver connects to, and what each worker needs.
+
+    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
+    `project` is copied to the nodes; nothing is if it is "".
+    """
+
+    address: str
+    namespace: str
+    project: str = ""
+    gpus: float = 0.0
+    cpus: float = 0.0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Request a place for a worker, and start it there with a job in JSON."""
+
+    worker: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """Kill a worker."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWorkers:
+    """Kill all workers, and end; at the end of its input alone the driver ends and leaves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverConnected:
+    """The driver is connected to Ray; it found these workers, and their secret, which is "" without one."""
+
+    workers: tuple[str, ...]
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFailed:
+    """The driver can't use Ray, and ends."""
+
+    error: str
+    hint: str
+
+
+ToDriver: TypeAlias = DriverJob | StartWorker | StopWorker | RemoveWorkers
+FromDriver: TypeAlias = DriverConnected | DriverFailed | PlacementEvent
+
+TO_DRIVER = MessageCodec[ToDriver](
+    {"job": DriverJob, "start": StartWorker, "stop": StopWorker, "remove": RemoveWorkers}
+)
+FROM_DRIVER = MessageCodec[FromDriver](
+    {
+        "connected": DriverConnected,
+        "failed": DriverFailed,
+        "pending": WorkerPending,
+        "placed": WorkerPlaced,
+        "gone": WorkerGone,
+        "lost": PlacementLost,
+        "restored": PlacementRestored,
+    }
+)

@@ -1,0 +1,344 @@
+"""The Ray driver of a front, a process of its own: Ray ends the process that has lost its cluster.
+
+It reads a job and then orders from standard input, a line each, and writes what happens to standard output. What Ray
+prints, and the logs of the workers that it started, go to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from reactor_runtime.cluster.placement.driver_messages import (
+    FROM_DRIVER,
+    TO_DRIVER,
+    DriverConnected,
+    DriverFailed,
+    DriverJob,
+    FromDriver,
+    RemoveWorkers,
+    StartWorker,
+    StopWorker,
+    ToDriver,
+)
+from reactor_runtime.cluster.placement.placement import (
+    PlacementLost,
+    PlacementRestored,
+    WorkerGone,
+    WorkerPending,
+    WorkerPlaced,
+)
+
+PENDING_S = 2.0
+PENDING_AGAIN_S = 10.0
+CHECK_S = 2.0
+ANSWER_S = 5.0
+SECRET_S = 10.0
+REMOVE_S = 5.0
+PROBE_S = 5.0
+EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
+TOKEN_FILE = "~/.ray/auth_token"
+TOKEN_HINT = "if the cluster requires a token, copy its ~/.ray/auth_token to this machine, or set RAY_AUTH_TOKEN"
+ENDED = ("ActorDiedError", "ActorUnavailableError")
+NOT_ON_NODES = "No module named 'reactor_runtime'"
+
+
+class RayDriver:
+    """Start, follow and kill the actors of workers; use on one event loop, connected to Ray."""
+
+    def __init__(self, job: DriverJob, send: Callable[[FromDriver], None]) -> None:
+        import ray
+
+        from reactor_runtime.cluster.placement.ray_actor import WorkerActor
+
+        self._job = job
+        self._send = send
+        self._remote_class = ray.remote(WorkerActor)
+        self._actors: dict[str, Any] = {}
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self, orders: asyncio.StreamReader) -> None:
+        """Find the workers of earlier drivers, and follow the orders until they end."""
+        found = await asyncio.to_thread(_find_actors)
+        secret = await asyncio.to_thread(_read_secret, list(found.values()))
+        if found and not secret:
+            for actor in found.values():
+                _kill(actor)
+            found = {}
+        self._send(DriverConnected(tuple(found), secret))
+        for worker, actor in found.items():
+            self._follow(worker, actor)
+        checking = asyncio.create_task(self._check_contact())
+        try:
+            async for line in orders:
+                if await self._is_last(TO_DRIVER.decode(line)):
+                    return
+        finally:
+            checking.cancel()
+
+    async def _is_last(self, order: ToDriver) -> bool:
+        match order:
+            case StartWorker():
+                try:
+                    self._follow(order.worker, self._start(order))
+                except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+                    self._send(WorkerGone(order.worker, _cause(error)))
+            case StopWorker():
+                self._kill_worker(order.worker)
+            case RemoveWorkers():
+                await self._remove_all()
+                return True
+        return False
+
+    def _start(self, order: StartWorker) -> Any:
+        return self._remote_class.options(
+            name=order.worker,
+            lifetime="detached",
+            num_gpus=self._job.gpus,
+            num_cpus=self._job.cpus,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        ).remote(order.job)
+
+    def _follow(self, worker: str, actor: Any) -> None:
+        self._actors[worker] = actor
+        task = self._following[worker] = asyncio.create_task(self._report(worker, actor))
+        task.add_done_callback(lambda _: self._following.pop(worker, None))
+
+    async def _report(self, worker: str, actor: Any) -> None:
+        """Report where a worker runs, and why it has ended."""
+        try:
+            pending = asyncio.create_task(self._report_pending(worker))
+            try:
+                await actor.__ray_ready__.remote()
+            finally:
+                pending.cancel()
+            url, node = await actor.start.remote()
+            if url:
+                self._send(WorkerPlaced(worker, url, node))
+            reason = await actor.wait_end.remote()
+        except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+            reason = _cause(error)
+        self._kill_worker(worker)
+        self._send(WorkerGone(worker, reason))
+
+    async def _report_pending(self, worker: str) -> None:
+        wait_s = PENDING_S
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = PENDING_AGAIN_S
+            self._send(WorkerPending(worker, await asyncio.to_thread(self._why_pending)))
+
+    def _why_pending(self) -> str:
+        import ray
+
+        total, free = ray.cluster_resources(), ray.available_resources()
+        needs = [("GPU", self._job.gpus), ("CPU", self._job.cpus)]
+        wanted = ", ".join(f"{count:g} {name}" for name, count in needs if count)
+        have = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name, count in needs if count)
+        return f"requested {wanted} of the cluster, free are {have}" if wanted else "requested a node of the cluster"
+
+    def _kill_worker(self, worker: str) -> None:
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            _kill(actor)
+
+    async def _remove_all(self) -> None:
+        for worker in list(self._actors):
+            self._kill_worker(worker)
+        if self._following:
+            await asyncio.wait(list(self._following.values()), timeout=REMOVE_S)
+
+    async def _check_contact(self) -> None:
+        """Report when the cluster does not answer, and when it does again."""
+        import ray
+
+        lost = False
+        while True:
+            await asyncio.sleep(CHECK_S)
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    await asyncio.to_thread(ray.nodes)
+            except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+                if not lost:
+                    reason = (
+                        f"Ray has not answered for {ANSWER_S:.0f} s"
+                        if isinstance(error, TimeoutError)
+                        else _cause(error)
+                    )
+                    self._send(PlacementLost(reason))
+                lost = True
+            else:
+                if lost:
+                    self._send(PlacementRestored(tuple(self._following)))
+                lost = False
+
+
+def _find_actors() -> dict[str, Any]:
+    """Return the actors of the namespace by their names."""
+    import ray.util
+
+    found = {}
+    for name in ray.util.list_named_actors():
+        try:
+            found[name] = ray.get_actor(name)
+        except ValueError:
+            # It has ended in the meantime.
+            continue
+    return found
+
+
+def _read_secret(actors: list[Any]) -> str:
+    """Return the secret that an actor has; "" if none answers."""
+    import ray
+
+    secrets = [actor.secret.remote() for actor in actors]
+    while secrets:
+        answered, secrets = ray.wait(secrets, num_returns=1, timeout=SECRET_S)
+        for each in answered:
+            try:
+                secret: str = ray.get(each)
+            except ray.exceptions.RayError:
+                continue
+            return secret
+        if not answered:
+            break
+    return ""
+
+
+def _kill(actor: Any) -> None:
+    import ray
+
+    ray.kill(actor, no_restart=True)
+
+
+def _cause(error: BaseException) -> str:
+    """Return what an error of Ray says, in one line."""
+    text = str(error)
+    if NOT_ON_NODES in text:
+        return "Reactor is not installed on the worker's node: pip install 'reactor-live[ray]' there"
+    if type(error).__name__ in ENDED:
+        return "its node or its actor has ended"
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return str(cause)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _connect(job: DriverJob) -> None:
+    """Connect to Ray, or start it. Raises what Ray raises."""
+    import ray
+
+    common: dict[str, Any] = {"namespace": job.namespace, "logging_level": "error", "log_to_driver": True}
+    if job.project:
+        common["runtime_env"] = {"working_dir": job.project, "excludes": EXCLUDED}
+    if job.address:
+        _probe(job.address)
+        ray.init(address=job.address, **common)
+        return
+    cpus = max(os.cpu_count() or 1, round(job.cpus * job.most + 0.5))
+    # With GPUs of this machine Ray counts them itself; without, they are numbers.
+    gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
+    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
+
+
+def _has_token() -> bool:
+    return (
+        "RAY_AUTH_TOKEN" in os.environ or Path(os.environ.get("RAY_AUTH_TOKEN_PATH", TOKEN_FILE)).expanduser().exists()
+    )
+
+
+def _probe(address: str) -> None:
+    """Raise OSError if nothing listens at an address with a port: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+
+
+def _failure(job: DriverJob, error: BaseException) -> DriverFailed:
+    """Return the failure to connect, with what helps."""
+    text = _cause(error)
+    if isinstance(error, ImportError):
+        return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'")
+    if "token" in str(error).lower() or "auth" in str(error).lower():
+        hint = TOKEN_HINT
+    elif "size" in text and "exceeds" in text.lower():
+        hint = "--project-on-nodes uses a copy of the project that is on the nodes already"
+    elif job.address and not _has_token():
+        hint = f"`ray status --address {job.address}` shows whether it runs; {TOKEN_HINT}"
+    elif job.address:
+        hint = f"`ray status --address {job.address}` shows a running cluster, and `ray start --head` starts one"
+    else:
+        hint = "`ray stop --force` ends what an earlier Ray has left on this machine"
+    where = f"Ray at {job.address} can't be used" if job.address else "Ray can't be started on this machine"
+    return DriverFailed(f"{where}: {text}", hint)
+
+
+def _sender(output: TextIO) -> Callable[[FromDriver], None]:
+    def send(message: FromDriver) -> None:
+        output.write(f"{FROM_DRIVER.encode(message)}\n")
+        output.flush()
+
+    return send
+
+
+async def _serve(job: DriverJob, send: Callable[[FromDriver], None]) -> None:
+    orders = asyncio.StreamReader(limit=1 << 24)
+    protocol = functools.partial(asyncio.StreamReaderProtocol, orders)
+    await asyncio.get_running_loop().connect_read_pipe(protocol, sys.stdin)
+    await RayDriver(job, send).run(orders)
+
+
+def main() -> int:
+    """Follow the job and the orders on standard input; return the exit code."""
+    # Ctrl-C is for the front, which ends this.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    send = _sender(os.fdopen(os.dup(1), "w"))
+    os.dup2(2, 1)
+    # Ray asks nobody before it reports its use, colours what is no terminal, and merges equal lines of several workers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Ray's own code warns.
+    os.environ.pop("PYTHONWARNINGS", None)
+    # A worker that requests no GPU uses those of its node, as without Ray.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Read unbuffered: the rest is read by the event loop.
+    job = TO_DRIVER.decode(_read_line(sys.stdin.fileno()))
+    assert isinstance(job, DriverJob), "it is the first message"
+    if job.address and _has_token():
+        # Without this, Ray does not send the token that `ray start --head` has made.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    try:
+        _connect(job)
+    except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+        send(_failure(job, error))
+        return 2
+    import ray
+
+    asyncio.run(_serve(job, send))
+    ray.shutdown()
+    return 0
+
+
+def _read_line(file: int) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(file, 1)
+        if not byte:
+            sys.exit()
+        line += byte
+    return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

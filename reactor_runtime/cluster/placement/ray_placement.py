@@ -1,0 +1,178 @@
+"""A placement of workers by Ray: the front's side of its driver."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+from reactor_runtime.cluster.placement.driver_log import DriverLog
+from reactor_runtime.cluster.placement.driver_messages import (
+    FROM_DRIVER,
+    TO_DRIVER,
+    DriverConnected,
+    DriverFailed,
+    DriverJob,
+    FromDriver,
+    RemoveWorkers,
+    StartWorker,
+    StopWorker,
+    ToDriver,
+)
+from reactor_runtime.cluster.placement.placement import (
+    PlacementEvent,
+    PlacementLost,
+    PlacementRestored,
+)
+from reactor_runtime.errors import UsageError
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S = 90.0
+RETRY_S = 2.0
+REMOVE_S = 15.0
+LOG_S = 0.5
+LINE_BYTES = 1 << 20
+
+
+class DriverProcess:
+    """Run the Ray driver, in a session of its own: Ctrl-C reaches neither it nor the Ray that it starts.
+
+    Use `connect` in any thread, and the rest on the front's loop.
+    """
+
+    def __init__(self, job: DriverJob, *, as_json: bool = False) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "reactor_runtime.cluster.placement.ray_driver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stderr is not None
+        self._log = DriverLog(self._process.stderr, as_json=as_json)
+        self.send(job)
+
+    def connect(self) -> DriverConnected:
+        """Wait until the driver is connected to Ray. Raises UsageError with the reason if it can't be."""
+        assert self._process.stdout is not None
+        deadline = threading.Timer(CONNECT_S, self._process.kill)
+        deadline.start()
+        answer = _decode(self._process.stdout.readline())
+        deadline.cancel()
+        if isinstance(answer, DriverConnected):
+            return answer
+        self.kill()
+        if isinstance(answer, DriverFailed):
+            raise UsageError(answer.error, hint=answer.hint)
+        raise UsageError(
+            f"the driver of Ray has ended, or was not connected in {CONNECT_S:.0f} s",
+            hint="the log has what it printed",
+        )
+
+    def send(self, message: ToDriver) -> None:
+        """Send a message; it is lost if the driver has ended."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(f"{TO_DRIVER.encode(message)}\n".encode())
+
+    async def follow(self, on_event: Callable[[PlacementEvent], None]) -> str:
+        """Report events until the driver has ended; return how it has."""
+        lines = asyncio.StreamReader(limit=LINE_BYTES)
+        protocol = functools.partial(asyncio.StreamReaderProtocol, lines)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(protocol, self._process.stdout)
+        try:
+            async for line in lines:
+                message = _decode(line)
+                assert message is not None
+                assert not isinstance(message, DriverConnected | DriverFailed), "it was connected before"
+                on_event(message)
+        finally:
+            transport.close()
+        return f"the driver of Ray has ended with {await asyncio.to_thread(self._process.wait)}"
+
+    def close_input(self) -> None:
+        """Let the driver end, and leave the workers."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the driver has ended, and kill it if it does not."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.join(LOG_S)
+
+
+class RayPlacement:
+    """Place workers as actors of Ray, with jobs made by `make_job`; use on the front's loop.
+
+    `driver` is connected. If it ends, as it does without its cluster, others are made until one is connected.
+    """
+
+    def __init__(
+        self,
+        driver: DriverProcess,
+        connected: DriverConnected,
+        *,
+        make_driver: Callable[[], DriverProcess],
+        make_job: Callable[[str], str],
+    ) -> None:
+        self.found = connected.workers
+        self._driver = driver
+        self._make_driver = make_driver
+        self._make_job = make_job
+        self._closed = False
+
+    def start(self, worker: str) -> None:
+        self._driver.send(StartWorker(worker, self._make_job(worker)))
+
+    def stop(self, worker: str) -> None:
+        self._driver.send(StopWorker(worker))
+
+    async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
+        while True:
+            reason = await self._driver.follow(on_event)
+            if self._closed:
+                return
+            on_event(PlacementLost(reason))
+            on_event(PlacementRestored(await self._reconnect()))
+
+    async def aclose(self, *, leave_workers: bool) -> None:
+        self._closed = True
+        if leave_workers:
+            self._driver.close_input()
+        else:
+            self._driver.send(RemoveWorkers())
+        await asyncio.to_thread(self._driver.wait, REMOVE_S)
+
+    def kill(self) -> None:
+        self._closed = True
+        self._driver.kill()
+
+    async def _reconnect(self) -> tuple[str, ...]:
+        """Return the workers that the new driver has found."""
+        while True:
+            await asyncio.sleep(RETRY_S)
+            self._driver = self._make_driver()
+            try:
+                connected = await asyncio.to_thread(self._driver.connect)
+            except UsageError as error:
+                logger.info("Ray can't be reached again yet: %s", error.message)
+            else:
+                return connected.workers
+
+
+def _decode(line: bytes) -> FromDriver | None:
+    return FROM_DRIVER.decode(line) if line else None

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactor_cli.app import run_options
+from reactor_cli.cluster_run_options import ClusterRunOptions
+from reactor_cli.run_options import RunOptions
+from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.options import ClusterOptions
+from reactor_runtime.errors import UsageError
+from reactor_runtime.manifest import Manifest
+from tests.cli.command import reactor
+from tests.server.running import write_project
+
+MANIFEST = Manifest(Path("project"), "a:B", "a", "B", "b", None)
+
+
+def options_of(sessions: int | None = None, **options: Any) -> ClusterOptions | None:
+    return ClusterRunOptions(**options).cluster_options(MANIFEST, sessions)
+
+
+def scaling_of(sessions: int | None = None, **options: Any) -> Scaling:
+    found = options_of(sessions, on="ray", **options)
+    assert found is not None
+    return found.scaling
+
+
+def test_without_on_there_is_no_cluster() -> None:
+    assert options_of(4) is None
+
+
+@pytest.mark.parametrize("options", [{"ray_address": "auto"}, {"spare": 1}, {"relay": True}, {"most": 3}])
+def test_an_option_of_a_cluster_needs_on(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="without --on"):
+        options_of(**options)
+
+
+def test_the_cluster_has_the_name_of_the_project() -> None:
+    found = options_of(on="ray")
+    assert found is not None
+    assert (found.name, found.address, found.scaling) == ("b", "", Scaling(least=1, most=1))
+
+
+def test_sessions_are_the_least_and_the_most_unless_these_are_given() -> None:
+    assert scaling_of(4) == Scaling(least=4, most=4)
+    assert scaling_of(most=4) == Scaling(least=1, most=4)
+    assert scaling_of(4, least=0) == Scaling(least=0, most=4)
+    assert scaling_of(least=3) == Scaling(least=3, most=3)
+    assert scaling_of(least=2, most=16, spare=1, idle_after=60.0) == Scaling(least=2, most=16, spare=1, idle_after_s=60)
+
+
+@pytest.mark.parametrize("options", [{"least": 3, "most": 2}, {"spare": 2}])
+def test_numbers_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is above --max"):
+        scaling_of(**options)
+
+
+@pytest.mark.parametrize("url", ["{host}", "ftp://{host}", "http://{name}:{port}", "http://{", "http://{host"])
+def test_a_wrong_url_of_workers_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="--worker-url"):
+        options_of(on="ray", worker_url=url)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--gpus-per-session", "1.5"), ("--cpus-per-session", "x"), ("--worker-ports", "9"), ("--worker-ports", "9-8")],
+)
+def test_a_wrong_value_is_refused(option: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f'"{value}" is n'):
+        run_options([option, value])
+
+
+@pytest.mark.parametrize("options", [{"gpus": "0"}, {"reload": "full"}, {"record": Path("x")}, {"trace": Path("x")}])
+def test_options_of_engines_on_this_machine_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="not available with --on ray"):
+        RunOptions(**options).refuse_on_cluster()
+
+
+def test_a_program_that_serves_itself_is_no_front() -> None:
+    with pytest.raises(UsageError, match="front of a cluster"):
+        run_options(["--on", "ray"])
+
+
+def test_ports_are_a_range() -> None:
+    found = options_of(on="ray", worker_ports=range(9000, 9100))
+    assert found is not None
+    assert found.worker_ports == (9000, 9099)
+
+
+def test_an_option_of_a_cluster_without_it_ends_the_command(tmp_path: Path) -> None:
+    done = reactor("run", str(tmp_path), "--worker-ports", "9000-9099", cwd=write_project(tmp_path, "").parent)
+    assert done.code == 2
+    assert "an option of a cluster is given without --on" in done.err

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.cluster.placement.driver_messages import (
+    FROM_DRIVER,
+    TO_DRIVER,
+    DriverConnected,
+    DriverFailed,
+    DriverJob,
+    FromDriver,
+    RemoveWorkers,
+    StartWorker,
+    StopWorker,
+    ToDriver,
+)
+from reactor_runtime.cluster.placement.placement import (
+    PlacementLost,
+    PlacementRestored,
+    WorkerGone,
+    WorkerPending,
+    WorkerPlaced,
+)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        DriverJob(address="10.0.0.1:6379", namespace="reactor-demo", project="/a b", gpus=0.5, cpus=1, most=3),
+        StartWorker("w-1", '{"line": "\\n"}'),
+        StopWorker("w-1"),
+        RemoveWorkers(),
+    ],
+)
+def test_a_message_to_the_driver_is_one_line_and_read_as_written(message: ToDriver) -> None:
+    text = TO_DRIVER.encode(message)
+    assert "\n" not in text
+    assert TO_DRIVER.decode(text) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        DriverConnected(("w-1", "w-2"), "secret"),
+        DriverFailed("no Ray\nhere", "start it"),
+        WorkerPending("w-1", "no GPU"),
+        WorkerPlaced("w-1", "http://10.0.0.2:9000", "gpu-1"),
+        WorkerGone("w-1", "killed"),
+        PlacementLost("silent"),
+        PlacementRestored(("w-1",)),
+    ],
+)
+def test_a_message_of_the_driver_is_one_line_and_read_as_written(message: FromDriver) -> None:
+    text = FROM_DRIVER.encode(message)
+    assert "\n" not in text
+    assert FROM_DRIVER.decode(text) == message

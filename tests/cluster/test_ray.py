@@ -1,0 +1,168 @@
+"""`reactor run --on ray` with three nodes of Ray on this machine, whose processes are killed one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.client import ClientError, connect
+from reactor_runtime.client.blocking import BlockingSession
+from tests.processes import alive, ancestors, children, ended_after, gone
+from tests.server.running import ROOT, environment, started, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class MyState(InputState):
+    pid: int = 0
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        self.state.pid = os.getpid()
+        while True:
+            yield gray(100)
+"""
+WORKERS = ("--on", "ray", "--sessions", "2", "--gpus-per-session", "1", "--cpus-per-session", "0")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The address of a cluster, and the process of each node."""
+
+    address: str
+    raylets: list[int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_token() -> Iterator[None]:
+    """Let processes connect to Ray without the token that it writes into the home directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        yield
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    command = [sys.executable, "-m", "tests.cluster.ray_nodes"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with ended_after(process):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        found = json.loads(process.stdout.readline())
+        yield Nodes(found["address"], found["raylets"])
+        process.stdin.close()
+        process.wait(TIMEOUT_S)
+        process.stdout.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
+
+
+def reactor(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "reactor_cli", *arguments]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def processes_of(session: BlockingSession) -> list[int]:
+    """Return the processes that a session depends on: its worker's server, the actor and the raylet."""
+    chain = ancestors(int(session.state["pid"]))
+    raylet = next(number for number, pid in enumerate(chain) if "raylet" in _command(pid))
+    return chain[raylet - 2 : raylet + 1]
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[0]
+
+
+def lost(session: BlockingSession) -> None:
+    """Receive until the session is lost."""
+    with pytest.raises(ClientError):
+        for _ in session.frames(decode=False):
+            pass
+
+
+def shown(session: BlockingSession) -> None:
+    """Wait for a frame, and for the process id in the state."""
+    session.frame()
+    while not session.state["pid"]:
+        session.frame()
+
+
+def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(project: Path, nodes: Nodes) -> None:
+    where = ("--ray-address", nodes.address)
+    with contextlib.ExitStack() as stack:
+        with started(project, *WORKERS, *where) as first:
+            first.wait_for("ready 2 of 2")
+            session = stack.enter_context(connect(f"http://127.0.0.1:{first.port}"))
+            shown(session)
+            id, port = session.id, first.port
+
+            (driver,) = children(first.process.pid)
+            os.kill(driver, signal.SIGKILL)
+            first.wait_for("no contact with the cluster")
+            first.wait_for("contact with the cluster again")
+            shown(session)
+            first.process.send_signal(signal.SIGKILL)
+        shown(session)
+
+        with started(project, *WORKERS, *where, "--port", str(port)) as second:
+            second.wait_for("ready 2 of 2")
+            busy = [each for each in second.health()[1]["engines"] if each["session"]]
+            assert [each["session"] for each in busy] == [id]
+            for number in range(3):
+                # The worker's server, its actor, its node.
+                os.kill(processes_of(session)[number], signal.SIGKILL)
+                lost(session)
+                session.ready(timeout_s=TIMEOUT_S)
+                assert session.id != id
+                id = session.id
+                shown(session)
+                if number < 2:
+                    second.wait_for(rf"(?s)(ready 2 of 2.*){{{number + 2}}}")
+            workers = processes_of(session)
+            second.process.send_signal(signal.SIGKILL)
+        shown(session)
+
+        done = reactor("down", str(project), *where)
+        assert (done.returncode, done.stdout) == (0, "my-model: 2 workers ended\n"), done.stderr
+        lost(session)
+        for pid in workers[:2]:
+            gone(pid)
+
+
+def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path) -> None:
+    with started(project, *WORKERS) as server:
+        server.wait_for("ready 2 of 2")
+        with connect(f"http://127.0.0.1:{server.port}") as session:
+            shown(session)
+            chain = ancestors(int(session.state["pid"]))
+        (driver,) = children(server.process.pid)
+        assert driver in chain
+        server.process.send_signal(signal.SIGINT)
+        assert server.ended() == 0, server.log
+        assert not any(alive(pid) for pid in chain[: chain.index(driver) + 1]), server.log
+        assert "Traceback" not in server.log
+        assert "warn" not in server.log
+
+
+def test_an_address_without_ray_is_an_error(project: Path) -> None:
+    done = reactor("run", str(project), *WORKERS, "--ray-address", "127.0.0.1:1")
+    assert done.returncode == 2
+    assert "Ray at 127.0.0.1:1 can't be used" in done.stderr
+    assert "ray start --head" in done.stderr
