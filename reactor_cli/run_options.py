@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -36,6 +36,29 @@ EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
 _GPU = re.compile(rf"\d+|GPU-{_UUID}|MIG-{_UUID}|MIG-GPU-{_UUID}/\d+/\d+", re.ASCII)
 
+Host: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        show_default="127.0.0.1, or HOST",
+        help="The address to listen on; 0.0.0.0 accepts other machines.",
+    ),
+]
+Port: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole_number(0, 65535),
+        metavar="PORT",
+        show_default="8080, or PORT",
+        help="The port to listen on; 0 picks a free one.",
+    ),
+]
+OpenPage: TypeAlias = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+Token: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="TOKEN", help=f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}."),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
@@ -43,25 +66,10 @@ class RunOptions:
 
     directory: Directory = None
     path: PathOption = None
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            show_default="127.0.0.1, or HOST",
-            help="The address to listen on; 0.0.0.0 accepts other machines.",
-        ),
-    ] = None
-    port: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number(0, 65535),
-            metavar="PORT",
-            show_default="8080, or PORT",
-            help="The port to listen on; 0 picks a free one.",
-        ),
-    ] = None
+    host: Host = None
+    port: Port = None
     overrides: Overrides = None
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
+    open_page: OpenPage = False
     max_waiting: Annotated[
         int, typer.Option(parser=whole_number(0), metavar="N", help="Controllers that may wait for a session.")
     ] = 16
@@ -95,12 +103,7 @@ class RunOptions:
             help="Keep the session of a controller whose connection broke for TIME.",
         ),
     ] = 0.0
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN", help=f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}."
-        ),
-    ] = None
+    token: Token = None
     share: Annotated[
         bool,
         typer.Option("--share", help="Make it public by a tunnel of cloudflared, with a token, and print the link."),

@@ -30,11 +30,19 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".svg")
 _PHOTOS = (".png", ".jpg", ".jpeg", ".webp")
 
 
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Describe a recording by the number of its frames, and by texts that belong to some of them."""
+
+    frames: int
+    marks: Sequence[tuple[int, str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSettings:
     """Hold what the page shows about the model: `description` is Markdown, `accent` a colour as "#rrggbb", or "".
 
-    `presets` are named sets of values of state fields.
+    `presets` are named sets of values of state fields. `timeline` describes the recording of a model that replays one.
     """
 
     title: str = ""
@@ -44,6 +52,7 @@ class PageSettings:
     links: Mapping[str, str] = field(default_factory=dict)
     thumbnail: Path | None = None
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)

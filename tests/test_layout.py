@@ -30,11 +30,23 @@ SHARED = frozenset(
 # Each of the two files gives the names of the other.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
-    "cli": {"server", "cluster", "testing", "client", "schema", "manifest", "recording", "rendering", "clips"},
+    "cli": {
+        "server",
+        "cluster",
+        "testing",
+        "client",
+        "schema",
+        "manifest",
+        "recording",
+        "replaying",
+        "rendering",
+        "clips",
+    },
     "cluster": {"server", "wire", "media", "manifest"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media", "recording"},
     "testing": {"engine", "authoring", "ipc", "media", "recording"},
+    "replaying": {"testing", "engine", "authoring", "media", "recording"},
     "rendering": {"testing", "engine", "authoring", "ipc", "media", "clips"},
     "schema": {"authoring", "wire"},
     "manifest": set[str](),

@@ -14,6 +14,8 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.replay_server import serve_replay
+from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, UsageError, author_error
 
 if TYPE_CHECKING:
@@ -37,11 +39,12 @@ Examples:
   reactor replay FILE --diff diff.html                show the differences on a page
   reactor replay FILE --tolerance 40                  PSNR from 40 dB on is enough
   reactor replay FILE --set steps=4                   with another value of the config
+  reactor replay FILE --serve                         show it on a page, with a scrubber
 
 \b
 Exit codes: 0 equal, or accepted; 1 different, or the model failed; 2 an error
-in the command, the recording or the class, or another contract; 4 load()
-failed; 130 interrupted.
+in the command, the recording or the class, or another contract; 3 the port is
+taken; 4 load() failed; 130 interrupted. With --serve, those of reactor run.
 """
 
 
@@ -62,6 +65,13 @@ def replay(
         float | None,
         typer.Option("--tolerance", metavar="DB", help="Accept frames with at least this PSNR; needs --record-video."),
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show it on a page, with pause, step and a scrubber, and stop with Ctrl-C.")
+    ] = False,
+    host: Host = None,
+    port: Port = None,
+    token: Token = None,
+    open_page: OpenPage = False,
     verbose: Verbose = False,
 ) -> int:
     """Run a recorded session again, and compare its output with the recording.
@@ -73,7 +83,18 @@ def replay(
     from reactor_runtime import logs, manifest
     from reactor_runtime.recording.file import read_recording
 
+    if serve:
+        _refuse_options({"--out": out, "--diff": diff, "--tolerance": tolerance}, "and --serve exclude each other")
+    else:
+        _refuse_options(
+            {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
+        )
     recording = read_recording(file)
+    if serve:
+        checked = manifest.load(project_directory(directory, path))
+        options = RunOptions(host=host, port=port, token=token, open_page=open_page)
+        serve_replay(recording, checked, overrides or [], options)
+        return 0
     if tolerance is not None and not recording.has_frames:
         raise UsageError(
             f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
@@ -91,6 +112,13 @@ def replay(
         _write_page(diff, recording, result, frame_diff, changed)
     _print_result(result, changed, took_s)
     return 0 if _is_accepted(result, frame_diff, tolerance) else 1
+
+
+def _refuse_options(given: dict[str, object], why: str) -> None:
+    """Raise UsageError for the first of these options that has a value."""
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} {why}")
 
 
 def _replay(

@@ -68,15 +68,8 @@ def run(context: typer.Context, options: RunOptions, on_cluster: ClusterRunOptio
     served = options.serve_options(checked, project_config(checked, options.overrides))
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
-        reloads = options.reload is not None
-        status = RunStatus(reloads=reloads) if not settings.json_logs and status_line.is_wanted() else None
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
-        announcer = Announcer(
-            manifest=checked, access=served.access, open_page=options.open_page, share=share, status=status
-        )
-        if status is not None:
-            stack.enter_context(status.line.shown())
-        _serve(served, cluster, announcer)
+        serve_model(served, cluster, open_page=options.open_page, share=share)
 
 
 def _cluster_options(
@@ -113,14 +106,31 @@ def _share(stack: contextlib.ExitStack, program: str, url: str, query: str, *, w
     stack.callback(Tunnel(program, url, on_address=on_address, on_failed=on_failed).close)
 
 
-def _serve(options: ServeOptions, cluster: ClusterOptions | None, announcer: Announcer) -> None:
-    """Serve here or on a cluster, with the logs and prints of this process in the chosen format."""
+def serve_model(
+    options: ServeOptions,
+    cluster: ClusterOptions | None = None,
+    *,
+    open_page: bool,
+    share: Callable[[str, str], None] | None = None,
+) -> None:
+    """Serve here or on a cluster and print the progress, with a status line on a terminal.
+
+    Logs and prints of this process have the chosen format. `share` is called with the local URL and the query that has
+    the token.
+    """
     from reactor_runtime import logs, manifest, prints, streams
     from reactor_runtime.server.run import serve
 
     as_json = options.log_format == "json"
-    logs.configure(options.log_level, "json" if as_json else "text")
-    with manifest.pointing_at(options.manifest), contextlib.ExitStack() as stack:
+    status = RunStatus(reloads=options.reload is not None) if not as_json and status_line.is_wanted() else None
+    announcer = Announcer(
+        manifest=options.manifest, access=options.access, open_page=open_page, share=share, status=status
+    )
+    with contextlib.ExitStack() as stack:
+        if status is not None:
+            stack.enter_context(status.line.shown())
+        logs.configure(options.log_level, "json" if as_json else "text")
+        stack.enter_context(manifest.pointing_at(options.manifest))
         if as_json:
             stack.callback(prints.log_prints(streams.installed()))
         if cluster is None:

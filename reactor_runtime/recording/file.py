@@ -134,7 +134,8 @@ class StoredRead:
 class SessionRecording:
     """Hold a recording without its images, sound and pixels, which `load()` and `frames()` read.
 
-    `end` is None for a file whose writing was interrupted; it holds the session up to then.
+    `end` is None for a file whose writing was interrupted; it holds the session up to then. `output_times_s` are Unix
+    times, one for each output.
     """
 
     path: Path
@@ -144,6 +145,7 @@ class SessionRecording:
     uploads: list[UploadEntry] = field(default_factory=list)
     messages: list[MessageEntry] = field(default_factory=list)
     outputs: list[OutputEntry] = field(default_factory=list)
+    output_times_s: list[float] = field(default_factory=list)
     end: EndEntry | None = None
     has_frames: bool = False
 
@@ -225,6 +227,7 @@ class _Message:
     content: bytes
     offset: int
     sequence: int
+    time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +255,7 @@ def _add_message(recording: SessionRecording, message: _Message, media: dict[int
         recording.messages.append(MessageEntry(**values))
     elif message.topic == "/outputs":
         recording.outputs.append(OutputEntry(**values))
+        recording.output_times_s.append(message.time_ns / 1e9)
     elif message.topic == "/end":
         recording.end = EndEntry(**values)
 
@@ -294,7 +298,8 @@ def _records(path: Path) -> Iterator[_Message | _Metadata | UploadEntry]:
                     topics[record.id] = record.topic
                 case records.Message():
                     offset = file.tell() - len(record.data)
-                    yield _Message(topics[record.channel_id], record.data, offset, record.sequence)
+                    topic = topics[record.channel_id]
+                    yield _Message(topic, record.data, offset, record.sequence, record.log_time)
                 case records.Metadata():
                     yield _Metadata(record.name, record.metadata)
                 case records.Attachment():

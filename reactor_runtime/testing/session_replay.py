@@ -54,8 +54,9 @@ def replay_recording(
     on_loaded: Callable[[], object] = lambda: None,
     on_output: OnOutput = lambda _, __: None,
     on_step: OnStep = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Replay:
-    """Replay as `replay` does.
+    """Replay as `replay` does, up to the step in which `is_stopped()` becomes true.
 
     `on_loaded` is called after `load()`, `on_output` with the number of a step and its arrays, which may change when it
     returns, and `on_step` after each step.
@@ -66,7 +67,7 @@ def replay_recording(
     log = _ReplayLog(recording, comparison, on_step)
     with _ReplayStudio(model, given, project=project, logs=log, make_buffer=log.make_buffer) as studio:
         on_loaded()
-        studio.replay(recording, log, comparison)
+        studio.replay(recording, log, comparison, is_stopped)
     return comparison.result
 
 
@@ -93,7 +94,18 @@ def _model_of(recording: SessionRecording) -> type[Model]:
 class _ReplayStudio(Studio[Model]):
     """Serve one recorded session from its start to its last step."""
 
-    def replay(self, recording: SessionRecording, log: _ReplayLog, comparison: Comparison) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Its block closes it, on its thread; at the exit of the process that may be another one.
+        self._close.atexit = False
+
+    def replay(
+        self,
+        recording: SessionRecording,
+        log: _ReplayLog,
+        comparison: Comparison,
+        is_stopped: Callable[[], bool],
+    ) -> None:
         """Replay; raise the exception that ended the session, or RuntimeError if the model makes no more steps."""
         # It may have changed what load() stored on the model.
         self.warm_up()
@@ -102,7 +114,7 @@ class _ReplayStudio(Studio[Model]):
         self._start(StartSession(log.session, recording.header.client, recording.header.joined_at))
 
         def over() -> bool:
-            return log.finished or self._recorder.ended
+            return log.finished or self._recorder.ended or is_stopped()
 
         while not over():
             before = log.progress

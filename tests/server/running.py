@@ -13,7 +13,7 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,11 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def started(
-    project: Path, *arguments: str, cwd: Path | None = None, descriptors: tuple[int, int] | None = None
+    project: Path,
+    *arguments: str,
+    command: Sequence[str] = ("run",),
+    cwd: Path | None = None,
+    descriptors: tuple[int, int] | None = None,
 ) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards.
 
@@ -152,7 +156,7 @@ def started(
     limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [*limited, sys.executable, "-P", "-m", "reactor_cli", "run", str(project), "--port", "0", *arguments],
+            [*limited, sys.executable, "-P", "-m", "reactor_cli", *command, str(project), "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -166,10 +170,14 @@ def started(
 
 @contextlib.contextmanager
 def serving(
-    project: Path, *arguments: str, cwd: Path | None = None, descriptors: tuple[int, int] | None = None
+    project: Path,
+    *arguments: str,
+    command: Sequence[str] = ("run",),
+    cwd: Path | None = None,
+    descriptors: tuple[int, int] | None = None,
 ) -> Iterator[RunningServer]:
     """Run a server that is ready for the duration of the block, and stop it as people do."""
-    with started(project, *arguments, cwd=cwd, descriptors=descriptors) as server:
+    with started(project, *arguments, command=command, cwd=cwd, descriptors=descriptors) as server:
         server.wait_for("ready in")
         yield server
         server.stop()

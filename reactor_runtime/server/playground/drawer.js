@@ -1,4 +1,4 @@
-/** The control panel as a drawer beside the stage: at first open, closed for a viewer, and then as the user left it. */
+/** The control panel as a drawer beside the stage: at first open, closed for a viewer and a replay, then as the user left it. */
 
 import { recall, remember } from "./storage.js";
 
@@ -12,7 +12,7 @@ export class Drawer {
       remember("drawer", { open: this.#open });
     };
     const isViewer = new URLSearchParams(location.search).get("role") === "viewer";
-    this.#show(recall("drawer").open ?? !isViewer);
+    this.#show(recall("drawer").open ?? !(isViewer || document.getElementById("timeline")));
   }
 
   /** Mark the button while the drawer is closed: the log has an error. */

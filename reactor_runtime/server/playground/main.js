@@ -8,7 +8,10 @@ import { describeStatus, Status } from "./status.js";
 
 if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 const drawer = new Drawer(byId("drawer"));
+// Only in the page of a replay.
+const timeline = byId("timeline") && (await import("./timeline.js"));
 const session = connect(location.href, { watch: true });
+timeline?.attach(byId("timeline"), session);
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
 let panels = null;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.manifest import PageSettings
+from reactor_runtime.manifest import PageSettings, Timeline
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.pages import PLAYGROUND
 
@@ -67,11 +67,17 @@ def test_every_setting_is_in_the_page() -> None:
     ],
 )
 def test_no_text_becomes_markup(text: str) -> None:
-    page = render(
-        PageSettings(title=text, description=text, links={text: "https://example.org"}, presets={text: {"a": text}})
-    )
-    plain = render(
-        PageSettings(title="x", description="x", links={"x": "https://example.org"}, presets={"x": {"a": "x"}})
+    page, plain = (
+        render(
+            PageSettings(
+                title=each,
+                description=each,
+                links={each: "https://example.org"},
+                presets={each: {"a": each}},
+                timeline=Timeline(1, [(0, each)]),
+            )
+        )
+        for each in (text, "x")
     )
     for tag in ("<script", "<img", "<b ", "href="):
         assert page.count(tag) == plain.count(tag) + (tag == "href=" and text.startswith("![")), tag

@@ -1,0 +1,84 @@
+"""The frames of a recording in the order in which they are shown: their outputs, their times, and the events between.
+
+A frame is here all that one bundle shows and plays. Frames are numbered from 0, over all outputs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+from statistics import median
+from typing import Self
+
+from reactor_runtime.recording.entries import EventEntry, OutputEntry
+from reactor_runtime.recording.file import SessionRecording
+
+MOST_MARKS = 500
+MOST_LINES = 6
+MOST_CHARACTERS = 80
+# A frame of a block is not shown for longer because the model pauses after the block.
+LONGEST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFrames:
+    """Hold when each frame is shown, in seconds after the first, and where the frames of each output begin.
+
+    `firsts` has the number of the first frame of each output, and the number of all frames.
+    """
+
+    times_s: Sequence[float]
+    firsts: Sequence[int]
+
+    @classmethod
+    def of(cls, recording: SessionRecording, fps: float | None) -> Self:
+        """Return the frames of a recording; with `fps` they are shown at most at that rate, as the server does."""
+        counts = [_count_frames(output) for output in recording.outputs]
+        firsts = list(accumulate(counts, initial=0))
+        return cls(list(_times_s(recording.output_times_s, counts, fps)), firsts)
+
+    def __len__(self) -> int:
+        return self.firsts[-1]
+
+    def of_output(self, output: int) -> range:
+        """Return the numbers of the frames of an output."""
+        return range(self.firsts[output], self.firsts[output + 1])
+
+
+def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[int, str]]:
+    """Return at most 500 frames with the events before them; the events of neighbouring frames share one."""
+    steps = [output.step for output in recording.outputs]
+    width = -(-len(frames) // MOST_MARKS)
+
+    def mark_at(event: EventEntry) -> int:
+        frame = frames.firsts[bisect_right(steps, event.step)]
+        return min(frame, len(frames) - 1) // width * width
+
+    events = [event for event in recording.events if not event.skipped]
+    return [(frame, _describe(list(group))) for frame, group in groupby(events, mark_at)]
+
+
+def _describe(events: list[EventEntry]) -> str:
+    lines = [f"{event.name} {event.data_json}" if event.data_json != "{}" else event.name for event in events]
+    shown = [line if len(line) <= MOST_CHARACTERS else f"{line[:MOST_CHARACTERS]}…" for line in lines[:MOST_LINES]]
+    more = len(lines) - len(shown)
+    return "\n".join([*shown, *([f"and {more} more"] if more else [])])
+
+
+def _count_frames(output: OutputEntry) -> int:
+    return max((len(hashes) for hashes in output.hashes.values()), default=0)
+
+
+def _times_s(outputs_s: Sequence[float], counts: Sequence[int], fps: float | None) -> Iterator[float]:
+    """Yield the time of each frame: not before its output was made, nor before the frame before it was shown."""
+    lengths_s = [(after - at) / count for (at, after), count in zip(pairwise(outputs_s), counts, strict=False) if count]
+    typical_s = median(lengths_s) if lengths_s else 0.0
+    free_at_s = 0.0
+    for index, (at, count) in enumerate(zip(outputs_s, counts, strict=True)):
+        after = outputs_s[index + 1] if index + 1 < len(outputs_s) else at + typical_s * count
+        for _ in range(count):
+            shown_s = max(at - outputs_s[0], free_at_s)
+            free_at_s = shown_s + (1 / fps if fps else min((after - at) / count, LONGEST * typical_s))
+            yield shown_s

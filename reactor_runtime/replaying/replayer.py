@@ -1,0 +1,137 @@
+"""A replay on a thread of its own, as fast as it computes, whose frames are stored and compared with the recording."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.recording.entries import Pieces, hash_pieces
+from reactor_runtime.recording.file import SessionRecording, read_recording
+from reactor_runtime.replaying.frame_store import FrameStore
+from reactor_runtime.replaying.recorded_frames import RecordedFrames
+from reactor_runtime.testing.comparison import Replay
+from reactor_runtime.testing.session_replay import replay_recording
+
+logger = logging.getLogger(__name__)
+
+# So many parts of a recording are told apart where frames differ.
+MOST_PARTS = 1000
+STOP_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedSession:
+    """Hold a recording and the contract of the model that replays it."""
+
+    recording: SessionRecording
+    frames: RecordedFrames
+    contract: Contract
+    project: Path
+
+    @classmethod
+    def open(cls, file: str, *, project: str, module: str, class_name: str) -> ReplayedSession:
+        """Read a recording, and import the class of a project."""
+        recording = read_recording(Path(file))
+        model = import_class(Path(project), module, class_name)
+        assert issubclass(model, Model), "other classes are refused"
+        contract = Contract.of(model)
+        return cls(recording, RecordedFrames.of(recording, contract.fps), contract, Path(project))
+
+
+class Replayer:
+    """Replay a session once. `on_progress` is called on the thread of the replay, for each output and at the end.
+
+    `result` is "" until the replay has ended, and then says how its output compares with the recording.
+    """
+
+    def __init__(self, session: ReplayedSession, on_progress: Callable[[], object]) -> None:
+        self.store = FrameStore()
+        self.result = ""
+        self._session = session
+        self._on_progress = on_progress
+        self._loaded = threading.Event()
+        self._load_error: BaseException | None = None
+        self._stopping = False
+        self._outputs = 0
+        self._part = -(-len(session.frames) // MOST_PARTS)
+        self._differing: set[int] = set()
+
+    @property
+    def differing(self) -> list[list[int]]:
+        """Return where frames differ from the recording: the first and the last of each run, in parts of 1/1000."""
+        parts = sorted(self._differing)
+        runs = [[part for _, part in run] for _, run in groupby(enumerate(parts), lambda each: each[1] - each[0])]
+        last = len(self._session.frames) - 1
+        return [[run[0] * self._part, min(last, run[-1] * self._part + self._part - 1)] for run in runs]
+
+    def start(self, config: dict[str, Any]) -> None:
+        """Start the thread, and return when the model is loaded; raise what `load()` raises."""
+        # The process does not wait for a long step.
+        thread = threading.Thread(target=self._run, args=(config,), name="reactor-replay", daemon=True)
+        thread.start()
+        self._loaded.wait()
+        if self._load_error is not None:
+            raise self._load_error
+        # Registered last, it is called first: `weakref.finalize`, which closes a studio, has an exit handler too.
+        atexit.register(self._stop, thread)
+
+    def _stop(self, thread: threading.Thread) -> None:
+        self._stopping = True
+        thread.join(STOP_S)
+
+    def _run(self, config: dict[str, Any]) -> None:
+        session = self._session
+        try:
+            result = replay_recording(
+                session.recording,
+                session.contract.model,
+                config=config,
+                project=session.project,
+                on_loaded=self._loaded.set,
+                on_output=self._add_output,
+                is_stopped=lambda: self._stopping,
+            )
+        # The author's code may raise anything.
+        except BaseException as error:  # noqa: BLE001
+            if not self._loaded.is_set():
+                self._load_error = error
+                self._loaded.set()
+                return
+            self.result = f"the replay ended with {type(error).__name__}: {error}"
+        else:
+            if self._stopping:
+                return
+            self.result = _describe(result)
+        logger.info("replayed frames=%d of=%d: %s", self._outputs, len(session.frames), self.result)
+        if self.store.full:
+            logger.warning("only %d frames can be shown: %s", len(self.store), self.store.full)
+        self._on_progress()
+
+    def _add_output(self, step: int, pieces: Pieces) -> None:  # noqa: ARG002  (the signature of OnOutput)
+        recorded, hashes = self._session.recording.outputs[self._outputs].hashes, hash_pieces(pieces)
+        for index, frame in enumerate(self._session.frames.of_output(self._outputs)):
+            if any(
+                recorded.get(name, [])[index:][:1] != hashes.get(name, [])[index:][:1] for name in {*recorded, *hashes}
+            ):
+                self._differing.add(frame // self._part)
+            # Code that makes fewer frames than before shows its last one for longer.
+            self.store.append({name: arrays[min(index, len(arrays) - 1)] for name, arrays in pieces.items()})
+        self._outputs += 1
+        self._on_progress()
+
+
+def _describe(result: Replay) -> str:
+    if not result.differences:
+        return "equal to the recording"
+    if not result.different:
+        return str(result.differences[0])
+    return f"{result.different} of {result.frames} frames and pieces of sound differ"
