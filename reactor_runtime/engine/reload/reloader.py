@@ -41,9 +41,9 @@ Config = dict[str, Any]
 class ReloadSettings:
     """Allow hot reload: the modules of the project, and the `place` of the model: its module and the name there.
 
-    `config` is what was given beside that of `@model`. With `keeps_sessions` an exception of the author's code does not end the
-    session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded` gets the
-    model of it.
+    `config` is what was given beside that of `@model`. With `keeps_sessions` an exception of the author's code does not
+    end the session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded`
+    gets the model of it.
     """
 
     modules: ProjectModules
