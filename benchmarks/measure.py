@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simplejpeg
 
-from benchmarks import loops, namespaces, networks, recorders, reloads, tensors, viewers
+from benchmarks import clusters, loops, namespaces, networks, recorders, reloads, tensors, viewers
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import MODEL, address, age_s, cpu_s, photo_like, run, serving
@@ -172,6 +172,7 @@ BENCHMARKS = {
     "namespaces": namespaces.namespaces,
     "viewers": viewers.viewers,
     "recording": recorders.recording,
+    "cluster": clusters.cluster,
 }
 
 

@@ -144,12 +144,17 @@ def join(port: int, role: str, *, acknowledges: bool) -> RawClient:
     return RawClient(sock, began, acknowledges)
 
 
-def request_upgrade(port: int, role: str) -> socket.socket:
-    """Connect and send the upgrade request."""
+def request_upgrade(port: int, role: str, *, query: str = "") -> socket.socket:
+    """Connect and send the upgrade request, with more of the `query`, such as "&ticket=…"."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     key = base64.b64encode(os.urandom(16)).decode()
-    lines = [f"GET /ws?role={role} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade"]
+    lines = [
+        f"GET /ws?role={role}{query} HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+    ]
     lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
     sock.sendall("\r\n".join(lines).encode())
     return sock

@@ -31,14 +31,14 @@ class Received:
         return self.wall - self.header.wall_us / 1e6
 
 
-def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None) -> list[Received]:
+def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None, *, query: str = "") -> list[Received]:
     """Connect as controller and return all frames of `seconds`; text messages are appended to `texts`.
 
     In Python joining 200 kB takes longer than their way through the network. This client reads a message into one
     buffer, and takes the time when its last byte is there.
     """
     received: list[Received] = []
-    with request_upgrade(port, "controller") as connection:
+    with request_upgrade(port, "controller", query=query) as connection:
         _skip_response(connection)
         for message in _messages(connection):
             at, wall = time.monotonic(), time.time()
@@ -52,6 +52,17 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
             if at - received[0].at > seconds:
                 break
     return received
+
+
+def receive_text(port: int, kind: str, *, query: str = "") -> dict[str, Any]:
+    """Connect as controller and return the data of the first text message of a kind."""
+    with request_upgrade(port, "controller", query=query) as connection:
+        _skip_response(connection)
+        for message in _messages(connection):
+            if isinstance(message, str) and (text := json.loads(message))["type"] == kind:
+                data: dict[str, Any] = text["data"]
+                return data
+    raise AssertionError("messages go on until the connection is closed, and that raises")
 
 
 def _skip_response(connection: socket.socket) -> None:
