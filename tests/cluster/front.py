@@ -53,12 +53,16 @@ class MyModel(ReactorPipeline):
 class Front:
     """The front as its tests see it, and its operator."""
 
-    def __init__(self, project: Path, *, workers: int, config: dict[str, Any], limits: TurnLimits) -> None:
+    def __init__(
+        self, project: Path, *, workers: int, config: dict[str, Any], limits: TurnLimits, drain_timeout_s: float
+    ) -> None:
         self.port = 0
         self.ready = 0
         self._ready = asyncio.Event()
         self._wanted = workers
-        options = ServeOptions(manifest=manifest.load(project), config=config, limits=limits)
+        options = ServeOptions(
+            manifest=manifest.load(project), config=config, limits=limits, drain_timeout_s=drain_timeout_s
+        )
         self.placement = LocalPlacement(
             lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project))
         )
@@ -116,10 +120,17 @@ class Front:
 
 @contextlib.asynccontextmanager
 async def running_front(
-    project: Path, *, workers: int = 1, config: dict[str, Any] | None = None, limits: TurnLimits | None = None
+    project: Path,
+    *,
+    workers: int = 1,
+    config: dict[str, Any] | None = None,
+    limits: TurnLimits | None = None,
+    drain_timeout_s: float = 0.0,
 ) -> AsyncIterator[Front]:
     """Run a front for the block, from when its workers are ready; its workers end with it."""
-    front = Front(project, workers=workers, config=config or {}, limits=limits or TurnLimits())
+    front = Front(
+        project, workers=workers, config=config or {}, limits=limits or TurnLimits(), drain_timeout_s=drain_timeout_s
+    )
     try:
         await front.until_ready()
         yield front

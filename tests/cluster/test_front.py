@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import httpx
@@ -163,6 +164,30 @@ async def test_a_relayed_client_of_a_killed_worker_gets_the_next_worker_on_its_c
         assert (await controller.data("reactor.session", phase="lost"))["message"]
         await controller.data("reactor.session", phase="started")
         assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
+async def test_a_worker_that_is_silent_is_given_up_and_its_client_gets_another(project: Path) -> None:
+    async with running_front(project, workers=2) as front, controlling(front.url) as controller:
+        (hit,) = [slot for slot in front.slots if slot.session]
+        # As after a machine has lost its network: connections stay open.
+        front.placement.processes[hit.worker].send_signal(signal.SIGSTOP)
+        lost = await controller.data("reactor.session", phase="lost")
+        assert "no contact with the worker" in lost["message"]
+        await controller.data("reactor.session", phase="started")
+        assert abs((await controller.frame()).level - 100) < 3
+
+
+async def test_a_worker_that_drains_is_replaced_and_finishes_its_session(project: Path) -> None:
+    async with running_front(project, drain_timeout_s=TIMEOUT_S) as front:
+        async with controlling(front.url) as controller:
+            await controller.frame()
+            (first,) = front.slots
+            front.placement.processes[first.worker].send_signal(signal.SIGTERM)
+            async with controlling(front.url) as other:
+                assert abs((await other.frame()).level - 100) < 3
+                assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+        await front.placement.processes[first.worker].wait()
+        assert front.placement.processes[first.worker].returncode == 0
 
 
 async def test_the_turn_at_a_worker_ends_when_clients_wait_at_the_front(project: Path) -> None:

@@ -49,7 +49,7 @@ with recorded(MyModel, Path(), {"width": 64, "height": 48}) as studio:
 file.rename("session.mcap")
 """
 OTHER_COMMANDS = {
-    *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "python3", "ray", "sudo"),
+    *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "pkill", "python3", "ray", "sudo"),
     *("kubectl", "modal"),
 }
 # Not models: each has a test of its own.

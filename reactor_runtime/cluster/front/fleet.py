@@ -145,7 +145,8 @@ class WorkerFleet:
             return check_at
         self._starts.raise_failure()
         waiting = len(self.admission.wait_queue.waiting)
-        plan = make_plan(self._scaling, [worker.state for worker in self._workers.values()], waiting, now)
+        staying = [worker.state for worker in self._workers.values() if not worker.is_draining]
+        plan = make_plan(self._scaling, staying, waiting, now)
         for id in plan.release:
             logger.info("worker released worker=%s", id)
             self.admission.slots.remove(self._workers[id].slot)
@@ -165,7 +166,7 @@ class WorkerFleet:
         for worker in list(self._workers.values()):
             if worker.lost_at is not None and now >= worker.lost_at:
                 self._placement.stop(worker.id)
-                self._remove(worker.id, f"the worker has said nothing for {LOST_AFTER_S:.0f} s")
+                self._remove(worker.id, f"there was no contact with the worker for {LOST_AFTER_S:.0f} s")
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
     def _add(self, id: str) -> RemoteWorker:

@@ -66,6 +66,11 @@ class RemoteWorker:
         return WorkerState(self.id, slot.session is not None, slot.idle_since if is_idle else None)
 
     @property
+    def is_draining(self) -> bool:
+        """Whether the worker admits no other client, and ends with its session."""
+        return self.slot.status is not None and self.slot.status.draining
+
+    @property
     def is_placed(self) -> bool:
         return self._link is not None
 

@@ -27,6 +27,7 @@ from reactor_runtime.wire.protocol import CloseCode
 logger = logging.getLogger(__name__)
 
 NO_CONTACT = "there is no contact with the worker"
+DRAINS = "the worker ends with its session"
 LOST = "lost"
 FAILURES = ("model_error", "model_died", LOST)
 
@@ -48,8 +49,8 @@ class WorkerEngine:
         return self._now() - self._loading_since if self.phase is EnginePhase.LOADING else 0.0
 
     def update(self, status: WorkerStatus) -> None:
-        self.phase = EnginePhase(status.phase)
-        self.detail = status.detail
+        self.phase = EnginePhase.LOADING if status.draining else EnginePhase(status.phase)
+        self.detail = DRAINS if status.draining else status.detail
         self.progress = status.progress
         self.failed_loads = status.failed_loads
         self._loading_since = self._now() - status.loading_s
