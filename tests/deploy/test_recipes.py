@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import yaml
 
 from reactor_cli.app import app
 from tests.docs.snippets import one
+from tests.processes import ended_after
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,10 +28,20 @@ DEPLOY = ROOT / "deploy"
 # The tools are in the environment of the tests.
 TOOLS = Path(sys.executable).parent
 KUBERNETES = "1.33"
-SCRIPTS = ("runpod/start.sh",)
-MANIFESTS = ("agones/fleet.yaml",)
-# Prints its name and its arguments, as lines that shlex splits.
-RECORDER = '#!/usr/bin/env bash\nprintf "%q " "${0##*/}" "$@"\necho\n'
+SCRIPTS = ("runpod/start.sh", "slurm/reactor.sbatch")
+MANIFESTS = ("agones/fleet.yaml", "kuberay/my-model.yaml")
+# A program that prints its name and its arguments, in one write, as a line that shlex splits.
+RECORDER = """#!/usr/bin/env bash
+line=$(printf "%q " "${0##*/}" "$@")
+echo "$line"
+"""
+# Ends some time after SIGTERM.
+DRAINING_FRONT = """#!/usr/bin/env bash
+trap 'kill "$!"; sleep 0.1; echo drained; exit' TERM
+sleep 600 >/dev/null &
+echo serving
+wait
+"""
 
 
 def _exactly(**properties: Any) -> dict[str, Any]:
@@ -41,7 +53,8 @@ def _list_of(**properties: Any) -> dict[str, Any]:
 
 
 # The fields of custom resources that the recipes use. POD is a template, which is checked as a pod.
-STRING, INTEGER, POD = {"type": "string"}, {"type": "integer"}, dict[str, Any]()
+STRING, INTEGER, BOOLEAN, POD = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, dict[str, Any]()
+STRINGS = {"type": "object", "additionalProperties": STRING}
 CUSTOM_RESOURCES = {
     "agones.dev/v1 Fleet": _exactly(
         replicas=INTEGER,
@@ -52,6 +65,21 @@ CUSTOM_RESOURCES = {
                 health=_exactly(initialDelaySeconds=INTEGER, periodSeconds=INTEGER, failureThreshold=INTEGER),
                 template=POD,
             )
+        ),
+    ),
+    "ray.io/v1 RayCluster": _exactly(
+        rayVersion=STRING,
+        authOptions=_exactly(mode={"enum": ["token", "disabled"]}),
+        enableInTreeAutoscaling=BOOLEAN,
+        autoscalerOptions=_exactly(idleTimeoutSeconds=INTEGER),
+        headGroupSpec=_exactly(rayStartParams=STRINGS, template=POD),
+        workerGroupSpecs=_list_of(
+            groupName=STRING,
+            replicas=INTEGER,
+            minReplicas=INTEGER,
+            maxReplicas=INTEGER,
+            rayStartParams=STRINGS,
+            template=POD,
         ),
     ),
 }
@@ -83,9 +111,15 @@ def test_shellcheck_accepts_the_scripts() -> None:
     run(TOOLS / "shellcheck", *(DEPLOY / script for script in SCRIPTS))
 
 
+@pytest.mark.parametrize("names", [["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]], ids="+".join)
+def test_compose_reads_the_files(names: list[str]) -> None:
+    files = [argument for name in names for argument in ("-f", DEPLOY / "compose" / name)]
+    run(TOOLS / "docker-compose", *files, "config", "--quiet", **VARIABLES)
+
+
 def test_compose_reads_the_file_of_the_docs(tmp_path: Path) -> None:
     (tmp_path / "compose.yaml").write_text(one("deploy.md", "compose.yaml").text)
-    run(TOOLS / "docker-compose", "-f", tmp_path / "compose.yaml", "config", "--quiet", REACTOR_TOKEN="secret")
+    run(TOOLS / "docker-compose", "-f", tmp_path / "compose.yaml", "config", "--quiet", **VARIABLES)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +168,18 @@ def modal_command() -> list[str]:
 
 STARTS = {
     "agones": dict(containers("agones/fleet.yaml"))["model"],
+    "compose": yaml.safe_load(read("compose/compose.yaml"))["services"]["front"]["command"],
+    "kuberay": dict(containers("kuberay/my-model.yaml"))["front"],
     "modal": modal_command(),
     "runpod": [str(DEPLOY / "runpod" / "start.sh")],
+    "slurm": ["bash", str(DEPLOY / "slurm" / "reactor.sbatch")],
+}
+VARIABLES = {
+    "REACTOR_TOKEN": "secret",
+    "RAY_AUTH_TOKEN": "secret",
+    "RUNPOD_POD_ID": "abc",
+    "SLURM_JOB_NUM_NODES": "2",
+    "SLURM_GPUS_ON_NODE": "4",
 }
 
 
@@ -149,9 +193,39 @@ def test_a_recipe_starts_the_server_with_known_options(start: list[str], tmp_pat
 
 
 def recorded(command: list[str], directory: Path) -> list[list[str]]:
-    """Run a command where reactor is a program that prints its arguments; return what was printed."""
-    program = directory / "reactor"
-    program.write_text(RECORDER)
-    program.chmod(0o755)
-    output = run(*command, PATH=f"{directory}:{os.environ['PATH']}", REACTOR_TOKEN="secret", RUNPOD_POD_ID="abc")
+    """Run a command where reactor, ray and srun are recorders; return what they recorded, in no order."""
+    output = run(*command, PATH=programs(directory, RECORDER), **VARIABLES)
     return [shlex.split(line) for line in output.splitlines()]
+
+
+def programs(directory: Path, reactor: str) -> str:
+    """Return a PATH on which ray and srun are recorders, and reactor is a script."""
+    for name, text in {"ray": RECORDER, "srun": RECORDER, "reactor": reactor}.items():
+        program = directory / name
+        program.write_text(text)
+        program.chmod(0o755)
+    return f"{directory}:{os.environ['PATH']}"
+
+
+def test_a_job_of_slurm_starts_a_node_of_ray_on_each_machine(tmp_path: Path) -> None:
+    calls = recorded(STARTS["slurm"], tmp_path)
+    (head,), (others,) = ([call for call in calls if call[0] == name and "start" in call] for name in ("ray", "srun"))
+    assert head == ["ray", "start", "--head", "--port", "6379"]
+    assert others[:7] == ["srun", "--nodes=1", "--ntasks=1", "--relative=1", "ray", "start", "--address"]
+    assert ["ray", "stop"] in calls
+
+
+def test_a_job_of_slurm_ends_after_its_front(tmp_path: Path) -> None:
+    path = programs(tmp_path, DRAINING_FRONT)
+    environment = {**os.environ, **VARIABLES, "PATH": path}
+    with (
+        subprocess.Popen(STARTS["slurm"], env=environment, stdout=subprocess.PIPE) as job,
+        ended_after(job),
+    ):
+        assert job.stdout is not None
+        while job.stdout.readline() != b"serving\n":
+            assert job.poll() is None
+        job.send_signal(signal.SIGTERM)
+        lines = job.stdout.read().decode().splitlines()
+        assert job.wait(TIMEOUT_S) == 0
+    assert lines.index("drained") < lines.index("ray stop ")

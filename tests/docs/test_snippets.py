@@ -50,7 +50,7 @@ file.rename("session.mcap")
 """
 OTHER_COMMANDS = {
     *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "pkill", "python3", "ray", "sudo"),
-    *("kubectl", "modal"),
+    *("kubectl", "modal", "sbatch"),
 }
 # Not models: each has a test of its own.
 PROGRAMS = {
