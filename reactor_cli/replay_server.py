@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from reactor_cli.run_options import RunOptions
-    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.manifest import Manifest, PageSettings
     from reactor_runtime.recording.file import SessionRecording
 
 
@@ -62,7 +63,7 @@ def _check_contract(recording: SessionRecording, manifest: Manifest) -> dict[str
     return {"fps": contract.fps}
 
 
-def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float | None) -> Any:
+def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float | None) -> PageSettings:
     from reactor_runtime.manifest import Timeline
     from reactor_runtime.replaying.recorded_frames import RecordedFrames, marks_of
 
@@ -73,7 +74,7 @@ def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float |
 
 
 @contextlib.contextmanager
-def _importable(folder: str) -> Any:
+def _importable(folder: str) -> Iterator[None]:
     """Let the engine, which inherits the environment, import modules from a folder."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = folder if not before else f"{folder}{os.pathsep}{before}"

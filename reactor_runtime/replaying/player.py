@@ -77,6 +77,7 @@ class Player(ReactorModel):
     @connected
     def begin(self) -> None:
         self._playhead.seek(0)
+        self._changed.set()
         self._report()
 
     @event(name="set_frame")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -106,12 +106,13 @@ class Replayer:
                 self._load_error = error
                 self._loaded.set()
                 return
-            self.result = f"the replay ended with {type(error).__name__}: {error}"
+            self.result = f"the replay ended with {type(error).__name__}, see the log"
+            logger.error("the replay ended frames=%d of=%d: %s", len(self.store), len(session.frames), error)
         else:
             if self._stopping:
                 return
             self.result = _describe(result)
-        logger.info("replayed frames=%d of=%d: %s", self._outputs, len(session.frames), self.result)
+            logger.info("replayed frames=%d of=%d: %s", len(self.store), len(session.frames), self.result)
         if self.store.full:
             logger.warning("only %d frames can be shown: %s", len(self.store), self.store.full)
         self._on_progress()
@@ -119,14 +120,17 @@ class Replayer:
     def _add_output(self, step: int, pieces: Pieces) -> None:  # noqa: ARG002  (the signature of OnOutput)
         recorded, hashes = self._session.recording.outputs[self._outputs].hashes, hash_pieces(pieces)
         for index, frame in enumerate(self._session.frames.of_output(self._outputs)):
-            if any(
-                recorded.get(name, [])[index:][:1] != hashes.get(name, [])[index:][:1] for name in {*recorded, *hashes}
-            ):
+            if _at(recorded, index) != _at(hashes, index):
                 self._differing.add(frame // self._part)
             # Code that makes fewer frames than before shows its last one for longer.
             self.store.append({name: arrays[min(index, len(arrays) - 1)] for name, arrays in pieces.items()})
         self._outputs += 1
         self._on_progress()
+
+
+def _at(hashes: Mapping[str, Sequence[str]], index: int) -> dict[str, str]:
+    """Return the hashes of one frame of an output, by track."""
+    return {track: of_track[index] for track, of_track in hashes.items() if index < len(of_track)}
 
 
 def _describe(result: Replay) -> str:

@@ -130,6 +130,16 @@ def test_pause_step_and_seek(recording: SessionRecording) -> None:
         assert levels(studio)[0] == 100
 
 
+def test_the_next_client_begins_with_the_first_frame(recording: SessionRecording) -> None:
+    with player_of(recording, Gray) as studio:
+        studio.run(2.0)
+        studio.disconnect()
+        studio.clear()
+        studio.connect()
+        studio.run(0.2)
+        assert levels(studio)[0] == 100
+
+
 def test_frames_that_differ_are_reported(recording: SessionRecording) -> None:
     with player_of(recording, Brighter) as studio:
         count = len(recording.outputs)
@@ -145,7 +155,7 @@ def test_the_frames_before_an_exception_are_shown(recording: SessionRecording) -
     with player_of(recording, Failing) as studio:
         made = recording.events[0].step
         assert studio.messages[-1].data == {
-            "made": made, "differing": [], "result": "the replay ended with ValueError: too bright",
+            "made": made, "differing": [], "result": "the replay ended with ValueError, see the log",
         }  # fmt: skip
         studio.run(2.0)
         assert levels(studio) == [100] * made

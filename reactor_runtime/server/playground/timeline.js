@@ -13,7 +13,8 @@ export const attach = (place, session) => new Timeline(place, session);
 class Timeline {
   #session;
   #frames;
-  #progress = { made: 0, differing: [], result: "" };
+  // A viewer that joins after the end of the replay gets none.
+  #progress;
   #sender = throttledSender((frame) => this.#session.send("set_frame", { frame }).catch(() => {}));
   #held = false;
   #play = this.#button("play", "Play (space)", () => this.#toggle());
@@ -22,7 +23,7 @@ class Timeline {
   #range;
   #made = el("span", { class: "timeline-made" });
   #differing = el("div", { class: "timeline-differing" });
-  #position = el("output", { class: "timeline-position" });
+  #position = el("span", { class: "timeline-position" });
   #result = el("span", { class: "timeline-result", role: "status" });
   #fieldset;
 
@@ -34,6 +35,7 @@ class Timeline {
     const { frames, marks } = JSON.parse(place.dataset.recording);
     this.#session = session;
     this.#frames = frames;
+    this.#progress = { made: frames, differing: [], result: "" };
     this.#range = el("input", { type: "range", min: 0, max: frames - 1, value: 0, "aria-label": "Frame" });
     this.#range.addEventListener("input", () => this.#seek(Number(this.#range.value)));
     this.#range.addEventListener("pointerdown", () => (this.#held = true));
@@ -141,7 +143,8 @@ class Timeline {
         return run;
       }),
     );
-    setText(this.#result, result || `computing, ${Math.floor((100 * made) / this.#frames)} %`);
+    const computing = made < this.#frames ? `computing, ${Math.floor((100 * made) / this.#frames)} %` : "";
+    setText(this.#result, result || computing);
     this.#showFrame();
   }
 }
