@@ -22,9 +22,9 @@ from reactor_runtime.server.options import (
     ServerListening,
     ServerReady,
     ServerStatistics,
-    TurnLimits,
 )
 from reactor_runtime.server.run import Service
+from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.server.sessions.slot import SlotSettings
 from tests.cluster.local_placement import LocalPlacement
 from tests.timeouts import TIMEOUT_S
@@ -53,16 +53,12 @@ class MyModel(ReactorPipeline):
 class Front:
     """The front as its tests see it, and its operator."""
 
-    def __init__(
-        self, project: Path, *, workers: int, config: dict[str, Any], limits: TurnLimits, drain_timeout_s: float
-    ) -> None:
+    def __init__(self, project: Path, *, workers: int, **of_server: Any) -> None:
         self.port = 0
         self.ready = 0
         self._ready = asyncio.Event()
         self._wanted = workers
-        options = ServeOptions(
-            manifest=manifest.load(project), config=config, limits=limits, drain_timeout_s=drain_timeout_s
-        )
+        options = ServeOptions(manifest=manifest.load(project), **{"config": {}, **of_server})
         self.placement = LocalPlacement(
             lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project))
         )
@@ -72,6 +68,7 @@ class Front:
             placement=self.placement,
             scaling=Scaling(least=workers, most=workers),
             tickets=TicketIssuer(SECRET, "test"),
+            tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
         )
         self.service: Service[WorkerSlot] = Service(self.fleet, self)
         self.task = asyncio.create_task(self._run(socket.create_server(("127.0.0.1", 0))))
@@ -119,18 +116,9 @@ class Front:
 
 
 @contextlib.asynccontextmanager
-async def running_front(
-    project: Path,
-    *,
-    workers: int = 1,
-    config: dict[str, Any] | None = None,
-    limits: TurnLimits | None = None,
-    drain_timeout_s: float = 0.0,
-) -> AsyncIterator[Front]:
-    """Run a front for the block, from when its workers are ready; its workers end with it."""
-    front = Front(
-        project, workers=workers, config=config or {}, limits=limits or TurnLimits(), drain_timeout_s=drain_timeout_s
-    )
+async def running_front(project: Path, *, workers: int = 1, **of_server: Any) -> AsyncIterator[Front]:
+    """Run a front with options of its server for the block, from when its workers are ready; they end with it."""
+    front = Front(project, workers=workers, **of_server)
     try:
         await front.until_ready()
         yield front

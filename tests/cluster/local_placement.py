@@ -64,7 +64,9 @@ class LocalPlacement:
             lines.append(line.decode())
             match parse_answer(line.decode()):
                 case WorkerListening(port):
-                    self._on_event(WorkerPlaced(worker, f"http://127.0.0.1:{port}", "here"))
+                    scheme = "https" if self.job(worker).certificate else "http"
+                    address = f"{scheme}://127.0.0.1:{port}"
+                    self._on_event(WorkerPlaced(worker, address, address, "here"))
                 case WorkerFailed(error):
                     reason = error
         code = await process.wait()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from pathlib import Path
 
 import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
+from websockets.typing import Subprotocol
 
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.errors import LoadError
-from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.options import Access, TurnLimits
+from reactor_runtime.server.security.certificate import pinned_context
+from reactor_runtime.wire.protocol import SUBPROTOCOL
 from tests.cluster.front import MODEL, SECRET, Front, running_front
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import write_project
+from tests.server.security.test_certificate import make_certificate
 from tests.timeouts import TIMEOUT_S
 
 
@@ -164,6 +169,21 @@ async def test_a_relayed_client_of_a_killed_worker_gets_the_next_worker_on_its_c
         assert (await controller.data("reactor.session", phase="lost"))["message"]
         await controller.data("reactor.session", phase="started")
         assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
+async def test_with_a_certificate_workers_serve_https_and_the_front_trusts_that_one_alone(project: Path) -> None:
+    certificate, key = make_certificate(project.parent)
+    async with running_front(project, access=Access(certificate=certificate, key=key)) as front:
+        async with controlling(front.url) as controller:
+            assert abs((await controller.frame()).level - 100) < 3
+        redirect = await redirected(front)
+        assert redirect["url"].startswith("https://")
+        url = f"{socket_of(redirect)}?ticket={redirect['ticket']}"
+        async with connect(url, ssl=pinned_context(certificate), subprotocols=[Subprotocol(SUBPROTOCOL)]) as socket:
+            assert "reactor.welcome" in str(await socket.recv())
+        other, _ = make_certificate(project.parent, "other")
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(url, ssl=pinned_context(other))
 
 
 async def test_a_worker_that_is_silent_is_given_up_and_its_client_gets_another(project: Path) -> None:

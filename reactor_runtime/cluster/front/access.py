@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 
@@ -14,10 +15,14 @@ GO_ON = "go on at the worker"
 
 
 class WorkerAccess:
-    """Send clients to a worker, or relay them; `url` is "" until the worker is placed."""
+    """Send clients to a worker at its `url`, or relay them from its `address`; both are "" until it is placed."""
 
-    def __init__(self, worker: str, tickets: TicketIssuer, *, relays_all: bool) -> None:
+    def __init__(
+        self, worker: str, tickets: TicketIssuer, *, relays_all: bool, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.url = ""
+        self.address = ""
+        self.tls = tls
         self._worker = worker
         self._tickets = tickets
         self._relays_all = relays_all
@@ -37,4 +42,5 @@ class WorkerAccess:
 
     def relay(self, client: Client, ticket: IssuedTicket, on_end: Callable[[RelayEnd], None]) -> Relay:
         """Connect to the worker for a client."""
-        return Relay(client, f"{self.url.replace('http', 'ws', 1)}/ws?ticket={ticket.text}", on_end)
+        url = f"{self.address.replace('http', 'ws', 1)}/ws?ticket={ticket.text}"
+        return Relay(client, url, on_end, tls=self.tls)

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import logging
 import secrets
+import ssl
 import time
 from collections.abc import Sequence
 
@@ -44,7 +45,7 @@ UNREACHED = "the client could not reach its worker"
 
 
 class WorkerFleet:
-    """Run the workers of a front, as its backend; use on the server's loop."""
+    """Run the workers of a front, as its backend; use on the server's loop. `tls` is for connections to them."""
 
     reloads = False
 
@@ -57,6 +58,7 @@ class WorkerFleet:
         scaling: Scaling,
         tickets: TicketIssuer,
         relays_all: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._lost = LostSessions()
         self._changed = Alarm(settings.clock)
@@ -73,6 +75,7 @@ class WorkerFleet:
         self._scaling = scaling
         self._tickets = tickets
         self._relays_all = relays_all
+        self._tls = tls
         self._workers: dict[str, RemoteWorker] = {}
         self._starts = FailedStarts()
         self._stopping = False
@@ -174,7 +177,7 @@ class WorkerFleet:
         worker = self._workers[id] = RemoteWorker(
             id,
             next(number for number in itertools.count(1) if number not in used),
-            access=WorkerAccess(id, self._tickets, relays_all=self._relays_all),
+            access=WorkerAccess(id, self._tickets, relays_all=self._relays_all, tls=self._tls),
             secret=self._tickets.secret,
             settings=self._settings,
             callbacks=self.admission.slot_callbacks,

@@ -84,14 +84,15 @@ class RemoteWorker:
         if self._link is not None:
             return
         logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
-        self._access.url, self.slot.node = placed.url, placed.node
+        self._access.url, self._access.address, self.slot.node = placed.url, placed.address, placed.node
         self.slot.engine.wait("the worker starts")
         self._link = WorkerLink(
-            placed.url,
+            placed.address,
             self._secret,
             on_status=self._status_received,
             on_contract=self._contract_received,
             on_broken=self._link_broken,
+            tls=self._access.tls,
         )
 
     def send(self, message: ToWorker) -> None:

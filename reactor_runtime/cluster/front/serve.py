@@ -18,6 +18,7 @@ from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProc
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.options import ANY_SERVER, Operator, ServeOptions
 from reactor_runtime.server.run import Service, serve
+from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.server.sessions.slot import SlotSettings
 
 LOOPBACK = "127.0.0.1"
@@ -111,5 +112,6 @@ def _service(
         scaling=cluster.scaling,
         tickets=TicketIssuer(secret, cluster.name),
         relays_all=cluster.relays_all,
+        tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
     )
     return Service(fleet, operator, tls)

@@ -17,10 +17,14 @@ class WorkerPending:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlaced:
-    """A worker listens at `url`, for clients too; also reported of workers that another front has started."""
+    """A worker listens on a node: at `url` for clients, at `address` for the front, which is a URL too.
+
+    Also reported of workers that another front has started.
+    """
 
     worker: str
     url: str
+    address: str
     node: str
 
 

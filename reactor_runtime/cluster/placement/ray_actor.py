@@ -34,13 +34,13 @@ class WorkerActor:
         """Return the secret of the worker's cluster."""
         return self._job.secret
 
-    async def start(self) -> tuple[str, str]:
-        """Start the process unless it runs; return its URL and node when it listens, ("", node) if it has ended."""
+    async def start(self) -> tuple[str, str, str] | None:
+        """Start the process unless it runs; return its URL, address and node when it listens, None if it has ended."""
         process = self._run()
         listening = asyncio.create_task(self._listening.wait())
         await asyncio.wait([listening, process], return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()
-        return self._url() if self._port else "", socket.gethostname()
+        return self._place() if self._port else None
 
     async def wait_end(self) -> str:
         """Return why the process has ended, when it has."""
@@ -77,12 +77,12 @@ class WorkerActor:
         process.stdin.close()
         return reason or f"its process {describe_exit(code)}"
 
-    def _url(self) -> str:
+    def _place(self) -> tuple[str, str, str]:
         host = self._job.host if is_loopback(self._job.host) else _node_address()
         scheme = "https" if self._job.certificate else "http"
         name = f"[{host}]" if ":" in host else host
-        template = self._job.url or f"{scheme}://{{host}}:{{port}}"
-        return template.format(host=name, node=socket.gethostname(), port=self._port)
+        address, node = f"{scheme}://{name}:{self._port}", socket.gethostname()
+        return (self._job.url or address).format(host=name, node=node, port=self._port), address, node
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:

@@ -121,9 +121,9 @@ class RayDriver:
                 await actor.__ray_ready__.remote()
             finally:
                 pending.cancel()
-            url, node = await actor.start.remote()
-            if url:
-                self._send(WorkerPlaced(worker, url, node))
+            place = await actor.start.remote()
+            if place is not None:
+                self._send(WorkerPlaced(worker, *place))
             reason = await actor.wait_end.remote()
         except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
             reason = _cause(error)

@@ -25,6 +25,16 @@ def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
     return context
 
 
+def pinned_context(certificate: Path) -> ssl.SSLContext:
+    """Return a context for connections to servers that have this certificate, whatever their addresses are."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    # Trust the first certificate of the file itself: its authority may be unknown here.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(certificate)
+    return context
+
+
 def _check_readable(option: str, path: Path) -> None:
     try:
         path.open("rb").close()
