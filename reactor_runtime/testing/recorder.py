@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from reactor_runtime.ipc.messages import (
     ToServer,
 )
 from reactor_runtime.testing.clock import FakeClock
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +92,8 @@ class OutputRecorder:
                 self.ended = True
             case Reloaded():
                 self.reloaded = message
+                if message.status == "applied" and message.reason:
+                    logger.warning("%s", message.reason)
             case Suspicion():
                 self.suspicions.append(from_json(message.error))
 

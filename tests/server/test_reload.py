@@ -297,7 +297,10 @@ async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp
             await client.closed()
         async with controlling(server.url) as client:
             await shown(client, 50)
+            project.write("pipeline.py", PRELUDE + BLOCKS.replace("self.plus =", "time.sleep(99); self.plus ="))
+            await status(client, "restarting")
         server.stop()
+        assert server.log.count("Traceback") == 0
 
 
 @contextlib.asynccontextmanager

@@ -290,6 +290,35 @@ def test_what_load_runs_may_be_defined_in_a_block_of_the_module(project: Project
         assert red(executor) == 8
 
 
+def test_changed_code_that_a_function_defined_is_reported(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+    handler = """@event(name="make")
+        def make(self):
+            class Net:
+                def red(self): return 10
+
+            self.net, self.nets = Net(), {"a": Net}
+            self.same, self.plus = (lambda: 5), [lambda: 10]
+
+        def inference"""
+    text = MODEL.replace("def inference", handler)
+    project.write(text)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        executor.send_event("make")
+        project.write(text, ("fps = 10", "fps = 20\n        # Moves all lines."))
+        executor.reload()
+        next(executor)
+        assert not caplog.records
+        project.write(text, ("return 10", "return 20"), ("[lambda: 10", "[lambda: 20"))
+        executor.reload()
+        next(executor)
+        (warning,) = caplog.records
+        assert (
+            warning.getMessage()
+            == "the code before stays in self.net, self.nets, self.plus: it was defined in a function"
+        )
+
+
 def test_a_load_that_fails_keeps_the_loaded_model(project: Project) -> None:
     project.write(MODEL)
     with PipelineExecutor(project.model()) as executor:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from itertools import islice
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+
+from reactor_runtime.engine.reload.modules import Source
+
+# Of a list, which may have millions.
+MOST_ITEMS = 1000
 
 
 class LayoutChanged(Exception):
@@ -88,6 +94,46 @@ class Migration:
         replaced = owner in self._new.values() and isinstance(value.__func__, FunctionType)
         method = vars(owner).get(value.__func__.__name__) if replaced else None
         return MethodType(method, value.__self__) if isinstance(method, FunctionType) else value
+
+
+def outdated_attributes(model: object, old: Mapping[str, Source], new: Mapping[str, Source]) -> list[str]:
+    """Return the attributes of a model with code that is not in the new sources any more, such as changed closures.
+
+    Compared are functions, and the methods of classes that a function has defined, of values of the attributes and of
+    the first items of lists, tuples and dicts.
+    """
+    files = {source.file: new[name].data if name in new else b"" for name, source in old.items()}
+    found = [(attribute, code) for attribute, value in vars(model).items() for code in _codes_of(value)]
+    found = [(attribute, code) for attribute, code in found if code.co_filename in files]
+    texts = {file: _texts_in(file, files[file]) for file in {code.co_filename for _, code in found}}
+    return list(dict.fromkeys(name for name, code in found if _text_of(code) not in texts[code.co_filename]))
+
+
+def _codes_of(value: object, *, nested: bool = False) -> Iterator[CodeType]:
+    if isinstance(value, FunctionType):
+        yield value.__code__
+    elif isinstance(value, list | tuple | dict) and not nested:
+        for each in islice(value.values() if isinstance(value, dict) else value, MOST_ITEMS):
+            yield from _codes_of(each, nested=True)
+    elif "<locals>" in (kind := value if isinstance(value, type) else type(value)).__qualname__:
+        yield from (each.__code__ for each in vars(kind).values() if isinstance(each, FunctionType))
+
+
+def _texts_in(file: str, source: bytes) -> set[Hashable]:
+    return {_text_of(code) for code in _nested(compile(source, file, "exec", dont_inherit=True))}
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _nested(each)
+
+
+def _text_of(code: CodeType) -> Hashable:
+    """Return what code does, without its lines."""
+    constants = tuple(_text_of(each) if isinstance(each, CodeType) else (type(each), each) for each in code.co_consts)
+    return code.co_qualname, code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 
 
 def _definitions(

@@ -17,7 +17,7 @@ from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.engine.author import config_of
-from reactor_runtime.engine.reload.migration import LayoutChanged, Migration
+from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import changed_preparation
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
@@ -85,6 +85,8 @@ class _Trial:
     undo: list[Callable[[], object]]
     state: InputState | None = None
     timer: Timer | None = None
+    # What is not replaced.
+    note: str = ""
 
 
 def describe(contract: Contract) -> Described:
@@ -201,7 +203,7 @@ class Reloader:
         described = describe(self.served.contract)
         if described != describe(trial.before.contract):
             self._send(described)
-        self._report("applied")
+        self._report("applied", trial.note)
 
     def keep_session(self, error: BaseException) -> bool:
         """Return whether the session continues after an exception of the author's code, which is reported.
@@ -312,6 +314,7 @@ class Reloader:
                 reason = str(error)
             else:
                 trial.undo.insert(0, migration.undo)
+                trial.note = _outdated(self.served.model, execution, self._modules)
                 return self.served.model
         self._report("loading", reason)
         return self._load(candidate.contract, self._given)
@@ -332,3 +335,13 @@ class Reloader:
     def _report(self, status: str, reason: str = "", error: Mapping[str, Any] | None = None) -> None:
         self._failure_shown = status == "failed"
         self._send(Reloaded(status, reason, None if error is None else dict(error)))
+
+
+def _outdated(model: Model, execution: Execution | None, modules: ProjectModules) -> str:
+    """Return in one line which attributes of the model keep code that has changed; "" for none."""
+    if execution is None:
+        return ""
+    before = {name: execution.old_sources[name] for name in execution.old}
+    names = outdated_attributes(model, before, modules.sources)
+    attributes = ", ".join(f"self.{name}" for name in names)
+    return f"the code before stays in {attributes}: it was defined in a function" if names else ""

@@ -10,6 +10,8 @@ const HEADLINES = {
   loading: "Loading the model again",
   restarting: "Restarting the model",
   failed: "The new code fails; the code before it continues",
+  // In the log only.
+  applied: "Reloaded",
 };
 const LABELS = { applied: "Reloaded", loading: "Reloading", restarting: "Reloading" };
 
