@@ -109,6 +109,12 @@ class WorkerSession:
         if self.expiry is not None:
             self.expiry.cancel()
 
+    def is_replaced_by(self, status: SessionStatus | None) -> bool:
+        """Return whether a report of the worker shows that it has another session, or none any more."""
+        if not self.is_reported:
+            return status is not None and status.ticket != self.ticket
+        return status is None or status.id != self.id
+
     def update(self, status: SessionStatus) -> None:
         """Follow what the worker reports."""
         self.is_reported = True
@@ -281,16 +287,19 @@ class WorkerSlot:
     def _follow(self, report: SessionStatus | None) -> None:
         """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
         session = self.session
-        if session is not None and session.is_reported and (report is None or report.id != session.id):
-            self._end_session(session)
-        if report is None:
-            return
-        session = self.session
-        if session is not None and not session.is_reported and session.ticket != report.ticket:
-            # A ticket of a front before this one was used in the meantime.
-            self._lose_session(session, "another client has the worker")
-        if self.session is None:
+        replaced = session if session is not None and session.is_replaced_by(report) else None
+        if replaced is not None:
+            self.session = None
+        if report is not None and self.session is None:
             self.session = WorkerSession(WorkerTurn(self._send), report.ticket)
+        # Only now, as the end of a session makes admission look for a free slot.
+        if replaced is not None and replaced.is_reported:
+            self._end_session(replaced)
+        elif replaced is not None:
+            # A client came late with a ticket, or with one of a front before this one.
+            self._lose_session(replaced, "another client has the worker")
+        if report is None or self.session is None:
+            return
         had_started = self.has_started
         self.session.update(report)
         if self.has_started and not had_started:
@@ -326,6 +335,7 @@ class WorkerSlot:
         self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
         self._settings.metrics.sessions.add(reason)
         session.end()
-        self.session = None
+        if self.session is session:
+            self.session = None
         self.idle_since = self._settings.clock.now()
         self._callbacks.on_session_ended(self)
