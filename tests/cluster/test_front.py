@@ -69,7 +69,8 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
                 (slot,) = front.slots
                 assert (worker["worker"], worker["node"], worker["status"]) == (slot.worker, "here", "busy")
                 assert worker["url"].startswith("http://127.0.0.1:")
-                assert worker["clients"] >= 2
+                # The status of a worker is up to a second old.
+                assert worker["clients"] >= 1
                 assert worker["memory_bytes"] > 0
                 assert "set_level" in (await http.get("/schema")).text
                 assert "reactor_sessions_active 1" in (await http.get("/metrics")).text

@@ -6,19 +6,20 @@ What a slot is to admission is in `worker_slot.py`. Where workers run is left to
 from __future__ import annotations
 
 import asyncio
-import itertools
+import heapq
 import logging
 import secrets
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.routing import BaseRoute
 
 from reactor_runtime.clock import Alarm
 from reactor_runtime.cluster.front.access import WorkerAccess
+from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.lost_sessions import LostSessions
-from reactor_runtime.cluster.front.remote_worker import LOST_AFTER_S, RemoteWorker
+from reactor_runtime.cluster.front.remote_worker import LOST_AFTER_S, ControlLink, RemoteWorker
 from reactor_runtime.cluster.front.scaling import Scaling, make_plan
 from reactor_runtime.cluster.front.starts import FailedStarts
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
@@ -41,6 +42,7 @@ from reactor_runtime.server.sessions.slot import SlotSettings
 
 logger = logging.getLogger(__name__)
 
+PLAN_S = 0.2
 UNREACHED = "the client could not reach its worker"
 
 
@@ -59,6 +61,7 @@ class WorkerFleet:
         tickets: TicketIssuer,
         relays_all: bool = False,
         tls: ssl.SSLContext | None = None,
+        make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
         self._lost = LostSessions()
         self._changed = Alarm(settings.clock)
@@ -76,7 +79,11 @@ class WorkerFleet:
         self._tickets = tickets
         self._relays_all = relays_all
         self._tls = tls
+        self._make_link = make_link
         self._workers: dict[str, RemoteWorker] = {}
+        self._loaded: set[str] = set()
+        # Numbers of workers that have gone, which are given again.
+        self._unused_numbers: list[int] = []
         self._starts = FailedStarts()
         self._stopping = False
 
@@ -103,13 +110,17 @@ class WorkerFleet:
         )
 
     async def run(self) -> None:
+        clock = self._settings.clock
         for id in self._placement.found:
             self._add(id).slot.engine.wait("no contact with the worker yet")
         placing = asyncio.create_task(self._placement.run(self._follow))
         placing.add_done_callback(lambda _: self._changed.ring())
         try:
             while not placing.done():
-                await self._changed.wait(self._apply_plan())
+                check_at = self._apply_plan()
+                # A plan looks at each worker, and workers report all the time.
+                await Alarm(clock).wait(clock.now() + PLAN_S)
+                await self._changed.wait(check_at)
             placing.result()
         finally:
             placing.cancel()
@@ -148,7 +159,9 @@ class WorkerFleet:
             return check_at
         self._starts.raise_failure()
         waiting = len(self.admission.wait_queue.waiting)
-        staying = [worker.state for worker in self._workers.values() if not worker.is_draining]
+        # Those that were released may take a while to end.
+        slots, workers = self.admission.slots, self._workers.values()
+        staying = [worker.state for worker in workers if worker.slot in slots and not worker.is_draining]
         plan = make_plan(self._scaling, staying, waiting, now)
         for id in plan.release:
             logger.info("worker released worker=%s", id)
@@ -173,10 +186,10 @@ class WorkerFleet:
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
     def _add(self, id: str) -> RemoteWorker:
-        used = {worker.slot.number for worker in self._workers.values()}
+        number = heapq.heappop(self._unused_numbers) if self._unused_numbers else len(self._workers) + 1
         worker = self._workers[id] = RemoteWorker(
             id,
-            next(number for number in itertools.count(1) if number not in used),
+            number,
             access=WorkerAccess(id, self._tickets, relays_all=self._relays_all, tls=self._tls),
             secret=self._tickets.secret,
             settings=self._settings,
@@ -184,14 +197,17 @@ class WorkerFleet:
             on_session_lost=self._session_lost,
             on_viewers_lost=self.admission.assignment.reassign,
             on_change=self._changed.ring,
+            make_link=self._make_link,
         )
         self.admission.slots.add(worker.slot)
         return worker
 
     def _remove(self, id: str, reason: str) -> None:
         worker = self._workers.pop(id, None)
+        self._loaded.discard(id)
         if worker is None:
             return
+        heapq.heappush(self._unused_numbers, worker.slot.number)
         if worker.slot in self.admission.slots:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
@@ -224,9 +240,9 @@ class WorkerFleet:
                 self._remove(worker.id, "it was not started while there was no contact with the cluster")
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
-        slots = self.admission.slots
         self._starts.record_success()
-        self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), slot.node))
+        self._loaded.add(slot.worker)
+        self._operator.on_ready(ServerReady(load_s, len(self._loaded), len(self.admission.slots), slot.node))
 
     def _why_lost(self, returned: str) -> str:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.
@@ -240,7 +256,10 @@ class WorkerFleet:
         if reason := self._lost.take_reason(ticket.id):
             return reason
         worker = self._workers.get(ticket.worker)
-        return UNREACHED if worker is not None and worker.slot.release_reservation(ticket.id) else ""
+        if worker is None or not worker.slot.release_reservation(ticket.id):
+            return ""
+        self.admission.slots.offer(worker.slot)
+        return UNREACHED
 
     def _session_lost(self, ticket: str, controller: Client | None, reason: str) -> None:
         """Let the controller of a lost session wait before all others: now, or when it comes with its ticket."""

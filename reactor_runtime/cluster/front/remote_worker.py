@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
@@ -22,6 +22,19 @@ logger = logging.getLogger(__name__)
 LOST_AFTER_S = 5.0
 
 
+class ControlLink(Protocol):
+    """A connection to a worker, which is made again whenever it breaks."""
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message if there is a connection."""
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+
+    async def aclose(self) -> None:
+        """Wait until what was sent is on its way, and end the connection."""
+
+
 class RemoteWorker:
     """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop."""
 
@@ -37,6 +50,7 @@ class RemoteWorker:
         on_session_lost: Callable[[str, Client | None, str], None],
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
+        make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
         self.id = id
         self.was_ready = False
@@ -56,7 +70,8 @@ class RemoteWorker:
         self._now = settings.clock.now
         self._on_no_contact = callbacks.on_lost
         self._on_change = on_change
-        self._link: WorkerLink | None = None
+        self._make_link = make_link
+        self._link: ControlLink | None = None
 
     @property
     def state(self) -> WorkerState:
@@ -86,7 +101,7 @@ class RemoteWorker:
         logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
         self._access.url, self._access.address, self.slot.node = placed.url, placed.address, placed.node
         self.slot.engine.wait("the worker starts")
-        self._link = WorkerLink(
+        self._link = self._make_link(
             placed.address,
             self._secret,
             on_status=self._status_received,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +17,7 @@ class Scaling:
     idle_after_s: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(NamedTuple):
     """A worker as the plan sees it; `idle_since` is None while it loads or has a session."""
 
     id: str

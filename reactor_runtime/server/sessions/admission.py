@@ -7,12 +7,12 @@ order of controllers, and `viewers.py` assigns clients that watch to sessions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings
+from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSession, SlotSettings
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.sessions.viewers import ViewerAssignment
@@ -44,6 +44,7 @@ class Admission(Generic[S]):
         self._on_slot_ready = on_slot_ready
         self._why_lost = why_lost
         self._waiting_elsewhere = 0
+        self._limits_turns = False
         self._on_change = on_change
 
     @property
@@ -70,6 +71,7 @@ class Admission(Generic[S]):
         `returning` with the ticket of a session that was lost gets the reason, and waits before all others.
         """
         if (slot := self.slots.resumed_by(resume)) is not None:
+            self.slots.bind(client, slot)
             slot.resume_session(client)
             if self.draining:
                 client.send_message("reactor.session", self._stopping_message())
@@ -99,6 +101,7 @@ class Admission(Generic[S]):
         slot = self.slots.controlled_by(client)
         if slot is not None:
             slot.detach_controller(lost=lost)
+        self.slots.bind(client, None)
         if self.wait_queue.leave(client) or slot is not None:
             self._queue_changed()
 
@@ -145,7 +148,7 @@ class Admission(Generic[S]):
             if len(viewers) >= max_viewers:
                 return f"{max_viewers} viewers are watching already; try again later"
             viewers.add(client)
-        elif not self.wait_queue.join(client, free=self.slots.vacant_count):
+        elif not self.wait_queue.join(client, free=0 if self.wait_queue.has_room(free=0) else self.slots.vacant_count):
             return f"{len(self.wait_queue.waiting)} are waiting already; try again later"
         return ""
 
@@ -160,6 +163,7 @@ class Admission(Generic[S]):
 
     def _slot_ready(self, slot: S, load_s: float) -> None:
         self._on_slot_ready(slot, load_s)
+        self.slots.offer(slot)
         self.assignment.reassign()
         self._assign_free_slots()
 
@@ -172,34 +176,33 @@ class Admission(Generic[S]):
 
     def _session_ended(self, slot: S) -> None:
         self.slots.last_used = slot
+        self.slots.offer(slot)
         self.assignment.reassign()
         self._assign_free_slots()
 
     def _assign_free_slots(self) -> None:
         """Start sessions for the next controllers in the queue, one in each free slot."""
-        for slot in self.slots.free:
+        while self.wait_queue.waiting and (slot := self.slots.take_free()) is not None:
             controller = self.wait_queue.next()
-            if controller is not None:
-                self.assignment.unsubscribe(controller, but=slot)
-                slot.start_session(controller)
+            assert controller is not None, "one waits"
+            self.assignment.unsubscribe(controller, but=slot)
+            self.slots.bind(controller, slot)
+            slot.start_session(controller)
         self._queue_changed()
 
     def _queue_changed(self) -> None:
-        """Send each waiting client its position if that has changed, and limit turns while clients wait.
-
-        As many turns are limited as clients wait, those first that have run longest.
-        """
+        """Send each waiting client its position if that has changed, and limit turns while clients wait."""
         length = len(self.wait_queue.waiting)
         positions = {client: (position, length) for position, client in enumerate(self.wait_queue.waiting, start=1)}
         for client, (position, _) in positions.items():
             if self._sent_positions.get(client) != (position, length):
                 client.send_message("reactor.queue", {"position": position, "length": length})
         self._sent_positions = positions
-        sessions = [slot.session for slot in self.slots if slot.session is not None]
-        stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-        running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
-        for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
-            session.turn.set_others_waiting(rank < length + self._waiting_elsewhere - stopping)
+        wanted = length + self._waiting_elsewhere
+        if self.settings.options.limits.max_session_s and (wanted or self._limits_turns):
+            self._limits_turns = wanted > 0
+            sessions = [slot.session for slot in self.slots if slot.session is not None]
+            _limit_turns(sessions, wanted)
         self._on_change()
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
@@ -223,3 +226,11 @@ class Admission(Generic[S]):
 def _refuse_stopping(client: Client) -> None:
     client.send_message("reactor.session", {"phase": "ended", "reason": TurnEnd.STOPPING, "message": STOPPING})
     client.close(CloseCode.SERVER_STOPPING, STOPPING)
+
+
+def _limit_turns(sessions: Sequence[SlotSession], waiting: int) -> None:
+    """Limit as many turns as clients wait, those first that have run longest."""
+    stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
+    running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
+    for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
+        session.turn.set_others_waiting(rank < waiting - stopping)

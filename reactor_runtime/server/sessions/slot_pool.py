@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Any, Generic
 
@@ -12,23 +13,64 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 
 class SlotPool(Generic[S]):
-    """Keep the slots in the order of their numbers; `last_used` is the slot whose session ended most recently."""
+    """Keep the slots in the order of their start; `last_used` is the slot whose session ended most recently.
+
+    With thousands of slots a search among all takes milliseconds, so those that may be free, and the slot of each
+    client, are kept; both are checked again when they are used.
+    """
 
     def __init__(self) -> None:
         self.last_used: S | None = None
-        self._slots: list[S] = []
+        self._slots: dict[int, S] = {}
+        # The failures and the number of each slot that may be free: the best is first.
+        self._free: list[tuple[int, int]] = []
+        self._in_free: set[tuple[int, int]] = set()
+        self._slot_of: dict[Client, S] = {}
 
     def __iter__(self) -> Iterator[S]:
-        return iter(self._slots)
+        return iter(self._slots.values())
 
     def __len__(self) -> int:
         return len(self._slots)
 
+    def __contains__(self, slot: S) -> bool:
+        return self._slots.get(slot.number) is slot
+
     def add(self, slot: S) -> None:
-        self._slots.append(slot)
+        self._slots[slot.number] = slot
+        self.offer(slot)
 
     def remove(self, slot: S) -> None:
-        self._slots.remove(slot)
+        del self._slots[slot.number]
+
+    def offer(self, slot: S) -> None:
+        """Note that a slot may be free now: its model is ready, or its session has ended."""
+        rank = slot.failed_in_a_row, slot.number
+        if rank not in self._in_free:
+            self._in_free.add(rank)
+            heapq.heappush(self._free, rank)
+
+    def take_free(self) -> S | None:
+        """Return the best slot that can start a session, which the caller does; None where there is none.
+
+        Slots whose sessions have failed come last: a slot whose engine fails at once would often be free first, and get
+        every controller.
+        """
+        while self._free:
+            rank = heapq.heappop(self._free)
+            self._in_free.discard(rank)
+            slot = self._slots.get(rank[1])
+            is_ready = slot is not None and slot.session is None and slot.engine.phase is EnginePhase.READY
+            if slot is not None and is_ready and slot.failed_in_a_row == rank[0]:
+                return slot
+        return None
+
+    def bind(self, client: Client, slot: S | None) -> None:
+        """Note the one slot whose session a client is to control or to watch; None for a client that has gone."""
+        if slot is None:
+            self._slot_of.pop(client, None)
+        else:
+            self._slot_of[client] = slot
 
     @property
     def contract(self) -> dict[str, Any] | None:
@@ -52,16 +94,6 @@ class SlotPool(Generic[S]):
     def ready_count(self) -> int:
         """Return the number of slots whose engine is ready, with or without a session."""
         return sum(slot.engine.phase is EnginePhase.READY for slot in self)
-
-    @property
-    def free(self) -> list[S]:
-        """Return the slots that can start a session, best first.
-
-        Slots whose sessions have failed come last: a slot whose engine fails at once would often be free first, and get
-        every controller.
-        """
-        free = [slot for slot in self if slot.session is None and slot.engine.phase is EnginePhase.READY]
-        return sorted(free, key=lambda slot: slot.failed_in_a_row)
 
     @property
     def default(self) -> S | None:
@@ -89,10 +121,8 @@ class SlotPool(Generic[S]):
 
     def controlled_by(self, client: Client) -> S | None:
         """Return the slot whose session this client controls."""
-        for slot in self:
-            if slot.session is not None and slot.session.controller is client:
-                return slot
-        return None
+        slot = self._slot_of.get(client)
+        return slot if slot is not None and slot.session is not None and slot.session.controller is client else None
 
     def resumed_by(self, secret: str) -> S | None:
         """Return the slot whose session this secret resumes."""
@@ -103,13 +133,16 @@ class SlotPool(Generic[S]):
 
     def watched_by(self, client: Client) -> S | None:
         """Return the slot that a client is subscribed to."""
-        return next((slot for slot in self if client in slot.subscribers), None)
+        slot = self._slot_of.get(client)
+        return slot if slot is not None and client in slot.subscribers else None
 
     def loading_message(self) -> dict[str, Any] | None:
         """Return the data of the `reactor.session` message for loading; None while a slot serves, or none loads."""
         # An engine that loads while its session remains has just crashed: the message `ended` comes first.
+        if any(slot.engine.phase is EnginePhase.READY for slot in self):
+            return None
         loading = [slot for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
-        if self.ready_count or not loading:
+        if not loading:
             return None
         slot = max(loading, key=lambda slot: slot.engine.loading_s)
         engine = slot.engine

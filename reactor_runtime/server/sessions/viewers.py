@@ -22,6 +22,7 @@ class ViewerAssignment(Generic[S]):
     def assign(self, client: Client, session_id: str = "") -> None:
         """Subscribe a client to the session of this id, or where there is none to the default slot."""
         if (slot := self._slots.watched(session_id)) is not None:
+            self._slots.bind(client, slot)
             slot.subscribe(client)
 
     def set_view(self, client: Client, view: View) -> None:
@@ -30,22 +31,23 @@ class ViewerAssignment(Generic[S]):
             slot.subscribers.set_view(client, view)
 
     def unsubscribe(self, client: Client, *, but: S | None = None) -> None:
-        """Unsubscribe a client from every slot but one, and drop the media that waits for it."""
-        for slot in self._slots:
-            if slot is not but and client in slot.subscribers:
-                slot.subscribers.leave(client)
-                client.outbox.leave_session()
+        """Unsubscribe a client from its slot, unless that is `but`, and drop the media that waits for it."""
+        slot = self._slots.watched_by(client)
+        if slot is not None and slot is not but:
+            slot.subscribers.leave(client)
+            client.outbox.leave_session()
 
     def reassign(self) -> None:
         """Subscribe clients whose slot has no session to a slot that has one, and unassigned viewers to the default."""
-        default = self._slots.default
+        watched = {client: self._slots.watched_by(client) for client in self._watching()}
+        idle = [client for client, slot in watched.items() if slot is None or not slot.has_started]
+        default = self._slots.default if idle else None
         if default is None:
             return
-        for client in self._watching():
-            watched = self._slots.watched_by(client)
-            idle = default.has_started and (watched is None or not watched.has_started)
-            if idle or (watched is None and client in self.viewers):
+        for client in idle:
+            if default.has_started or (watched[client] is None and client in self.viewers):
                 self.unsubscribe(client)
+                self._slots.bind(client, default)
                 default.subscribe(client)
 
     def on_session_started(self, slot: S) -> None:
@@ -55,6 +57,7 @@ class ViewerAssignment(Generic[S]):
             if watched is not None and watched is not slot and watched.has_started:
                 continue
             self.unsubscribe(client, but=slot)
+            self._slots.bind(client, slot)
             if watched is None or client.role is Role.CONTROLLER:
                 slot.subscribe(client)
             elif watched is not slot:

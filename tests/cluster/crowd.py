@@ -1,0 +1,104 @@
+"""Clients that come to a simulated front at a rate, stay for a while, and come back when their machine fails."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from reactor_runtime.cluster.front.scaling import Scaling
+from tests.cluster.simulation import Assignment, Simulation
+
+# From the redirect until the worker has the client, and from the failure of a machine until its clients are back.
+REDIRECT_S = 0.03
+RETURN_S = (0.1, 1.0)
+LOAD_S = 20.0
+
+
+@dataclass
+class Figures:
+    """Seconds of the front's processor for each admission, and of the clock that each client waited."""
+
+    admission_s: list[float] = field(default_factory=list)
+    waited_s: list[float] = field(default_factory=list)
+
+
+class Crowd:
+    """Fill a front to a share of its slots, and let `arrivals_per_s` clients come while a machine fails now and then.
+
+    Sessions last so long that this share stays in use.
+    """
+
+    def __init__(self, *, nodes: int, slots: int, share: float, arrivals_per_s: float, failure_every_s: float) -> None:
+        self.figures = Figures()
+        self._random = random.Random(1)
+        self._rate = arrivals_per_s
+        self._failure_every_s = failure_every_s
+        self._first = int(nodes * slots * share)
+        self._session_s = nodes * slots * share / arrivals_per_s
+        self._came: dict[str, float] = {}
+        self._served: dict[str, Assignment] = {}
+        total = nodes * slots
+        self.simulation = Simulation(
+            nodes=nodes,
+            slots=slots,
+            scaling=Scaling(least=total, most=total),
+            load_s=LOAD_S,
+            on_assigned=self._assigned,
+        )
+
+    async def run(self, seconds: float) -> Figures:
+        """Return the figures of this time, which begins when all workers are loaded and the first clients served."""
+        simulation = self.simulation
+        now = simulation.clock.now()
+        await simulation.run_until(now + LOAD_S + 5)
+        for number in range(self._first):
+            self._come(f"first-{number}")
+        await simulation.run_until(now + LOAD_S + 10)
+        self.figures = Figures()
+        simulation.at(simulation.clock.now(), lambda: self._arrive(0))
+        simulation.at(simulation.clock.now() + self._failure_every_s, self._fail)
+        await simulation.run_until(simulation.clock.now() + seconds)
+        await simulation.end()
+        return self.figures
+
+    def _arrive(self, number: int) -> None:
+        now = self.simulation.clock.now()
+        self._come(f"c-{number}")
+        self.simulation.at(now + self._random.expovariate(self._rate), lambda: self._arrive(number + 1))
+
+    def _come(self, name: str, returning: str = "") -> None:
+        self._came[name] = self.simulation.clock.now()
+        began = time.thread_time()
+        self.simulation.arrive(name, returning=returning)
+        self.figures.admission_s.append(time.thread_time() - began)
+
+    def _assigned(self, assignment: Assignment) -> None:
+        came, now = self._came.pop(assignment.client), self.simulation.clock.now()
+        self.figures.waited_s.append(now - came)
+        self.simulation.at(now + REDIRECT_S, lambda: self._go(assignment))
+
+    def _go(self, assignment: Assignment) -> None:
+        self.simulation.leave(assignment.client)
+        worker = self.simulation.workers.get(assignment.worker)
+        if worker is None:
+            self._come(assignment.client, assignment.ticket.text)
+            return
+        worker.begin(assignment.ticket.id)
+        self._served[worker.id] = assignment
+        lasts_s = self._random.expovariate(1 / self._session_s)
+        self.simulation.at(self.simulation.clock.now() + lasts_s, lambda: self._end(assignment))
+
+    def _end(self, assignment: Assignment) -> None:
+        if self._served.pop(assignment.worker, None) is not None:
+            self.simulation.workers[assignment.worker].end()
+
+    def _fail(self) -> None:
+        now = self.simulation.clock.now()
+        for worker in self.simulation.kill_node(self._random.choice(list(self.simulation.free))):
+            if (lost := self._served.pop(worker, None)) is not None:
+                self._return(lost, now + self._random.uniform(*RETURN_S))
+        self.simulation.at(now + self._failure_every_s, self._fail)
+
+    def _return(self, lost: Assignment, at: float) -> None:
+        self.simulation.at(at, lambda: self._come(lost.client, lost.ticket.text))

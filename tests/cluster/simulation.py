@@ -1,0 +1,289 @@
+"""The front with its real admission and fleet, and simulated machines, workers and clients; time is a fake clock's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reactor_runtime.cluster.front.fleet import WorkerFleet
+from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.messages import SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
+from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
+from reactor_runtime.manifest import Manifest
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.options import (
+    LoadingProgress,
+    ReloadReport,
+    ServeOptions,
+    ServerListening,
+    ServerReady,
+    ServerStatistics,
+    TurnLimits,
+)
+from reactor_runtime.server.sessions.slot import SlotSettings
+from tests.fakes import FakeClock
+
+MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
+STOP_S = 1.0
+STATUS = WorkerStatus(
+    worker="",
+    phase="loading",
+    detail="",
+    progress=None,
+    loading_s=0.0,
+    failed_loads=0,
+    session=None,
+    ended=("", ""),
+    clients=0,
+    viewers=0,
+    draining=False,
+    gpu="",
+    fps=None,
+    late_ms=None,
+    memory_bytes=None,
+    uptime_s=None,
+    version="",
+)
+
+
+class SilentOperator:
+    def on_listening(self, listening: ServerListening) -> None: ...
+
+    def on_loading(self, loading: LoadingProgress) -> None: ...
+
+    def on_ready(self, ready: ServerReady) -> None: ...
+
+    def on_reload(self, report: ReloadReport) -> None: ...
+
+    def on_tick(self, statistics: Callable[[], ServerStatistics]) -> None: ...
+
+    def on_exit(self) -> None: ...
+
+
+@dataclass
+class SimulatedWorker:
+    """A worker and the front's link to it; `report` sends its status, unless it is silent."""
+
+    id: str
+    node: str
+    is_ready: bool = False
+    session: SessionStatus | None = None
+    ended: tuple[str, str] = ("", "")
+    has_gone: bool = False
+    is_silent: bool = False
+    received: list[ToWorker] = field(default_factory=list)
+    on_status: Callable[[WorkerStatus], None] | None = None
+    on_broken: Callable[[str], None] | None = None
+
+    def report(self) -> None:
+        if self.on_status is not None and not self.has_gone and not self.is_silent:
+            phase = "ready" if self.is_ready else "loading"
+            self.on_status(replace(STATUS, worker=self.id, phase=phase, session=self.session, ended=self.ended))
+
+    def load(self) -> None:
+        self.is_ready = True
+        self.report()
+
+    def begin(self, ticket: str) -> None:
+        """Serve the client that comes with a ticket; a worker has one session at most."""
+        assert self.is_ready
+        assert self.session is None, "two clients have one worker"
+        for phase in ("starting", "running"):
+            self.session = SessionStatus(f"s-{ticket}", phase, 0.0, "", ticket)
+            self.report()
+
+    def fail_to_begin(self, ticket: str) -> None:
+        """Start a session that ends before it runs."""
+        self.session = SessionStatus(f"s-{ticket}", "starting", 0.0, "", ticket)
+        self.report()
+        self.end()
+
+    def end(self) -> None:
+        assert self.session is not None
+        self.ended, self.session = (self.session.id, "left"), None
+        self.report()
+
+    def fall_silent(self) -> None:
+        self.is_silent = True
+        if self.on_broken is not None:
+            self.on_broken("nothing was said for 3 s")
+
+    def speak(self) -> None:
+        self.is_silent = False
+        self.report()
+
+    def send(self, message: ToWorker) -> None:
+        self.received.append(message)
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A worker that the front has assigned to a client, and when."""
+
+    client: str
+    worker: str
+    ticket: IssuedTicket
+    at: float
+
+
+class RecordingIssuer(TicketIssuer):
+    """Record each ticket; the address of a client is its name here."""
+
+    def __init__(self, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
+        super().__init__("5" * 64, "test")
+        self._on_assigned = on_assigned
+        self._clock = clock
+
+    def issue(self, worker: str, *, role: str, session: str, address: str, now: float) -> IssuedTicket:
+        ticket = super().issue(worker, role=role, session=session, address=address, now=now)
+        self._on_assigned(Assignment(address, worker, ticket, self._clock.now()))
+        return ticket
+
+
+class Simulation:
+    """A front on machines with `slots` places each, and its placement.
+
+    A worker is ready `load_s` after its start. `on_assigned` is called when a client gets a worker, and `on_stop`
+    before the front stops one. Events of the simulation are called in the order of their times, which `run_until`
+    passes.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int,
+        slots: int,
+        scaling: Scaling,
+        max_waiting: int = 100_000,
+        load_s: float = 20.0,
+        limits: TurnLimits | None = None,
+        on_assigned: Callable[[Assignment], None],
+        on_stop: Callable[[SimulatedWorker], None] = lambda _: None,
+    ) -> None:
+        self.clock = FakeClock()
+        self.found: tuple[str, ...] = ()
+        self.workers: dict[str, SimulatedWorker] = {}
+        self.pending: list[str] = []
+        self.free = {f"n-{number}": slots for number in range(nodes)}
+        self.clients: dict[str, Client] = {}
+        self._on_stop = on_stop
+        self._load_s = load_s
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._on_event: Callable[[PlacementEvent], None] = lambda _: None
+        options = ServeOptions(manifest=MANIFEST, config={}, max_waiting=max_waiting, limits=limits or TurnLimits())
+        self.fleet = WorkerFleet(
+            SlotSettings(options=options, clock=self.clock),
+            SilentOperator(),
+            placement=self,
+            scaling=scaling,
+            tickets=RecordingIssuer(on_assigned, self.clock),
+            make_link=self._link,
+        )
+        self._running = asyncio.create_task(self.fleet.run())
+
+    @property
+    def waiting(self) -> list[str]:
+        return [client.address for client in self.fleet.admission.wait_queue.waiting]
+
+    def arrive(self, name: str, *, returning: str = "") -> None:
+        """Connect a controller to the front."""
+        metrics = self.fleet.admission.settings.metrics
+        client = self.clients[name] = Client(Role.CONTROLLER, name, self.clock, metrics, follows_redirects=True)
+        self.fleet.admission.attach(client, returning=returning)
+
+    def leave(self, name: str) -> None:
+        """Close the connection of a client to the front."""
+        if (client := self.clients.pop(name, None)) is not None:
+            self.fleet.admission.detach(client)
+
+    def at(self, time: float, callback: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (time, next(self._order), callback))
+
+    async def run_until(self, end: float) -> None:
+        """Pass time; the fleet has time to react between events."""
+        await self._react()
+        while self._events and self._events[0][0] <= end:
+            time, _, callback = heapq.heappop(self._events)
+            await self._move_to(time)
+            callback()
+            await self._react()
+        await self._move_to(end)
+
+    async def end(self) -> None:
+        """Stop the front; raise why it has ended if it has."""
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+
+    def start(self, worker: str) -> None:
+        self.pending.append(worker)
+        self.at(self.clock.now(), self._place)
+
+    def stop(self, worker: str) -> None:
+        if (stopped := self.workers.get(worker)) is not None:
+            self._on_stop(stopped)
+            self._free(stopped)
+            self.at(self.clock.now() + STOP_S, lambda: self._on_event(WorkerGone(worker, "it was stopped")))
+
+    async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
+        self._on_event = on_event
+        await asyncio.Event().wait()
+
+    async def aclose(self, *, leave_workers: bool) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def kill_worker(self, worker: str) -> None:
+        """End a worker as a crash does; the scheduler notices at once."""
+        self._free(self.workers[worker])
+        self._on_event(WorkerGone(worker, "it was killed"))
+
+    def kill_node(self, node: str) -> list[str]:
+        """End all workers of a machine, which comes back at once; return their ids."""
+        killed = [worker.id for worker in self.workers.values() if worker.node == node]
+        for worker in killed:
+            self.kill_worker(worker)
+        return killed
+
+    def _place(self) -> None:
+        for node in self.free:
+            while self.pending and self.free[node]:
+                self.free[node] -= 1
+                id = self.pending.pop(0)
+                self.workers[id] = SimulatedWorker(id, node)
+                self._on_event(WorkerPlaced(id, f"http://{id}", f"http://{id}", node))
+
+    def _link(self, url: str, _secret: str, **callbacks: Any) -> SimulatedWorker:
+        worker = self.workers[url.removeprefix("http://")]
+        worker.on_status, worker.on_broken = callbacks["on_status"], callbacks["on_broken"]
+        self.at(self.clock.now(), worker.report)
+        self.at(self.clock.now() + self._load_s, lambda: None if worker.has_gone else worker.load())
+        return worker
+
+    def _free(self, worker: SimulatedWorker) -> None:
+        worker.has_gone = True
+        del self.workers[worker.id]
+        self.free[worker.node] += 1
+        self.at(self.clock.now(), self._place)
+
+    async def _move_to(self, time: float) -> None:
+        while (upcoming := self.clock.upcoming) is not None and upcoming <= time:
+            self.clock.call_next()
+            await self._react()
+        self.clock.move_to(time)
+
+    async def _react(self) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
