@@ -126,6 +126,12 @@ class Host:
             model._runtime = self.runtime
 
     def _make_reloader(self, model: Model, settings: ReloadSettings) -> Reloader:
+        def survived(error: BaseException) -> None:
+            self._failed(error)
+            if self._current is not None:
+                # The session waits for other code; a replay raises the exception again.
+                self._current[0].end_log(author.session_failure(error, self._project).message)
+
         return Reloader(
             Served(model, self.contract, author.config_of(self.contract.model, settings.config, self._project)),
             settings,
@@ -138,7 +144,7 @@ class Host:
             in_session=lambda: self._current is not None,
             # A step of the warm-up that fails ends the engine.
             may_keep=lambda: self._serves,
-            failed=self._failed,
+            failed=survived,
         )
 
     def _adopt(self, served: Served, state: InputState | None = None) -> InputState | None:
