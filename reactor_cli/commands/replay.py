@@ -110,6 +110,8 @@ def replay(
     changed = _changed_files(recording, checked.project)
     if diff is not None:
         _write_page(diff, recording, result, frame_diff, changed)
+    for kept in recording.kept:
+        console.out(f"kept after step {kept.step}; its last minute begins with step {kept.since_step}")
     _print_result(result, changed, took_s)
     return 0 if _is_accepted(result, frame_diff, tolerance) else 1
 

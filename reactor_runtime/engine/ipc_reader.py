@@ -26,11 +26,12 @@ MOST_EVENT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    """Hold a host, the function that posts a callback to its loop, and its heartbeat."""
+    """Hold a host, the function that posts a callback to its loop, its heartbeat, and what keeps a session."""
 
     host: Host
     post: Callable[[Callable[[], None]], None]
     heartbeat: HeartbeatSource
+    keep: Callable[[str], object]
 
 
 class IpcReader:
@@ -48,10 +49,15 @@ class IpcReader:
         self._posted, self._posted_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
 
-    def attach(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
-        """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`."""
+    def attach(
+        self, loop: asyncio.AbstractEventLoop, host: Host, *, keep: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`.
+
+        `keep` gets the sessions of KeepRecording, at once too, because a step may take long.
+        """
         post = functools.partial(_post, loop)
-        self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled))
+        self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled), keep)
 
     def run(self, incoming: Iterator[ipc.Message]) -> None:
         """Read all messages, then end the process, with status 1 if reading failed; the target of the thread."""
@@ -89,6 +95,8 @@ class IpcReader:
         elif isinstance(message, ipc.HeartbeatRequest):
             # A load may take any time.
             self._channel.send(ipc.Heartbeat(False, "") if host.loads_again else attached.heartbeat.beat())
+        elif isinstance(message, ipc.KeepRecording):
+            attached.keep(message.session)
         else:
             attached.post(functools.partial(host.receive_message, message))
             if isinstance(message, ipc.StopSession):

@@ -62,7 +62,8 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
             await host.warm_up(lambda step, steps: channel.send(_warming_up(step, steps)))
         except errors.LoadError as error:
             return _report(channel, error)
-        reader.attach(asyncio.get_running_loop(), host)
+        keep = (lambda _: None) if recorder is None else recorder.keep
+        reader.attach(asyncio.get_running_loop(), host, keep=keep)
         channel.send(ipc.Ready(time.monotonic() - began))
         await host.serve()
         if recorder is not None:
@@ -131,7 +132,7 @@ def _load(
     trace = TraceRecorder(clock, channel.send) if load.trace else None
     with loading(contract.model):
         model = author.make_model(contract, config, project)
-        recorder = _recorder(load)
+        recorder = _recorder(load, channel)
         host = Host(
             model,
             contract,
@@ -149,8 +150,8 @@ def _load(
     return host, recorder
 
 
-def _recorder(load: ipc.Load) -> Recorder | None:
+def _recorder(load: ipc.Load, channel: Channel) -> Recorder | None:
     if not load.record:
         return None
-    options = RecordOptions(Path(load.record), with_video=load.record_video)
-    return Recorder(options, load.config, Path(load.project))
+    options = RecordOptions(Path(load.record), with_video=load.record_video, only_kept=load.record_only_kept)
+    return Recorder(options, load.config, Path(load.project), on_kept=channel.send)

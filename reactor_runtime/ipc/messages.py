@@ -14,8 +14,9 @@ class Load:
     """server → engine, once: import the class, check it, load it.
 
     `config` is YAML, because JSON has no dates and sets; load() gets its value. `engine` is the number of the engine in
-    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none. `presets` are
-    those of the manifest, which have to fit the model.
+    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none; with
+    `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are those of the manifest, which have
+    to fit the model.
     """
 
     project: str
@@ -29,6 +30,7 @@ class Load:
     reload: bool = False
     record: str = ""
     record_video: bool = False
+    record_only_kept: bool = False
     presets: dict[str, Any] = field(default_factory=dict)
 
 
@@ -121,6 +123,13 @@ class ReloadFiles:
 
     config: str
     everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRecording:
+    """server → engine, with `Load.record`: save the recording of the session so far; answered by Kept."""
+
+    session: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +324,19 @@ class EventRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """engine → server: the recording of the session is in `file`; "" if it can't be saved.
+
+    `message` is why not, or why the recording ends before now; `hint` is what to do.
+    """
+
+    session: str
+    file: str
+    message: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class InputsTaken:
     """engine → server: counts of an input track in this session until `at`: frames that came, and that the model took.
 
@@ -357,6 +379,7 @@ ToEngine = (
     | Credit
     | HeartbeatRequest
     | ReloadFiles
+    | KeepRecording
     | Shutdown
 )
 ToServer = (
@@ -375,6 +398,7 @@ ToServer = (
     | StateChanged
     | EventApplied
     | EventRefused
+    | Kept
     | InputsTaken
     | UploadTaken
     | TraceSpans

@@ -103,7 +103,15 @@ class EndEntry:
     error: str = ""
 
 
-Entry = EventEntry | ReadEntry | UploadEntry | MessageEntry | OutputEntry | FrameEntry | EndEntry
+@dataclass(frozen=True, slots=True)
+class KeptEntry:
+    """The controller has asked to keep the session after `step` steps; its last minute begins with `since_step`."""
+
+    step: int
+    since_step: int
+
+
+Entry = EventEntry | ReadEntry | UploadEntry | MessageEntry | OutputEntry | FrameEntry | EndEntry | KeptEntry
 
 
 def hash_pieces(pieces: Pieces) -> dict[str, list[str]]:

@@ -27,6 +27,7 @@ from reactor_runtime.recording.entries import (
     EventEntry,
     FrameEntry,
     Header,
+    KeptEntry,
     MessageEntry,
     OutputEntry,
     ReadEntry,
@@ -44,6 +45,7 @@ _TOPICS: dict[type, str] = {
     OutputEntry: "/outputs",
     FrameEntry: "/frames",
     EndEntry: "/end",
+    KeptEntry: "/kept",
 }
 _MEDIA = "/media/"
 _PIXELS = "/pixels/"
@@ -62,7 +64,7 @@ def require_extra() -> None:
 class RecordingWriter:
     """Append the entries of a session to an open file, which the caller flushes and closes."""
 
-    def __init__(self, file: BinaryIO, header: Header) -> None:
+    def __init__(self, file: IO[bytes], header: Header) -> None:
         import zstandard
         from mcap.writer import Writer
 
@@ -146,6 +148,7 @@ class SessionRecording:
     messages: list[MessageEntry] = field(default_factory=list)
     outputs: list[OutputEntry] = field(default_factory=list)
     output_times_s: list[float] = field(default_factory=list)
+    kept: list[KeptEntry] = field(default_factory=list)
     end: EndEntry | None = None
     has_frames: bool = False
 
@@ -256,6 +259,8 @@ def _add_message(recording: SessionRecording, message: _Message, media: dict[int
     elif message.topic == "/outputs":
         recording.outputs.append(OutputEntry(**values))
         recording.output_times_s.append(message.time_ns / 1e9)
+    elif message.topic == "/kept":
+        recording.kept.append(KeptEntry(**values))
     elif message.topic == "/end":
         recording.end = EndEntry(**values)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.messages import Ack, Event, Here, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, Ping, Reload, View
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 MAX_DEPTH = 64
@@ -23,7 +23,7 @@ MAX_CODECS = 16
 MAX_SEQ = 2**32 - 1
 LOWEST_FPS = 0.01
 
-ClientMessage = Event | Ack | Here | Ping | Reload | View
+ClientMessage = Event | Ack | Here | Keep | Ping | Reload | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
@@ -150,6 +150,9 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
         case "reactor.here":
             _check_keys("reactor.here", data, ())
             return Here()
+        case "reactor.keep":
+            _check_keys("reactor.keep", data, ())
+            return Keep()
         case "reactor.reload":
             _check_keys("reactor.reload", data, ())
             return Reload()
@@ -157,7 +160,7 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
             return _ping(data)
         case "reactor.view":
             return _view(data)
-    known = "reactor.ack, reactor.here, reactor.ping, reactor.reload, reactor.view"
+    known = "reactor.ack, reactor.here, reactor.keep, reactor.ping, reactor.reload, reactor.view"
     raise _invalid(f"unknown type {_quote(kind)}: a client sends {known} or a model event")
 
 

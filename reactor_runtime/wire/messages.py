@@ -41,6 +41,11 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Save a recording of the session up to now."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Select the media that the client receives, in place of its earlier choice; None is no limit, or all tracks.
 

@@ -17,6 +17,7 @@ from reactor_runtime.wire.json_schema import (
     Schema,
     by_name,
     one_of,
+    or_null,
     record,
     ref,
     schema_of,
@@ -80,6 +81,11 @@ def from_client() -> dict[str, Schema]:
             record({}, additionalProperties=False),
             "Restart the idle timeout, because a person is present.",
         ),
+        "reactor.keep": client_message(
+            "reactor.keep",
+            record({}, additionalProperties=False),
+            "Save a recording of the session up to now, on a server with `--reload`.",
+        ),
         "reactor.ping": client_message("reactor.ping", ping, "Request a pong, which is sent at once."),
         "reactor.reload": client_message(
             "reactor.reload",
@@ -116,6 +122,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             "A reload changed the model's tracks, events or messages.",
         ),
         "reactor.reload": (schema_of(ReloadMessage), "A reload was applied, has failed, or takes a while."),
+        "reactor.keep": (_keep(), "The answer to `reactor.keep`: the recording was saved, or can't be saved."),
         "reactor.stats": (_stats(), "Once a second: metrics of the model and of this client."),
         "reactor.pong": (
             record({"t": {"type": ["number", "string"]}, "server_us": COUNT}),
@@ -187,6 +194,16 @@ def _session() -> Schema:
             for phase, (required, optional) in phases.items()
         ]
     }
+
+
+def _keep() -> Schema:
+    return record(
+        {
+            "file": {**or_null(STRING), "description": "The path of the recording; null: it was not saved"},
+            "message": {**or_null(STRING), "description": "Why it was not saved, or ends before now"},
+            "hint": {**or_null(STRING), "description": "What to do"},
+        }
+    )
 
 
 def _error() -> Schema:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import resource
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +15,12 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.engine.recorder import LastMinute, Recorder, RecordOptions
 from reactor_runtime.interface import ReactorPipeline
-from reactor_runtime.ipc.messages import ClientEvent, StartSession
+from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
+from reactor_runtime.recording.entries import EventEntry, KeptEntry
 from reactor_runtime.recording.file import read_recording
-from reactor_runtime.testing import Studio
+from reactor_runtime.testing import Studio, replay
 from tests.engine.rig import Bright, Picture, frame
 from tests.testing.recorded import recorded
 from tests.timeouts import TIMEOUT_S
@@ -210,3 +213,129 @@ def test_the_frame_of_a_batch_has_a_hash_each(tmp_path: Path) -> None:
         studio.run(0.2)
     (file,) = tmp_path.iterdir()
     assert [len(each.hashes["video"]) for each in read_recording(file).outputs[:2]] == [2, 2]
+
+
+class Holding:
+    """A recorder that writes only what is kept, and its answers."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.answers: queue.SimpleQueue[Kept] = queue.SimpleQueue()
+        given = RecordOptions(directory, only_kept=True)
+        self.recorder = Recorder(given, "{}\n", directory, on_kept=self.answers.put, **options)
+
+    def keep(self) -> Kept:
+        self.recorder.keep("s-1")
+        return self.answers.get(timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def holding(tmp_path: Path) -> Iterator[Holding]:
+    made = Holding(tmp_path / "recordings")
+    yield made
+    made.recorder.close()
+
+
+def test_a_session_is_kept_up_to_now_as_often_as_wanted_and_replays(holding: Holding, tmp_path: Path) -> None:
+    with Studio(Noise, logs=holding.recorder) as studio:
+        studio.connect()
+        studio.run(0.5)
+        assert not (tmp_path / "recordings").exists()
+        first = holding.keep()
+        studio.send_event("set_brightness", brightness=0.5)
+        studio.run(0.5)
+        second = holding.keep()
+    assert (second.session, second.message, second.hint) == ("s-1", "", "")
+    kept = [read_recording(Path(each.file)) for each in (first, second)]
+    assert [len(each.kept) for each in kept] == [1, 2]
+    assert kept[1].kept[-1] == KeptEntry(kept[1].steps, 1)
+    assert kept[0].steps < kept[1].steps
+    assert replay(second.file, Noise).differences == []
+
+
+def test_a_session_is_held_until_the_next_one_starts(holding: Holding) -> None:
+    for name in ("first", "second"):
+        log = holding.recorder.start_log(START, Contract.of(Noise))
+        assert log is not None
+        log.on_event(0, ClientEvent("s-1", "c-1", None, name, "{}"), skipped=False)
+    assert read_recording(Path(holding.keep().file)).events == [EventEntry(0, "second", "{}")]
+
+
+def test_a_recording_that_ended_before_says_why(holding: Holding) -> None:
+    for error in ("", "the model failed: ValueError: no frame"):
+        log = holding.recorder.start_log(START, Contract.of(Noise))
+        assert log is not None
+        log.on_end(3, error)
+        log.on_event(3, ClientEvent("s-1", "c-1", None, "late", "{}"), skipped=False)
+        kept = holding.keep()
+        recording = read_recording(Path(kept.file))
+        assert recording.events == []
+        assert recording.end is not None
+        assert recording.end.error == error
+        assert kept.message.startswith(
+            f"the recording ended with an error: {error}" if error else "the recording ended 0 s ago, when new code"
+        )
+
+
+def test_a_session_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
+    holding = Holding(tmp_path, most_held_bytes=1 << 20)
+    log = holding.recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    for _ in range(5):
+        log.on_upload(UploadedFile(bytes(300_000)))
+    kept = holding.keep()
+    assert (kept.file, kept.message) == ("", "the session has more than 1 MB of inputs, the most that is held")
+    assert "--record DIR" in kept.hint
+    assert holding.recorder.start_log(START, Contract.of(Noise)) is not None
+    assert holding.keep().file
+    holding.recorder.close()
+
+
+def test_a_directory_that_can_not_be_written_is_the_answer_and_recording_continues(
+    holding: Holding, tmp_path: Path
+) -> None:
+    assert holding.keep().message == "no session has started"
+    (tmp_path / "recordings").write_text("")
+    assert holding.recorder.start_log(START, Contract.of(Noise)) is not None
+    kept = holding.keep()
+    assert kept.file == ""
+    assert "File exists" in kept.message
+    (tmp_path / "recordings").unlink()
+    assert holding.keep().file
+
+
+def test_with_a_file_for_each_session_it_is_marked(tmp_path: Path) -> None:
+    answers: queue.SimpleQueue[Kept] = queue.SimpleQueue()
+    recorder = recorder_in(tmp_path, on_kept=answers.put)
+    with Studio(Noise, logs=recorder) as studio:
+        studio.connect()
+        studio.run(0.5)
+        recorder.keep("s-1")
+        path = Path(answers.get(timeout=TIMEOUT_S).file)
+        assert read_recording(path).steps > 0
+        studio.run(0.5)
+    recorder.close()
+    recording = read_recording(path)
+    assert [path] == list(tmp_path.iterdir())
+    assert 0 < recording.kept[0].step < recording.steps
+
+
+def test_the_last_minute_begins_at_most_a_second_before_it() -> None:
+    minute = LastMinute()
+    assert minute.entry() == KeptEntry(0, 0)
+    for step in range(1, 10_001):
+        minute.add_step(step, int(step / 30 * 1e9))
+    entry = minute.entry()
+    assert entry.step == 10_000
+    assert 10_000 - 61 * 30 <= entry.since_step <= 10_000 - 60 * 30
+
+
+def test_without_the_libraries_nothing_is_recorded_and_keep_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcap", None)
+    holding = Holding(tmp_path)
+    assert holding.recorder.start_log(START, Contract.of(Noise)) is None
+    assert warnings_in(caplog) == []
+    kept = holding.keep()
+    assert (kept.message, kept.hint) == ("recordings need mcap", "pip install 'reactor-live[record]'")
+    holding.recorder.close()

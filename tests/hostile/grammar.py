@@ -48,6 +48,7 @@ VALID: tuple[tuple[str, dict[str, Any]], ...] = (
     ("reactor.ping", {"t": 12.5}),
     ("reactor.view", {"paused": False, "max_fps": 30, "tracks": None}),
     ("reactor.here", {}),
+    ("reactor.keep", {}),
     ("reactor.reload", {}),
 )
 PLAIN = ("null", "true", "false", "[]", "{}", '{"a":{}}', json.dumps(ID))

@@ -60,6 +60,6 @@ def test_a_seed_stands_for_the_same_messages_for_ever() -> None:
 
 def test_hostile_messages_are_of_every_sort() -> None:
     """Some have to get through to the model, or nothing behind the codec is tried."""
-    came = [read_text(said) for said in hostile(1000, 4) if isinstance(said, str)]
+    came = [read_text(said) for said in hostile(1500, 4) if isinstance(said, str)]
     sorts = Counter(each.code if isinstance(each, WireError) else type(each).__name__ for each in came)
     assert min(sorts[sort] for sort in ("Event", "Ping", "View", "Ack", "invalid_json", "invalid_message")) > 5

@@ -187,6 +187,8 @@ def failed_reload(page: Page, server: FakeServer) -> None:
     server.script.reload = RELOADS["failed"]
     connected(page, server)
     expect(page.locator(".reload")).to_be_visible()
+    server.broadcast("reactor.keep", file="/home/me/recordings/a.mcap", message="the recording ended", hint="reload")
+    expect(page.locator(".kept")).to_be_visible()
 
 
 def loading_again(page: Page, server: FakeServer) -> None:

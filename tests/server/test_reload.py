@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command import reactor
 from tests.openapi import strict, validator
 from tests.server.client import WireClient, controlling
 from tests.server.client import client as connected
@@ -33,12 +34,19 @@ class MyModel(ReactorPipeline):
         self.loaded = config.get("level", 0), os.getpid(), time.time()
 
     def inference(self):
+        self.failing = False
         while True:
+            if self.failing:
+                raise ValueError("in a step")
             yield gray(LEVEL + self.loaded[0] + self.state.plus)
 
     @event(name="fail")
     def fail(self):
         raise ValueError("a handler")
+
+    @event(name="fail_in_step")
+    def fail_in_step(self):
+        self.failing = True
 """
 
 BLOCKS = """
@@ -221,6 +229,40 @@ async def test_a_controller_reloads_by_hand_and_a_viewer_does_not(server: Runnin
         assert (await viewer.data("reactor.error"))["code"] == "not_controller"
         await client.send("reactor.reload")
         await status(client, "applied")
+
+
+async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client, joined(server) as viewer:
+        await viewer.send("reactor.keep")
+        assert (await viewer.data("reactor.error"))["code"] == "not_controller"
+    # Without changes of its code.
+    async with controlling(server.url) as client:
+        await client.ask("set_plus", {"plus": 7})
+        await shown(client, 17)
+        await client.send("reactor.keep")
+        kept = await client.data("reactor.keep")
+        assert Path(kept["file"]).parent == project.folder / "recordings"
+        assert (kept["message"], kept["hint"]) == (None, None)
+        server.wait_for(f"kept the session file={kept['file']}")
+        await client.ask("fail_in_step")
+        await status(client, "failed")
+        await client.send("reactor.keep")
+        failed = await client.data("reactor.keep")
+        assert failed["message"] == "the recording ended with an error: the model failed: ValueError: in a step"
+        project.reset()
+        project.write("part.py", "LEVEL = 20\n")
+        await shown(client, 27)
+        await client.send("reactor.keep")
+        assert "reload the page" in (await client.data("reactor.keep"))["hint"]
+    project.reset()
+    outcome = reactor("replay", kept["file"], cwd=project.folder)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("kept after step ")
+    outcome = reactor("replay", failed["file"], cwd=project.folder)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: the model failed: ValueError: in a step")
 
 
 async def test_files_that_come_and_go_are_applied(server: RunningServer, project: Project) -> None:

@@ -15,7 +15,7 @@ from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, listening, write_project
 
 # tests/server/test_reload.py compares them with their descriptions.
-SAID_ONLY_WITH_RELOAD = {"reactor.contract", "reactor.reload"}
+SAID_ONLY_WITH_RELOAD = {"reactor.contract", "reactor.keep", "reactor.reload"}
 SAID_ONLY_BY_A_FRONT = {"reactor.redirect"}
 
 MODEL = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.codec import MAX_DEPTH, MAX_ID_LENGTH, MAX_TYPE_LENGTH, decode_ack, decode_text, encode_text
-from reactor_runtime.wire.messages import Ack, Event, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Keep, Ping, Reload, View
 
 text_st = st.text()
 json_st = st.recursive(
@@ -55,6 +55,7 @@ def test_ids_are_strings_or_integers(value: str | int) -> None:
 PROTOCOL = {
     '{"type": "reactor.ack", "data": {"track": "main_video", "seq": 0}}': Ack("main_video", 0),
     '{"type": "reactor.ack", "data": {"track": "main_video", "seq": 4294967295}}': Ack("main_video", 2**32 - 1),
+    '{"type": "reactor.keep"}': Keep(),
     '{"type": "reactor.ping", "data": {"t": 12.5}}': Ping(12.5),
     '{"type": "reactor.ping", "data": {"t": "now"}, "id": 3}': Ping("now"),
     '{"type": "reactor.reload"}': Reload(),
@@ -145,7 +146,10 @@ INVALID = {
     "id bool": ('{"type": "a", "id": true}', "got true"),
     "id float": ('{"type": "a", "id": 1.5}', "got 1.5"),
     "unknown key": ('{"type": "a", "payload": {}}', 'unknown key "payload"'),
-    "reserved": ('{"type": "reactor.welcome"}', "reactor.here, reactor.ping, reactor.reload, reactor.view"),
+    "reserved": (
+        '{"type": "reactor.welcome"}',
+        "reactor.keep, reactor.ping, reactor.reload, reactor.view",
+    ),
     "reserved and empty": ('{"type": "reactor."}', 'unknown type "reactor."'),
     "ack without seq": ('{"type": "reactor.ack", "data": {"track": "v"}}', "seq must be an integer"),
     "ack without track": ('{"type": "reactor.ack", "data": {"seq": 1}}', "track must be the name of a track"),

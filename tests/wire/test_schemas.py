@@ -25,6 +25,8 @@ SAID = [
     {"type": "reactor.here"},
     {"type": "reactor.here", "data": {}, "id": 1},
     {"type": "reactor.here", "data": {"still": True}},
+    {"type": "reactor.keep"},
+    {"type": "reactor.keep", "data": {"seconds": 60}},
     {"type": "reactor.ping", "data": {"t": 1.5}},
     {"type": "reactor.ping", "data": {"t": "noon"}, "id": "a"},
     {"type": "reactor.ping", "data": {"t": None}},

@@ -36,6 +36,9 @@ class WaitingRouter:
     def record_activity(self, client: Client) -> None:
         """Do nothing: a client that waits has no idle timeout."""
 
+    def keep_recording(self, client: Client) -> None:
+        """Do nothing: a front has no recordings."""
+
     def _why_not(self, client: Client) -> str:
         if client.role is Role.VIEWER:
             return "viewers send nothing to the model"

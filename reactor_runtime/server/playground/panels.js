@@ -77,8 +77,12 @@ function followReloads(session, stage, log, controls) {
     if (!session.lastReload) return;
     over.abort();
     try {
-      const { followAuthorsTexts, ReloadPanel } = await import("./reload.js");
+      const [{ followAuthorsTexts, ReloadPanel }, { KeepPanel }] = await Promise.all([
+        import("./reload.js"),
+        import("./keep.js"),
+      ]);
       await ReloadPanel.make(session, stage, log);
+      new KeepPanel(session, stage, log);
       const follow = () => followAuthorsTexts(session, controls).catch(onError);
       for (const name of ["session", "reload"]) session.addEventListener(name, follow);
     } catch (error) {

@@ -38,7 +38,7 @@ from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
-from reactor_runtime.wire.messages import Ack, Event, Here, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, Ping, Reload, View
 from reactor_runtime.wire.protocol import (
     MAX_MEDIA_BYTES,
     MAX_TEXT_BYTES,
@@ -77,6 +77,9 @@ class MessageRouter(Protocol):
 
     def record_activity(self, client: Client) -> None:
         """Restart the idle timeout of the session that a client controls."""
+
+    def keep_recording(self, client: Client) -> None:
+        """Save a recording of the session that a client controls, which gets the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,21 +301,26 @@ class ClientReceiver(Generic[S]):
                 services.inbound.record_activity(client)
             case Ping():
                 client.send_message("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
+            case Keep():
+                self._act_for_author("keeps no sessions", lambda: services.inbound.keep_recording(client))
             case Reload():
-                self._reload()
+                self._act_for_author("does not reload", services.reload)
             case View():
                 services.admission.assignment.set_view(client, message.among(services.admission.slots.tracks))
 
-    def _reload(self) -> None:
-        """Reload the project for a controller, on a server whose clients are its author's."""
+    def _act_for_author(self, lacks: str, act: Callable[[], None]) -> None:
+        """Act for a controller, on a server with `--reload` whose clients are its author's; else send an error.
+
+        `lacks` describes a server without `--reload`.
+        """
         client, services = self._client, self._services
         options = services.admission.settings.options
         if options.reload is None:
-            client.send_error(ErrorCode.INVALID_MESSAGE, "the server does not reload: start it with --reload")
+            client.send_error(ErrorCode.INVALID_MESSAGE, f"the server {lacks}: start it with --reload")
         elif not services.inbound.controls(client) or not options.exposes_errors:
-            client.send_error(ErrorCode.NOT_CONTROLLER, "the controller reloads, on the machine of the server")
+            client.send_error(ErrorCode.NOT_CONTROLLER, "this is for the controller, on the machine of the server")
         else:
-            services.reload()
+            act()
 
     def _refuse_rate(self, text: bytes | None) -> None:
         """Answer a message above the rate, with its id where that is cheap to read."""

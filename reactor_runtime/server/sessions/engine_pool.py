@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -33,6 +34,9 @@ from reactor_runtime.server.workers.log_relay import LogRelay
 from reactor_runtime.server.workers.supervisor import LoadLock, Supervisor
 
 logger = logging.getLogger(__name__)
+
+# Of sessions that are kept, without --record.
+RECORDINGS = "recordings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,11 @@ class EnginePool:
 
 def _load_message(options: ServeOptions, *, engine: str) -> Load:
     manifest = options.manifest
+    record, only_kept = options.record, False
+    if record is None and options.reload is not None:
+        # The folder of a class from a notebook is temporary.
+        folder = Path.cwd() if manifest.model_at is None else manifest.project
+        record, only_kept = folder / RECORDINGS, True
     return Load(
         str(manifest.project),
         manifest.module,
@@ -190,8 +199,9 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         options.log_format,
         options.trace is not None,
         engine=engine,
-        record="" if options.record is None else str(options.record.absolute()),
+        record="" if record is None else str(record.absolute()),
         record_video=options.record_video,
+        record_only_kept=only_kept,
         presets=dict(manifest.page_settings.presets),
         reload=options.reload is not None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
@@ -71,6 +72,15 @@ class Inbound:
         served = self._served(client)
         if served is not None:
             served[0].turn.record_activity()
+
+    def keep_recording(self, client: Client) -> None:
+        """Save a recording of the session that a client controls; the engine's answer is for this client."""
+        served = self._served(client)
+        if served is None or served[0].phase is SessionPhase.STARTING:
+            client.send_error(ErrorCode.NOT_CONTROLLER, "the session has not started: there is nothing to keep")
+        else:
+            session, engine = served
+            engine.send(ipc.KeepRecording(session.id))
 
     def _why_not(self, client: Client) -> str:
         if client.role is Role.VIEWER:

@@ -165,6 +165,9 @@ class ServedSession:
                 self.demand.record(message)
             case ipc.UploadTaken():
                 self._untaken.pop(message.id).set()
+            case ipc.Kept():
+                kept = {"file": message.file, "message": message.message, "hint": message.hint}
+                self.controller.send_message("reactor.keep", {name: value or None for name, value in kept.items()})
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))

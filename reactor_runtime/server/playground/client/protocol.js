@@ -75,6 +75,7 @@ export class ClientProtocol {
       this.welcome = { ...this.welcome, reload };
       this.#handlers.emit("reload", reload);
     },
+    "reactor.keep": (kept) => this.#handlers.emit("kept", kept),
     "reactor.stats": (stats) => {
       this.stats = stats;
       this.#handlers.emit("stats", stats);

@@ -320,6 +320,8 @@ export interface SessionEvents<Model extends Modelled = any> {
   contract: { tracks: Track[]; schema: Schema };
   /** A reload was applied, has failed, or takes a while. */
   reload: ReloadNotice;
+  /** A `reactor.keep` was answered: the path of the recording, or null with the reason and what to do. */
+  kept: { file: string | null; message: string | null; hint: string | null };
   /** The public fields that changed. */
   state: Partial<Model["state"]>;
   /** A message of the model. */
