@@ -41,6 +41,9 @@ class ProjectReload:
         async for paths in saved_files(self._manifest.project, self._files):
             changed = await asyncio.to_thread(self._changed, paths)
             if changed or not (paths or known or self._reload.full):
+                if not paths:
+                    # The engines read contents that were not seen here.
+                    self._digests.clear()
                 await self.reload()
             known = False
 
