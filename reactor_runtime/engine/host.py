@@ -264,7 +264,8 @@ class Host:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
-        log = None if self._logs is None else self._logs.start_log(start, self.contract)
+        config = None if self.reloader is None else self.reloader.served.config
+        log = None if self._logs is None else self._logs.start_log(start, self.contract, config)
         session = ModelSession(
             start.session,
             client,

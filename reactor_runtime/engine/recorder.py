@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import IO, Any, BinaryIO
 
 import numpy as np
+import yaml
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
@@ -103,13 +104,15 @@ class Recorder:
         except UsageError as error:
             self._queue.failure = error
 
-    def start_log(self, start: StartSession, contract: Contract) -> _SessionRecorder | None:
+    def start_log(
+        self, start: StartSession, contract: Contract, config: dict[str, Any] | None = None
+    ) -> _SessionRecorder | None:
         """Start the recording of a session; return None after a failure."""
         if self._queue.failure is not None:
             return None
         header = Header(
             model=f"{contract.model.__module__}:{contract.model.__qualname__}",
-            config=self._config,
+            config=self._config if config is None else yaml.safe_dump(config, sort_keys=False),
             contract=contract.to_json(),
             seed=secrets.randbelow(MOST_SEEDS),
             client=start.client,

@@ -49,8 +49,13 @@ class SessionLog(Protocol):
 class SessionLogs(Protocol):
     """Make the log of each session."""
 
-    def start_log(self, start: StartSession, contract: Contract) -> SessionLog | None:
-        """Return the log of a session that starts with this contract; None if it is not logged."""
+    def start_log(
+        self, start: StartSession, contract: Contract, config: dict[str, Any] | None = None
+    ) -> SessionLog | None:
+        """Return the log of a session that starts with this contract; None if it is not logged.
+
+        `config` is what the model was loaded with last, None where that can not change.
+        """
         ...
 
 

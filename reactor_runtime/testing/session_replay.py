@@ -182,7 +182,12 @@ class _ReplayLog:
         """Return whether the recorded steps were made, and their events handled."""
         return not self._handling and (self.step or 0) >= self._last_step
 
-    def start_log(self, start: StartSession, contract: Contract) -> _ReplayLog | None:  # noqa: ARG002
+    def start_log(
+        self,
+        start: StartSession,
+        contract: Contract,  # noqa: ARG002
+        config: dict[str, Any] | None = None,  # noqa: ARG002
+    ) -> _ReplayLog | None:
         return self if start.session == self.session else None
 
     def on_begin(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from reactor_runtime.recording.file import read_recording
 from tests.cli.command import reactor
 from tests.openapi import strict, validator
 from tests.server.client import WireClient, controlling
@@ -263,6 +264,21 @@ async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
     outcome = reactor("replay", failed["file"], cwd=project.folder)
     assert outcome.code == 1
     assert outcome.err.startswith("error: the model failed: ValueError: in a step")
+
+
+async def test_a_session_is_recorded_with_the_config_that_a_reload_has_applied(
+    server: RunningServer, project: Project
+) -> None:
+    async with watching(server, project) as client:
+        project.write("config.yml", "level: 40\n")
+        await shown(client, 50)
+    async with controlling(server.url) as client:
+        await shown(client, 50)
+        await client.send("reactor.keep")
+        kept = read_recording(Path((await client.data("reactor.keep"))["file"]))
+        assert kept.header.config == "level: 40\n"
+        project.reset()
+        await shown(client, 10)
 
 
 async def test_files_that_come_and_go_are_applied(server: RunningServer, project: Project) -> None:
