@@ -1,4 +1,4 @@
-"""A Ray cluster of three nodes on this machine, until its standard input ends; prints its address and processes."""
+"""A Ray cluster of three nodes on this machine, until its input ends; prints its address and its head."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def main() -> None:
 
     head = {"num_cpus": 1, "num_gpus": 1, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1, num_gpus=1) for _ in range(NODES - 1))]
-    raylets = [each.all_processes["raylet"][0].process.pid for each in nodes]
+    for _ in range(NODES - 1):
+        cluster.add_node(num_cpus=1, num_gpus=1)
     gcs = cluster.head_node.all_processes["gcs_server"][0].process.pid
-    sys.stdout.write(json.dumps({"address": cluster.address, "raylets": raylets, "gcs": gcs}) + "\n")
+    sys.stdout.write(json.dumps({"address": cluster.address, "gcs": gcs}) + "\n")
     sys.stdout.flush()
     sys.stdin.read()
     cluster.shutdown()

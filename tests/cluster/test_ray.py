@@ -39,10 +39,10 @@ WORKERS = ("--on", "ray", "--sessions", "2", "--gpus-per-session", "1", "--cpus-
 
 @dataclass(frozen=True)
 class Nodes:
-    """The address of a cluster, and the process of each node."""
+    """The address of a cluster, and the process of its head, the GCS."""
 
     address: str
-    raylets: list[int]
+    gcs: int
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +63,7 @@ def nodes() -> Iterator[Nodes]:
         assert process.stdin is not None
         assert process.stdout is not None
         found = json.loads(process.stdout.readline())
-        yield Nodes(found["address"], found["raylets"])
+        yield Nodes(found["address"], found["gcs"])
         process.stdin.close()
         process.wait(TIMEOUT_S)
         process.stdout.close()
@@ -144,6 +144,16 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
         lost(session)
         for pid in workers[:2]:
             gone(pid)
+
+
+def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes: Nodes) -> None:
+    with started(project, *WORKERS, "--ray-address", nodes.address) as server:
+        server.wait_for("ready 1 of 2")
+        with connect(f"http://127.0.0.1:{server.port}") as session:
+            shown(session)
+            os.kill(nodes.gcs, signal.SIGKILL)
+            server.wait_for("no contact with the cluster")
+            shown(session)
 
 
 def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path) -> None:

@@ -296,6 +296,9 @@ async def _serve(job: DriverJob, send: Callable[[FromDriver], None]) -> None:
     protocol = functools.partial(asyncio.StreamReaderProtocol, orders)
     await asyncio.get_running_loop().connect_read_pipe(protocol, sys.stdin)
     await RayDriver(job, send).run(orders)
+    if job.address:
+        # Threads may wait for a minute for a cluster that does not answer, and nothing of it ends with this process.
+        os._exit(0)
 
 
 def main() -> int:
