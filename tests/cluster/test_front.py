@@ -72,6 +72,12 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
                 # The status of a worker is up to a second old.
                 assert worker["clients"] >= 1
                 assert worker["memory_bytes"] > 0
+                (target,) = (await http.get("/workers")).json()
+                assert target["targets"] == [f"127.0.0.1:{front.port}"]
+                assert (target["labels"]["worker"], target["labels"]["node"]) == (slot.worker, "here")
+                metrics = (await http.get(target["labels"]["__metrics_path__"])).text
+                assert 'reactor_frames_emitted_total{track="main_video"}' in metrics
+                assert (await http.get("/workers/w-none/metrics")).status_code == 404
                 assert "set_level" in (await http.get("/schema")).text
                 assert "reactor_sessions_active 1" in (await http.get("/metrics")).text
             await controller.socket.close()

@@ -23,6 +23,7 @@ from reactor_runtime.cluster.front.remote_worker import LOST_AFTER_S, ControlLin
 from reactor_runtime.cluster.front.scaling import Scaling, make_plan
 from reactor_runtime.cluster.front.starts import FailedStarts
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
+from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.messages import Drain, Stop
 from reactor_runtime.cluster.placement.placement import (
@@ -88,7 +89,7 @@ class WorkerFleet:
         self._stopping = False
 
     def routes(self) -> list[BaseRoute]:
-        return []
+        return worker_metrics_routes(self._workers, self._tickets.secret, self._tls)
 
     def statistics(self) -> ServerStatistics:
         """Return the statistics of all workers together."""

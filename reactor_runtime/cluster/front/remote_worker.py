@@ -86,6 +86,11 @@ class RemoteWorker:
         return self.slot.status is not None and self.slot.status.draining
 
     @property
+    def address(self) -> str:
+        """The URL of the worker for the front; "" until it is placed."""
+        return self._access.address
+
+    @property
     def is_placed(self) -> bool:
         return self._link is not None
 
