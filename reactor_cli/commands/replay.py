@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -146,7 +148,8 @@ def _replay(
     ):
 
         def on_output(step: int, pieces: Pieces) -> None:
-            write(step, pieces)
+            with _interrupt_afterwards():
+                write(step, pieces)
             if frame_diff is not None:
                 frame_diff.add_output(step, pieces)
 
@@ -160,6 +163,23 @@ def _replay(
             on_step=on_step,
         )
     return result, frame_diff
+
+
+@contextlib.contextmanager
+def _interrupt_afterwards() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the block for a Ctrl-C in it, which would leave half a frame in a file."""
+    if threading.current_thread() is not threading.main_thread():
+        # Such an exception is raised on the main thread alone.
+        yield
+        return
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
