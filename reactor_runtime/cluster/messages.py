@@ -17,6 +17,7 @@ class SessionStatus:
     started_at_unix: float
     resume: str
     ticket: str
+    upload_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

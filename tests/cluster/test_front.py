@@ -52,7 +52,17 @@ async def refusal(url: str, **query: str) -> str:
 
 
 async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Path) -> None:
-    async with running_front(project) as front, controlling(front.url) as controller:
+    async with running_front(project) as front, client(front.url) as controller:
+        welcome = await controller.data("reactor.welcome")
+        await controller.data("reactor.session", phase="started")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+            (slot,) = front.slots
+            async with asyncio.timeout(TIMEOUT_S):
+                while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event tells it)
+                    await asyncio.sleep(0.01)
+            sent = await http.post("/uploads", params={"key": welcome["upload_key"]}, content=b"12345")
+            assert (sent.status_code, sent.json()["upload"][:2]) == (201, "u-")
+            assert (await http.post("/uploads", params={"key": "x"}, content=b"1")).status_code == 403
         assert (await controller.ask("set_level", {"level": 200}))["data"] == {"n": 1}
         assert abs((await controller.frame(applied=1)).level - 200) < 3
         assert (await controller.ask("set_level", {"level": "x"}))["data"]["code"] == "invalid_event"

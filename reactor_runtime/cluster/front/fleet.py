@@ -25,6 +25,7 @@ from reactor_runtime.cluster.front.starts import FailedStarts
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
 from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.front.worker_uploads import worker_uploads_route
 from reactor_runtime.cluster.messages import Drain, Stop
 from reactor_runtime.cluster.placement.placement import (
     Placement,
@@ -89,7 +90,8 @@ class WorkerFleet:
         self._stopping = False
 
     def routes(self) -> list[BaseRoute]:
-        return worker_metrics_routes(self._workers, self._tickets.secret, self._tls)
+        metrics = worker_metrics_routes(self._workers, self._tickets.secret, self._tls)
+        return [*metrics, worker_uploads_route(self._workers, self._tls)]
 
     def statistics(self) -> ServerStatistics:
         """Return the statistics of all workers together."""

@@ -54,15 +54,17 @@ def worker_metrics_routes(
     return [Route("/workers", targets), Route("/workers/{worker}/metrics", metrics)]
 
 
-def _fetch(address: str, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> Response:
+def worker_connection(address: str, tls: ssl.SSLContext | None, *, timeout_s: float) -> http.client.HTTPConnection:
+    """Return a connection to a worker, which connects when it is used."""
     parts = urlsplit(address)
-    connection = (
-        http.client.HTTPSConnection(parts.netloc, timeout=TIMEOUT_S, context=tls)
-        if parts.scheme == "https"
-        else http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)
-    )
-    with contextlib.closing(connection):
-        connection.request("GET", f"{parts.path}/metrics", headers=dict(headers))
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=tls)
+    return http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
+
+
+def _fetch(address: str, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> Response:
+    with contextlib.closing(worker_connection(address, tls, timeout_s=TIMEOUT_S)) as connection:
+        connection.request("GET", f"{urlsplit(address).path}/metrics", headers=dict(headers))
         answer = connection.getresponse()
         kind = answer.headers.get("content-type", "text/plain")
         return Response(answer.read(), answer.status, headers={**NO_STORE, "Content-Type": kind})

@@ -93,6 +93,7 @@ class WorkerSession:
         self.is_reported = False
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
+        self.upload_key = ""
         self._resume_secret = ""
 
     def is_resumed_by(self, secret: str) -> bool:
@@ -124,6 +125,7 @@ class WorkerSession:
         self.ticket = status.ticket or self.ticket
         self.phase = SessionPhase(status.phase)
         self._resume_secret = status.resume
+        self.upload_key = status.upload_key
 
 
 class WorkerSlot:

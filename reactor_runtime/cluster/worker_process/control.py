@@ -162,4 +162,5 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
         started_at_unix,
         session.resume_secret or "",
         session.controller.ids.get("ticket", ""),
+        session.upload_key,
     )
