@@ -68,7 +68,7 @@ PROGRAMS = {
 # Imported by the models of their page; the first of a name is used.
 MODULES = {"painter.py"}
 # Read by tests/server/routes/test_metrics.py.
-FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml"}
+FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml", "workers.yml"}
 # Read by test_deploy.py.
 FOR_CONTAINERS = {"compose.yaml", "kubernetes.yaml"}
 # Scripts of `reactor render`, each with the template that it is for.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_cli.scaffold import find, write
-from tests.processes import alive, descendants, ended_after, engines_of
+from tests.processes import descendants, ended_after, engines_of, gone
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +130,9 @@ class RunningServer:
         others = descendants(self.process.pid)
         self.interrupt()
         assert self.ended() == 0, self.log
-        assert not [other for other in others if alive(other)], "a process is left"
+        # A process that was killed may be there for a moment on a busy machine.
+        for other in others:
+            gone(other)
 
 
 def environment() -> dict[str, str]:
