@@ -140,12 +140,14 @@ def test_the_documentation_names_exactly_the_metrics_that_exist(server: RunningS
     assert set(re.findall(r"reactor_[a-z_]+", page)) <= names | explained
 
 
-@pytest.mark.parametrize("title", ["prometheus.yml", "reactor.rules.yml"])
+@pytest.mark.parametrize("title", ["prometheus.yml", "reactor.rules.yml", "workers.yml"])
 def test_the_documented_configuration_is_valid(title: str) -> None:
     shown = yaml.safe_load(one("metrics.md", title).text)
     if title == "prometheus.yml":
         assert shown["rule_files"] == ["reactor.rules.yml"]
         assert shown["scrape_configs"][0]["static_configs"][0]["targets"]
+    elif title == "workers.yml":
+        assert [list(job)[1] for job in shown["scrape_configs"]] == ["static_configs", "http_sd_configs"]
     else:
         for rule in shown["groups"][0]["rules"]:
             assert {"alert", "expr", "annotations"} <= rule.keys()
