@@ -155,13 +155,30 @@ def health() -> Schema:
     """Describe the response of `GET /health`; without a required token it has the status alone."""
     status = {"type": "string", "enum": ["loading", "ready", "busy", "stopping", "failed"]}
     session = {"type": ["string", "null"]}
-    engine = record({"status": status, "session": session, "viewers": COUNT})
+    maybe = {"type": ["number", "null"], "minimum": 0}
+    engine = record(
+        {
+            "number": {**COUNT, "description": "Counts the sessions from 1"},
+            "status": status,
+            "session": session,
+            "worker": {**STRING, "description": 'The worker of a cluster; "" at a server with a model'},
+            "node": {**STRING, "description": "The machine of a worker"},
+            "url": {**STRING, "description": "The URL of a worker for clients"},
+            "gpu": STRING,
+            "clients": COUNT,
+            "viewers": COUNT,
+            "fps": {**maybe, "description": "null: there is no session"},
+            "late_ms": maybe,
+            "memory_bytes": {**maybe, "description": "null: it is unknown"},
+            "uptime_s": {**maybe, "description": "null: the model loads"},
+        }
+    )
     more = {
         "model": STRING,
         "session": session,
         "viewers": COUNT,
         "waiting": COUNT,
-        "engines": {"type": "array", "items": engine, "description": "Status, session and viewers of each engine"},
+        "engines": {"type": "array", "items": engine, "description": "The state of each session's engine"},
         "uptime_s": SECONDS,
     }
     return record({"status": status}, more)
