@@ -27,13 +27,17 @@ class TicketRefused(ReactorError):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a ticket permits: one connection to a worker in a role, and to watch the session of an id."""
+    """What a ticket permits: one connection to a worker in a role, to watch the session of an id, or to resume one.
+
+    `resume` is the secret of the session, which its controller has shown.
+    """
 
     id: str
     worker: str
     role: str
     session: str
     address: str
+    resume: str
     expires_at_unix: float
 
 
@@ -52,7 +56,9 @@ class TicketIssuer:
         self.secret = secret
         self.cluster = cluster
 
-    def issue(self, worker: str, *, role: str, session: str, address: str, now: float) -> IssuedTicket:
+    def issue(
+        self, worker: str, *, role: str, session: str, address: str, now: float, resume: str = ""
+    ) -> IssuedTicket:
         """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
         id = secrets.token_urlsafe(12)
         claims = {
@@ -63,6 +69,7 @@ class TicketIssuer:
             "role": role,
             "session": session,
             "address": address,
+            "resume": resume,
         }
         return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM))
 
@@ -124,5 +131,6 @@ def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Tick
         str(claims.get("role", "")),
         str(claims.get("session", "")),
         str(claims.get("address", "")),
+        str(claims.get("resume", "")),
         float(claims["exp"]),
     )

@@ -145,8 +145,10 @@ class RecordingIssuer(TicketIssuer):
         self._on_assigned = on_assigned
         self._clock = clock
 
-    def issue(self, worker: str, *, role: str, session: str, address: str, now: float) -> IssuedTicket:
-        ticket = super().issue(worker, role=role, session=session, address=address, now=now)
+    def issue(
+        self, worker: str, *, role: str, session: str, address: str, now: float, resume: str = ""
+    ) -> IssuedTicket:
+        ticket = super().issue(worker, role=role, session=session, address=address, now=now, resume=resume)
         self._on_assigned(Assignment(address, worker, ticket, self._clock.now()))
         return ticket
 

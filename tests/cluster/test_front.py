@@ -188,6 +188,30 @@ async def test_a_relayed_client_of_a_killed_worker_gets_the_next_worker_on_its_c
         assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
 
 
+@pytest.mark.parametrize("query", [{}, {"redirect": "1"}], ids=["relayed", "redirected"])
+async def test_a_session_is_resumed_over_the_front(project: Path, query: dict[str, str]) -> None:
+    async with running_front(project, limits=TurnLimits(resume_grace_s=TIMEOUT_S)) as front:
+        async with client(front.url) as controller:
+            secret = (await controller.data("reactor.welcome"))["resume"]
+            await controller.data("reactor.session", phase="started")
+            assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+            controller.socket.transport.abort()
+            await controller.closed()
+        async with client(front.url, resume=secret, **query) as back:
+            if not query:
+                await resumed(back)
+                return
+            redirect = await back.data("reactor.redirect")
+        async with client(socket_of(redirect), ticket=redirect["ticket"]) as at_worker:
+            await resumed(at_worker)
+
+
+async def resumed(controller: WireClient) -> None:
+    assert (await controller.data("reactor.welcome"))["state"] == {"level": 50}
+    await controller.data("reactor.session", phase="resumed")
+    assert abs((await controller.frame(applied=1)).level - 50) < 3
+
+
 async def test_with_a_certificate_workers_serve_https_and_the_front_trusts_that_one_alone(project: Path) -> None:
     certificate, key = make_certificate(project.parent)
     async with running_front(project, access=Access(certificate=certificate, key=key)) as front:

@@ -31,9 +31,16 @@ class WorkerAccess:
         """Return whether a client is sent to the worker rather than relayed."""
         return client.follows_redirects and not self._relays_all
 
-    def issue(self, client: Client, role: Role, session: str = "") -> IssuedTicket:
-        """Return a ticket for a client that controls, or that watches a session."""
-        return self._tickets.issue(self._worker, role=role, session=session, address=client.address, now=time.time())
+    @property
+    def shown_url(self) -> str:
+        """The URL, unless clients are not to know it."""
+        return "" if self._relays_all else self.url
+
+    def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:
+        """Return a ticket for a client that controls, resumes, or watches a session."""
+        return self._tickets.issue(
+            self._worker, role=role, session=session, address=client.address, now=time.time(), resume=resume
+        )
 
     def redirect(self, client: Client, ticket: IssuedTicket) -> None:
         """Send a client to the worker, and close its connection to the front."""

@@ -87,6 +87,7 @@ class WorkerFleet:
         # Numbers of workers that have gone, which are given again.
         self._unused_numbers: list[int] = []
         self._starts = FailedStarts()
+        self._starting: set[str] = set()
         self._stopping = False
 
     def routes(self) -> list[BaseRoute]:
@@ -139,7 +140,8 @@ class WorkerFleet:
         """Start no worker, and let each end with its session."""
         self._stopping = True
         for worker in self._workers.values():
-            worker.send(Drain())
+            if not worker.is_draining:
+                worker.send(Drain())
 
     async def stop(self) -> None:
         """Stop all workers, and remove what was placed."""
@@ -169,6 +171,7 @@ class WorkerFleet:
         for id in plan.release:
             logger.info("worker released worker=%s", id)
             self.admission.slots.remove(self._workers[id].slot)
+            self._workers[id].send(Stop())
             self._placement.stop(id)
         times = [at for at in (plan.check_at, check_at) if at is not None]
         if plan.start and now < self._starts.retry_at:
@@ -177,15 +180,18 @@ class WorkerFleet:
             for _ in range(plan.start):
                 worker = self._add(f"w-{secrets.token_hex(4)}")
                 worker.slot.engine.wait("waits for a place in the cluster")
+                self._starting.add(worker.id)
                 self._placement.start(worker.id)
         return min(times, default=None)
 
     def _give_up_silent(self, now: float) -> float | None:
-        """Kill workers that have said nothing for too long; return when the next one has."""
+        """Kill workers that have sent nothing for too long; return when the next one is."""
         for worker in list(self._workers.values()):
             if worker.lost_at is not None and now >= worker.lost_at:
                 self._placement.stop(worker.id)
-                self._remove(worker.id, f"there was no contact with the worker for {LOST_AFTER_S:.0f} s")
+                reason = f"there was no contact with the worker for {LOST_AFTER_S:.0f} s"
+                self._record_failure(worker.id, f"{reason}: {worker.no_contact}")
+                self._remove(worker.id, reason)
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
     def _add(self, id: str) -> RemoteWorker:
@@ -215,9 +221,13 @@ class WorkerFleet:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
                 logger.warning("worker gone worker=%s node=%s: %s", id, worker.slot.node, reason)
-            if not worker.was_ready:
-                self._starts.record_failure(reason, self._settings.clock.now())
+        self._starting.discard(id)
         worker.lose(reason)
+
+    def _record_failure(self, id: str, reason: str) -> None:
+        """Count the end of a worker that this front has started and that was never ready."""
+        if id in self._starting:
+            self._starts.record_failure(reason, self._settings.clock.now())
 
     def _follow(self, event: PlacementEvent) -> None:
         match event:
@@ -228,6 +238,7 @@ class WorkerFleet:
                 # Workers of a front before this one are reported too.
                 (self._workers.get(event.worker) or self._add(event.worker)).connect(event)
             case WorkerGone():
+                self._record_failure(event.worker, event.reason)
                 self._remove(event.worker, event.reason)
             case PlacementLost():
                 logger.warning("no contact with the cluster, its workers continue: %s", event.reason)
@@ -237,12 +248,15 @@ class WorkerFleet:
         self._changed.ring()
 
     def _remove_unknown(self, known: Sequence[str]) -> None:
-        """Remove workers that were to start while the cluster could not be reached."""
+        """Remove workers that did not start without contact, and stop again those that were released meanwhile."""
         for worker in list(self._workers.values()):
             if worker.id not in known and not worker.is_placed:
                 self._remove(worker.id, "it was not started while there was no contact with the cluster")
+            elif worker.slot not in self.admission.slots:
+                self._placement.stop(worker.id)
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
+        self._starting.discard(slot.worker)
         self._starts.record_success()
         self._loaded.add(slot.worker)
         self._operator.on_ready(ServerReady(load_s, len(self._loaded), len(self.admission.slots), slot.node))

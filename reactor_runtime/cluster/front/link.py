@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Callable
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 SILENCE_S = 3.0
 OPENING_S = 3.0
 RETRY_S = 0.5
+STOPPING_S = 3.0
 
 
 class WorkerLink:
@@ -68,8 +70,12 @@ class WorkerLink:
         self._task.cancel()
 
     async def aclose(self) -> None:
-        """Wait until what was sent is on its way, and end the connection."""
+        """Wait until the worker, which was stopped, has ended the connection, at most 3 s; then end it."""
         await asyncio.gather(*self._sending)
+        if self._connection is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOPPING_S):
+                    await self._connection.wait_closed()
         self.close()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -106,7 +112,7 @@ class WorkerLink:
                 finally:
                     self._connection = None
         except TimeoutError:
-            return f"the worker at {self._url} has said nothing for {SILENCE_S:.0f} s"
+            return f"the worker at {self._url} has sent nothing for {SILENCE_S:.0f} s"
         except ConnectionClosed:
             return "the worker closed its control socket"
         except InvalidStatus as refused:

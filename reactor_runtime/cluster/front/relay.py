@@ -58,8 +58,7 @@ class Relay:
     """Connect to a worker for a client and pass messages both ways; use on the server's loop.
 
     Calls `on_end` once, unless it was closed before. From the client to the worker at most 4 MiB wait; a newer frame
-    of a track replaces an older one there, and sound and messages that do not fit close the connection to the client's
-    disadvantage alone: its worker reads too slowly.
+    of a track replaces an older one there; sound and messages that do not fit close the connection of this client.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Relay:
                     self._waiting[index] = (track, message)
                     return
         if self._waiting_bytes + len(message) > MOST_WAITING_BYTES:
-            self._end(RelayEnd(NO_CODE, "the worker reads too slowly"))
+            self._lose("the worker reads too slowly")
             return
         self._waiting.append((track, message))
         self._waiting_bytes += len(message)
@@ -124,6 +123,11 @@ class Relay:
         if self._client.upstream is self:
             self.close()
             self._on_end(end)
+
+    def _lose(self, reason: str) -> None:
+        # Addresses are not for clients.
+        logger.warning("relaying ended: %s", reason, extra=self._client.ids)
+        self._end(RelayEnd(NO_CODE, ""))
 
     async def _run(self) -> None:
         try:
@@ -153,9 +157,9 @@ class Relay:
             self._end(RelayEnd(NO_CODE, "") if received is None else RelayEnd(received.code, received.reason))
         except InvalidStatus as refused:
             reason = (refused.response.body or b"").decode(errors="replace").strip()
-            self._end(RelayEnd(NO_CODE, f"the worker refused the connection: {reason}"))
+            self._lose(f"the worker refused the connection: {reason}")
         except (OSError, WebSocketException) as error:
-            self._end(RelayEnd(NO_CODE, f"the worker can't be reached: {error}"))
+            self._lose(f"the worker can't be reached: {error}")
 
     async def _send(self, worker: ClientConnection) -> None:
         while True:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
-from reactor_runtime.cluster.front.worker_slot import WorkerSlot
-from reactor_runtime.cluster.messages import Stop, ToWorker, WorkerStatus
+from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSlot
+from reactor_runtime.cluster.messages import Drain, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
@@ -55,6 +55,8 @@ class RemoteWorker:
         self.id = id
         self.was_ready = False
         self.silent_since: float | None = None
+        self.no_contact = ""
+        self._is_ending = False
         self.slot = WorkerSlot(
             number,
             id,
@@ -117,6 +119,7 @@ class RemoteWorker:
 
     def send(self, message: ToWorker) -> None:
         """Send a message if there is a connection."""
+        self._is_ending = self._is_ending or isinstance(message, Drain | Stop)
         if self._link is not None:
             self._link.send(message)
 
@@ -134,6 +137,8 @@ class RemoteWorker:
             await self._link.aclose()
 
     def _status_received(self, status: WorkerStatus) -> None:
+        if self.silent_since is not None and self.slot.session is not None:
+            self.slot.session.turn.send_again()
         self.silent_since = None
         self.was_ready = self.was_ready or status.phase == EnginePhase.READY
         self.slot.on_status(status)
@@ -143,9 +148,11 @@ class RemoteWorker:
         self.slot.engine.contract = contract
 
     def _link_broken(self, reason: str) -> None:
+        if self.silent_since is None and not self._is_ending:
+            logger.warning("no contact with a worker worker=%s node=%s: %s", self.id, self.slot.node, reason)
         if self.silent_since is None:
             self.silent_since = self._now()
-        # It starts no session until the worker sends its status again.
-        self.slot.engine.wait(reason)
+        self.no_contact = reason
+        self.slot.lose_contact(NO_CONTACT)
         self._on_no_contact()
         self._on_change()

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactor_runtime.clock import Timer
+from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
@@ -74,6 +74,11 @@ class WorkerTurn:
             self._limited = waiting
             self._send(Waiting(int(waiting)))
 
+    def send_again(self) -> None:
+        """Send a limit that the worker has removed because there was no front."""
+        if self._limited:
+            self._send(Waiting(1))
+
 
 class WorkerSession:
     """A session in a worker; until the worker has reported it, the ticket of its controller stands for it.
@@ -94,18 +99,18 @@ class WorkerSession:
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
         self.upload_key = ""
-        self._resume_secret = ""
+        self.resume_secret = ""
 
     def is_resumed_by(self, secret: str) -> bool:
-        return bool(self._resume_secret) and secrets.compare_digest(
-            secret.encode(errors="replace"), self._resume_secret.encode()
+        return bool(self.resume_secret) and secrets.compare_digest(
+            secret.encode(errors="replace"), self.resume_secret.encode()
         )
 
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
         """Do nothing: the worker ends its session itself when it is stopped."""
 
     def end(self) -> None:
-        """Release who waits for the end; the worker closes the connection of a relayed controller."""
+        """Release the tasks that wait for the end; the worker closes the connection of a relayed controller."""
         self.over.set()
         if self.expiry is not None:
             self.expiry.cancel()
@@ -116,6 +121,20 @@ class WorkerSession:
             return status is not None and status.ticket != self.ticket
         return status is None or status.id != self.id
 
+    def connect(
+        self, controller: Client, access: WorkerAccess, ticket: IssuedTicket, on_relay_end: Callable[[RelayEnd], None]
+    ) -> None:
+        """Send a controller to the worker, or relay it."""
+        if access.redirects(controller):
+            access.redirect(controller, ticket)
+            return
+        self.controller = controller
+        self.relay = access.relay(controller, ticket, on_relay_end)
+
+    def expect_arrival(self, clock: Clock, expire: Callable[[], None]) -> None:
+        """Call `expire` when the ticket has expired, unless the worker reports the session before."""
+        self.expiry = clock.call_at(clock.now() + TICKET_S, expire)
+
     def update(self, status: SessionStatus) -> None:
         """Follow what the worker reports."""
         self.is_reported = True
@@ -124,7 +143,7 @@ class WorkerSession:
         self.id = status.id
         self.ticket = status.ticket or self.ticket
         self.phase = SessionPhase(status.phase)
-        self._resume_secret = status.resume
+        self.resume_secret = status.resume
         self.upload_key = status.upload_key
 
 
@@ -148,6 +167,11 @@ class WorkerSlot:
         on_session_lost: Callable[[str, Client | None, str], None],
         on_viewers_lost: Callable[[], None],
     ) -> None:
+
+        def viewers_lost() -> None:
+            self.lose_contact(NO_CONTACT)
+            on_viewers_lost()
+
         self.number = number
         self.worker = worker
         self.node = ""
@@ -163,8 +187,9 @@ class WorkerSlot:
             settings=settings,
             contract=lambda: self.engine.contract,
             session=lambda: self.session.id if self.session is not None and self.has_started else "",
-            on_lost=on_viewers_lost,
+            on_lost=viewers_lost,
         )
+        self._has_contact = False
         self._access = access
         self._settings = settings
         self._callbacks = callbacks
@@ -178,21 +203,23 @@ class WorkerSlot:
     @property
     def has_started(self) -> bool:
         session = self.session
-        return session is not None and session.phase is SessionPhase.RUNNING
+        return self._has_contact and session is not None and session.phase is SessionPhase.RUNNING
 
     def start_session(self, controller: Client) -> None:
         self.subscribers.leave(controller)
         ticket = self._access.issue(controller, Role.CONTROLLER)
         session = self.session = WorkerSession(WorkerTurn(self._send), ticket.id)
-        clock = self._settings.clock
 
         def expire() -> None:
             if self.release_reservation(ticket.id):
                 self._callbacks.on_session_ended(self)
+            elif self.session is session and not session.is_reported:
+                # Its controller is relayed, and may leave later.
+                session.expect_arrival(self._settings.clock, expire)
 
-        session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
+        session.expect_arrival(self._settings.clock, expire)
         logger.info("session assigned worker=%s ticket=%s", self.worker, ticket.id, extra=controller.ids)
-        self._connect(session, controller, ticket)
+        session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
 
     def release_reservation(self, ticket: str) -> bool:
         """Free the slot of a controller that was sent to the worker and has not come there.
@@ -215,7 +242,8 @@ class WorkerSlot:
             session.relay.close(lost=True)
         if session.controller is not None:
             session.controller.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
-        self._connect(session, client, self._access.issue(client, Role.CONTROLLER))
+        ticket = self._access.issue(client, Role.CONTROLLER, resume=session.resume_secret)
+        session.connect(client, self._access, ticket, lambda end: self._relay_ended(session, end))
 
     def subscribe(self, client: Client) -> None:
         self.subscribers.watch(client)
@@ -243,7 +271,7 @@ class WorkerSlot:
 
     def statistics(self) -> SlotStatistics:
         """Return what the worker reported last."""
-        worker, node, url, status = self.worker, self.node, self._access.url, self.status
+        worker, node, url, status = self.worker, self.node, self._access.shown_url, self.status
         if status is None:
             return SlotStatistics(worker=worker, node=node, url=url)
         is_ready = self.engine.phase is EnginePhase.READY
@@ -262,31 +290,30 @@ class WorkerSlot:
 
     def on_status(self, status: WorkerStatus) -> None:
         """Follow the worker's model and its session."""
-        before = self.engine.phase
+        before, had_started = self.engine.phase, self.has_started
         self.status = status
+        self._has_contact = True
         self.engine.update(status)
-        self._follow(status.session)
+        self._follow(status.session, had_started=had_started)
         if before is not EnginePhase.READY and self.engine.phase is EnginePhase.READY:
             self._callbacks.on_ready(self, status.loading_s)
         elif before is EnginePhase.READY and self.engine.phase is not EnginePhase.READY:
             self.losses += 1
             self._callbacks.on_lost()
 
+    def lose_contact(self, reason: str) -> None:
+        """Send no client to the worker until it sends its status again."""
+        self._has_contact = False
+        self.engine.wait(reason)
+
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""
-        self.engine.wait(reason)
+        self.lose_contact(reason)
         if self.session is not None:
             self._lose_session(self.session, reason)
         self.subscribers.close()
 
-    def _connect(self, session: WorkerSession, controller: Client, ticket: IssuedTicket) -> None:
-        if self._access.redirects(controller):
-            self._access.redirect(controller, ticket)
-            return
-        session.controller = controller
-        session.relay = self._access.relay(controller, ticket, lambda end: self._relay_ended(session, end))
-
-    def _follow(self, report: SessionStatus | None) -> None:
+    def _follow(self, report: SessionStatus | None, *, had_started: bool) -> None:
         """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
         session = self.session
         replaced = session if session is not None and session.is_replaced_by(report) else None
@@ -302,10 +329,9 @@ class WorkerSlot:
             self._lose_session(replaced, "another client has the worker")
         if report is None or self.session is None:
             return
-        had_started = self.has_started
         self.session.update(report)
         if self.has_started and not had_started:
-            self.session.started_at = self._settings.clock.now()
+            self.session.started_at = self.session.started_at or self._settings.clock.now()
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()
@@ -315,8 +341,8 @@ class WorkerSlot:
         assert controller is not None, "a relay is for a controller"
         if end.is_lost and self.session is session:
             # The next status says whether the worker serves.
-            self.engine.wait(NO_CONTACT)
-            self._lose_session(session, end.reason or NO_CONTACT)
+            self.lose_contact(NO_CONTACT)
+            self._lose_session(session, NO_CONTACT)
         else:
             session.relay = session.controller = None
             controller.close(CloseCode.SESSION_OVER if end.is_lost else CloseCode(end.code), end.reason)

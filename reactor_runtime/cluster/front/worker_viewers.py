@@ -59,7 +59,7 @@ class WorkerViewers:
             if client.outbox.view != View():
                 relay.set_view(client.outbox.view)
         elif session := self._session():
-            self._access.redirect(client, self._access.issue(client, Role.VIEWER, session))
+            self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
         elif (contract := self._contract()) is not None:
             self._relays[client] = None
             model, limits = self._settings.name_of(contract), self._settings.options.limits

@@ -1,7 +1,7 @@
 """The process of a worker: today's server for one session, whose clients come with tickets of the front.
 
 It reads a job from standard input, prints one line of JSON when it listens, and ends with its input, by SIGINT or
-SIGTERM, or when the front says so.
+SIGTERM, or on an order of the front.
 """
 
 from __future__ import annotations
@@ -59,27 +59,39 @@ class _Operator:
         pass
 
 
+class _Stop:
+    """Stop the server once, as Ctrl-C does: a second signal would kill it. Call it on any thread."""
+
+    def __init__(self) -> None:
+        self._begun = threading.Lock()
+
+    def __call__(self) -> None:
+        if self._begun.acquire(blocking=False):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def main() -> int:
     """Serve the job on standard input; return the exit code."""
     job = WorkerJob.from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_input, name="end with input", daemon=True).start()
+    stop = _Stop()
+    threading.Thread(target=_end_with_input, args=(stop,), name="end with input", daemon=True).start()
     logs.configure(job.log_level, "json" if job.log_format == "json" else "text")
     try:
-        _serve(job)
+        _serve(job, stop)
     except ReactorError as error:
         _answer(WorkerFailed(str(error), error.exit_code))
         return error.exit_code
     return 0
 
 
-def _serve(job: WorkerJob) -> None:
+def _serve(job: WorkerJob, stop: _Stop) -> None:
     """Serve on the first free port of the job's range."""
     first, last = job.ports
     for port in range(first, last + 1):
         options = job.serve_options(port)
         try:
             with manifest.pointing_at(options.manifest):
-                serve(options, _Operator(), lambda options, operator, tls: _service(job, options, operator, tls))
+                serve(options, _Operator(), lambda options, operator, tls: _service(job, stop, options, operator, tls))
             return
         except BindError:
             if port == last:
@@ -87,7 +99,7 @@ def _serve(job: WorkerJob) -> None:
 
 
 def _service(
-    job: WorkerJob, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None
+    job: WorkerJob, stop: _Stop, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None
 ) -> Service[EngineSlot]:
     settings = SlotSettings.of(options)
     backend = EngineBackend(
@@ -97,7 +109,7 @@ def _service(
         loading=GpuLoadLock(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
     )
     slots = backend.admission.slots
-    control = Control(job.worker, backend.admission, settings.clock)
+    control = Control(job.worker, backend.admission, settings.clock, stop=stop)
     gate = WorkerGate(
         TicketGate(job.secret, job.cluster, job.worker),
         job.secret,
@@ -112,11 +124,11 @@ def _answer(answer: WorkerListening | WorkerFailed) -> None:
     sys.stdout.flush()
 
 
-def _end_with_input() -> None:
+def _end_with_input(stop: _Stop) -> None:
     """Stop the server when whatever started the worker has gone."""
     while sys.stdin.read(1):
         pass
-    os.kill(os.getpid(), signal.SIGINT)
+    stop()
 
 
 if __name__ == "__main__":

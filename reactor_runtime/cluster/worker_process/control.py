@@ -41,12 +41,15 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 
 
 class Control:
-    """Serve the fronts of a worker, each on a socket of its own; use on the server's loop."""
+    """Serve the fronts of a worker, each on a socket of its own; `stop` ends the server. Use on the server's loop."""
 
-    def __init__(self, worker: str, admission: Admission[EngineSlot], clock: Clock) -> None:
+    def __init__(
+        self, worker: str, admission: Admission[EngineSlot], clock: Clock, *, stop: Callable[[], None]
+    ) -> None:
         self._worker = worker
         self._admission = admission
         self._clock = clock
+        self._stop = stop
         self._alarms: set[Alarm] = set()
 
     def route(self) -> WebSocketRoute:
@@ -123,9 +126,11 @@ class Control:
             case Waiting():
                 self._admission.set_waiting_elsewhere(message.count)
             case Drain():
-                os.kill(os.getpid(), signal.SIGTERM)
+                # A second SIGTERM would end the session.
+                if not self._admission.draining:
+                    os.kill(os.getpid(), signal.SIGTERM)
             case Stop():
-                os.kill(os.getpid(), signal.SIGINT)
+                self._stop()
 
 
 @dataclass(frozen=True, slots=True)

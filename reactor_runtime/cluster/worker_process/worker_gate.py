@@ -21,7 +21,7 @@ NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it
 class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
-    The role and the session of an admitted client are those of its ticket, whatever its query says.
+    What an admitted client may do is in its ticket, whatever its query says.
     """
 
     def __init__(self, tickets: TicketGate, secret: str, *, is_resumed_by: Callable[[str], bool]) -> None:
@@ -43,8 +43,9 @@ class WorkerGate:
         except TicketRefused as refused:
             request.scope["state"]["refused"] = refused.message
             return False
-        others = {name: value for name, value in query.items() if name in ("resume", "watch")}
-        request.scope["query_string"] = urlencode({**others, "role": ticket.role, "session": ticket.session}).encode()
+        others = {name: value for name, value in query.items() if name == "watch"}
+        permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
+        request.scope["query_string"] = urlencode({**others, **permitted}).encode()
         request.scope["state"]["ids"] = {"ticket": ticket.id}
         return True
 
