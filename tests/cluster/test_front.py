@@ -63,6 +63,7 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             sent = await http.post("/uploads", params={"key": welcome["upload_key"]}, content=b"12345")
             assert (sent.status_code, sent.json()["upload"][:2]) == (201, "u-")
             assert (await http.post("/uploads", params={"key": "x"}, content=b"1")).status_code == 403
+            assert await begin_upload(front, welcome["upload_key"], (256 << 20) + 1) == 413
         assert (await controller.ask("set_level", {"level": 200}))["data"] == {"n": 1}
         assert abs((await controller.frame(applied=1)).level - 200) < 3
         assert (await controller.ask("set_level", {"level": "x"}))["data"]["code"] == "invalid_event"
@@ -93,6 +94,18 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             await controller.socket.close()
             await second.data("reactor.session", phase="started")
             assert abs((await second.frame()).level - 100) < 3
+
+
+async def begin_upload(front: Front, key: str, size_bytes: int) -> int:
+    """Send the first bytes of a file; return the status that comes while the rest is not sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+    head = f"POST /uploads?key={key} HTTP/1.1\r\nHost: 127.0.0.1:{front.port}\r\nContent-Length: {size_bytes}\r\n\r\n"
+    writer.write(head.encode() + b"the beginning")
+    async with asyncio.timeout(TIMEOUT_S):
+        status = int((await reader.readline()).split()[1])
+    writer.close()
+    await writer.wait_closed()
+    return status
 
 
 async def controller_pong(controller: WireClient) -> dict[str, str]:

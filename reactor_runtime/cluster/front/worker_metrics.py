@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import http.client
 import ssl
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reactor_runtime.cluster.front.remote_worker import RemoteWorker
+from reactor_runtime.cluster.front.worker_request import request_worker
 from reactor_runtime.server.security.middleware import NO_STORE
 
-TIMEOUT_S = 5.0
+STALLED_S = 5.0
 
 
 def worker_metrics_routes(
@@ -45,26 +42,12 @@ def worker_metrics_routes(
         worker = workers.get(request.path_params["worker"])
         if worker is None or not worker.is_placed:
             return PlainTextResponse("there is no such worker\n", status_code=404, headers=NO_STORE)
-        headers = {"Authorization": f"Bearer {secret}", "Accept": request.headers.get("accept", "*/*")}
+        accept = request.headers.get("accept", "*/*").encode("latin-1")
+        headers = [(b"Authorization", f"Bearer {secret}".encode()), (b"Accept", accept)]
         try:
-            return await asyncio.to_thread(_fetch, worker.address, headers, tls)
-        except (OSError, http.client.HTTPException) as error:
+            url = f"{worker.address}/metrics"
+            return await request_worker("GET", url, headers=headers, tls=tls, stalled_s=STALLED_S)
+        except OSError as error:
             return PlainTextResponse(f"the worker can't be reached: {error}\n", status_code=502, headers=NO_STORE)
 
     return [Route("/workers", targets), Route("/workers/{worker}/metrics", metrics)]
-
-
-def worker_connection(address: str, tls: ssl.SSLContext | None, *, timeout_s: float) -> http.client.HTTPConnection:
-    """Return a connection to a worker, which connects when it is used."""
-    parts = urlsplit(address)
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=tls)
-    return http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
-
-
-def _fetch(address: str, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> Response:
-    with contextlib.closing(worker_connection(address, tls, timeout_s=TIMEOUT_S)) as connection:
-        connection.request("GET", f"{urlsplit(address).path}/metrics", headers=dict(headers))
-        answer = connection.getresponse()
-        kind = answer.headers.get("content-type", "text/plain")
-        return Response(answer.read(), answer.status, headers={**NO_STORE, "Content-Type": kind})

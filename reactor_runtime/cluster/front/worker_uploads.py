@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import http.client
 import secrets
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from reactor_runtime.cluster.front.remote_worker import RemoteWorker
-from reactor_runtime.cluster.front.worker_metrics import worker_connection
+from reactor_runtime.cluster.front.worker_request import request_worker
 from reactor_runtime.server.security.middleware import NO_STORE
 
 STALLED_S = 30.0
-PASSED_ON = ("content-type", "content-length")
+PASSED_ON = (b"content-type", b"content-length", b"transfer-encoding")
 
 
 def worker_uploads_route(workers: Mapping[str, RemoteWorker], tls: ssl.SSLContext | None) -> Route:
@@ -38,29 +34,10 @@ def worker_uploads_route(workers: Mapping[str, RemoteWorker], tls: ssl.SSLContex
 
 
 async def _pass_on(request: Request, address: str, tls: ssl.SSLContext | None) -> Response:
-    loop, pieces = asyncio.get_running_loop(), aiter(request.stream())
-
-    async def next_piece() -> bytes | None:
-        async with asyncio.timeout(STALLED_S):
-            return await anext(pieces, None)
-
-    def body() -> Iterator[bytes]:
-        while (piece := asyncio.run_coroutine_threadsafe(next_piece(), loop).result()) is not None:
-            yield piece
-
+    url = f"{address}/uploads?{request.scope['query_string'].decode('ascii')}"
+    headers = [(name, value) for name, value in request.headers.raw if name in PASSED_ON]
     try:
-        return await asyncio.to_thread(_send, request, address, tls, body)
-    except (OSError, http.client.HTTPException, ClientDisconnect) as error:
+        body = request.stream()
+        return await request_worker("POST", url, headers=headers, body=body, tls=tls, stalled_s=STALLED_S)
+    except (OSError, ClientDisconnect) as error:
         return PlainTextResponse(f"the file was not passed on: {error}\n", status_code=502, headers=NO_STORE)
-
-
-def _send(request: Request, address: str, tls: ssl.SSLContext | None, body: Callable[[], Iterator[bytes]]) -> Response:
-    path = f"{urlsplit(address).path}/uploads?{request.url.query}"
-    headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-    with contextlib.closing(worker_connection(address, tls, timeout_s=STALLED_S)) as connection:
-        # A worker that refuses a file may answer before it has received all of it.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.request("POST", path, body(), headers)
-        answer = connection.getresponse()
-        kind = answer.headers.get("content-type", "text/plain")
-        return Response(answer.read(), answer.status, headers={**NO_STORE, "Content-Type": kind})
