@@ -29,6 +29,8 @@ async def worker() -> AsyncIterator[str]:
         if path == b"/refuses":
             writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo long")
             await reader.read()
+        elif path == b"/hangs":
+            await reader.read()
         elif path != b"/closes":
             body = await reader.readuntil(LAST) if b"chunked" in head else LAST
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
@@ -83,6 +85,12 @@ async def test_a_worker_that_closes_the_connection_is_an_error() -> None:
             await request(f"{url}closes", file(asyncio.Event()))
         with pytest.raises(ConnectionError):
             await request(f"{url}closes")
+
+
+async def test_a_worker_that_does_not_answer_is_an_error() -> None:
+    async with worker() as url:
+        with pytest.raises(TimeoutError, match=r"nothing for 0\.1 s"):
+            await request_worker("GET", f"{url}hangs", headers=[], tls=None, stalled_s=0.1)
 
 
 async def test_a_body_that_fails_ends_the_request() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from urllib.parse import urlsplit
 
 import h11
@@ -33,7 +33,7 @@ async def request_worker(
     """
     parts = urlsplit(url)
     context = (tls or True) if parts.scheme == "https" else None
-    async with asyncio.timeout(stalled_s):
+    async with _limit(stalled_s):
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
     connection = h11.Connection(h11.CLIENT)
     tasks: list[asyncio.Task[Response] | asyncio.Task[None]] = []
@@ -47,7 +47,7 @@ async def request_worker(
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not receiving.done():
             sending.result()
-        async with asyncio.timeout(stalled_s):
+        async with _limit(stalled_s):
             return await receiving
     except h11.ProtocolError as error:
         raise ConnectionError(str(error)) from error
@@ -58,6 +58,16 @@ async def request_worker(
         writer.transport.abort()
 
 
+@contextlib.asynccontextmanager
+async def _limit(stalled_s: float) -> AsyncIterator[None]:
+    """Limit the time of the block; the error says so, as that of asyncio does not."""
+    try:
+        async with asyncio.timeout(stalled_s):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"the worker has done nothing for {stalled_s:g} s") from None
+
+
 async def _send(
     connection: h11.Connection, writer: asyncio.StreamWriter, body: AsyncIterable[bytes] | None, stalled_s: float
 ) -> None:
@@ -66,7 +76,7 @@ async def _send(
         if body is not None:
             async for piece in body:
                 writer.write(connection.send(h11.Data(piece)) or b"")
-                async with asyncio.timeout(stalled_s):
+                async with _limit(stalled_s):
                     await writer.drain()
         writer.write(connection.send(h11.EndOfMessage()) or b"")
 
