@@ -40,13 +40,13 @@ PENDING_S = 2.0
 PENDING_AGAIN_S = 10.0
 CHECK_S = 2.0
 ANSWER_S = 5.0
+UNAVAILABLE_S = 2.0
 SECRET_S = 10.0
 REMOVE_S = 5.0
 PROBE_S = 5.0
 EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
 TOKEN_FILE = "~/.ray/auth_token"
 TOKEN_HINT = "if the cluster requires a token, copy its ~/.ray/auth_token to this machine, or set RAY_AUTH_TOKEN"
-ENDED = ("ActorDiedError", "ActorUnavailableError")
 NOT_ON_NODES = "No module named 'reactor_runtime'"
 
 
@@ -118,13 +118,13 @@ class RayDriver:
         try:
             pending = asyncio.create_task(self._report_pending(worker))
             try:
-                await actor.__ray_ready__.remote()
+                await _answer(actor.__ray_ready__)
             finally:
                 pending.cancel()
-            place = await actor.start.remote()
+            place = await _answer(actor.start)
             if place is not None:
                 self._send(WorkerPlaced(worker, *place))
-            reason = await actor.wait_end.remote()
+            reason = await _answer(actor.wait_end)
         except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
             reason = _cause(error)
         self._kill_worker(worker)
@@ -214,6 +214,18 @@ def _read_secret(actors: list[Any]) -> str:
     return ""
 
 
+async def _answer(method: Any) -> Any:
+    """Return what a method of an actor returns, when the actor can be reached; it may be called several times."""
+    import ray
+
+    while True:
+        try:
+            return await method.remote()
+        except ray.exceptions.ActorUnavailableError:
+            # The worker may serve on: its front has a connection of its own, and decides when it is lost.
+            await asyncio.sleep(UNAVAILABLE_S)
+
+
 def _kill(actor: Any) -> None:
     import ray
 
@@ -225,7 +237,7 @@ def _cause(error: BaseException) -> str:
     text = str(error)
     if NOT_ON_NODES in text:
         return "Reactor is not installed on the worker's node: pip install 'reactor-live[ray]' there"
-    if type(error).__name__ in ENDED:
+    if type(error).__name__ == "ActorDiedError":
         return "its node or its actor has ended"
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
