@@ -27,6 +27,7 @@ from reactor_runtime.cluster.placement.placement import (
     "message",
     [
         DriverJob(address="10.0.0.1:6379", namespace="reactor-demo", project="/a b", gpus=0.5, cpus=1, most=3),
+        DriverJob(address="auto", namespace="reactor-demo", secret="0123", needs_secret=False),
         StartWorker("w-1", '{"line": "\\n"}'),
         StopWorker("w-1"),
         RemoveWorkers(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 import ssl
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -30,15 +29,14 @@ def serve_front(options: ServeOptions, cluster: ClusterOptions, operator: Operat
 
     Raises UsageError if Ray can't be used, and what `serve` raises.
     """
-    make_driver = partial(DriverProcess, _driver_job(options, cluster), as_json=options.log_format == "json")
-    driver = make_driver()
+    driver = _make_driver(options, cluster)
     try:
         connected = driver.connect()
         options = replace(options, access=replace(options.access, connects_to=ANY_SERVER))
         serve(
             options,
             operator,
-            lambda options, operator, tls: _service(options, cluster, operator, tls, make_driver, driver, connected),
+            lambda options, operator, tls: _service(options, cluster, operator, tls, driver, connected),
         )
     finally:
         driver.kill()
@@ -49,7 +47,7 @@ def remove_workers(name: str, address: str) -> int:
 
     Raises UsageError if Ray can't be used.
     """
-    driver = DriverProcess(DriverJob(address=address, namespace=namespace_of(name)))
+    driver = DriverProcess(DriverJob(address=address, namespace=namespace_of(name), needs_secret=False))
     try:
         count = len(driver.connect().workers)
         driver.send(RemoveWorkers())
@@ -64,15 +62,17 @@ def namespace_of(name: str) -> str:
     return f"reactor-{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}"
 
 
-def _driver_job(options: ServeOptions, cluster: ClusterOptions) -> DriverJob:
-    return DriverJob(
+def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "") -> DriverProcess:
+    job = DriverJob(
         address=cluster.address,
         namespace=namespace_of(cluster.name),
         project=str(options.manifest.project.resolve()) if _copies_project(cluster) else "",
         gpus=cluster.gpus_per_session,
         cpus=cluster.cpus_per_session,
         most=cluster.scaling.most,
+        secret=secret,
     )
+    return DriverProcess(job, as_json=options.log_format == "json")
 
 
 def _copies_project(cluster: ClusterOptions) -> bool:
@@ -85,7 +85,6 @@ def _service(
     cluster: ClusterOptions,
     operator: Operator,
     tls: ssl.SSLContext | None,
-    make_driver: Callable[[], DriverProcess],
     driver: DriverProcess,
     connected: DriverConnected,
 ) -> Service[WorkerSlot]:
@@ -108,7 +107,12 @@ def _service(
     fleet = WorkerFleet(
         SlotSettings.of(options),
         operator,
-        placement=RayPlacement(driver, connected, make_driver=make_driver, make_job=make_job),
+        placement=RayPlacement(
+            driver,
+            connected,
+            make_driver=partial(_make_driver, options, cluster, secret),
+            make_job=make_job,
+        ),
         scaling=cluster.scaling,
         tickets=TicketIssuer(secret, cluster.name),
         relays_all=cluster.relays_all,

@@ -21,7 +21,8 @@ class DriverJob:
     """What the driver connects to, and what each worker needs.
 
     Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
-    `project` is copied to the nodes; nothing is if it is "".
+    `project` is copied to the nodes; nothing is if it is "". Unless `secret` is known or not needed, the driver reads
+    it from workers that run, and fails if none answers.
     """
 
     address: str
@@ -30,6 +31,8 @@ class DriverJob:
     gpus: float = 0.0
     cpus: float = 0.0
     most: int = 0
+    secret: str = ""
+    needs_secret: bool = True
 
 
 @dataclass(frozen=True, slots=True)

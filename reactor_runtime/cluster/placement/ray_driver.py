@@ -67,11 +67,12 @@ class RayDriver:
     async def run(self, orders: asyncio.StreamReader) -> None:
         """Find the workers of earlier drivers, and follow the orders until they end."""
         found = await asyncio.to_thread(_find_actors)
-        secret = await asyncio.to_thread(_read_secret, list(found.values()))
-        if found and not secret:
-            for actor in found.values():
-                _kill(actor)
-            found = {}
+        secret = self._job.secret
+        if found and not secret and self._job.needs_secret:
+            secret = await asyncio.to_thread(_read_secret, list(found.values()))
+            if not secret:
+                self._send(_silent(self._job, len(found)))
+                return
         self._send(DriverConnected(tuple(found), secret))
         for worker, actor in found.items():
             self._follow(worker, actor)
@@ -261,6 +262,15 @@ def _connect(job: DriverJob) -> None:
     # With GPUs of this machine Ray counts them itself; without, they are numbers.
     gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
     ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
+
+
+def _silent(job: DriverJob, count: int) -> DriverFailed:
+    """Return the failure to take over workers, which may have sessions."""
+    workers = "1 worker of an earlier front does" if count == 1 else f"{count} workers of an earlier front do"
+    return DriverFailed(
+        f"{workers} not answer in Ray at {job.address}",
+        f"try again, or end them with their sessions: `reactor down --ray-address {job.address}`",
+    )
 
 
 def _has_token() -> bool:
