@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 import signal
 import socket
@@ -35,6 +36,8 @@ from reactor_runtime.cluster.placement.placement import (
     WorkerPending,
     WorkerPlaced,
 )
+
+logger = logging.getLogger(__name__)
 
 PENDING_S = 2.0
 PENDING_AGAIN_S = 10.0
@@ -93,6 +96,8 @@ class RayDriver:
                     self._send(WorkerGone(order.worker, _cause(error)))
             case StopWorker():
                 self._kill_worker(order.worker)
+                if order.worker not in self._following:
+                    self._send(WorkerGone(order.worker, "it has ended"))
             case RemoveWorkers():
                 await self._remove_all()
                 return True
@@ -136,7 +141,11 @@ class RayDriver:
         while True:
             await asyncio.sleep(wait_s)
             wait_s = PENDING_AGAIN_S
-            self._send(WorkerPending(worker, await asyncio.to_thread(self._why_pending)))
+            try:
+                reason: str = await asyncio.to_thread(self._why_pending)
+            except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+                reason = _cause(error)
+            self._send(WorkerPending(worker, reason))
 
     def _why_pending(self) -> str:
         import ray
@@ -230,7 +239,10 @@ async def _answer(method: Any) -> Any:
 def _kill(actor: Any) -> None:
     import ray
 
-    ray.kill(actor, no_restart=True)
+    try:
+        ray.kill(actor, no_restart=True)
+    except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+        logger.warning("an actor could not be killed: %s", _cause(error))
 
 
 def _cause(error: BaseException) -> str:
