@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ from reactor_runtime.errors import describe_exit
 from reactor_runtime.server.net.listening import is_loopback
 
 LINE_BYTES = 1 << 20
+# A driver kills the actor as soon as it has the reason; without a driver it would keep its share of the node.
+END_S = 10.0
 
 
 class WorkerActor:
@@ -40,7 +43,7 @@ class WorkerActor:
         listening = asyncio.create_task(self._listening.wait())
         await asyncio.wait([listening, process], return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()
-        return self._place() if self._port else None
+        return self._place() if self._port and not process.done() else None
 
     async def wait_end(self) -> str:
         """Return why the process has ended, when it has."""
@@ -49,6 +52,7 @@ class WorkerActor:
     def _run(self) -> asyncio.Task[str]:
         if self._process is None:
             self._process = asyncio.create_task(self._serve())
+            self._process.add_done_callback(lambda _: asyncio.get_running_loop().call_later(END_S, os._exit, 0))
         return self._process
 
     async def _serve(self) -> str:
