@@ -20,7 +20,7 @@ MAX_WORKERS = 10_000
 MAX_SHARE = 64
 DEFAULT_WORKERS = 1
 _PORTS = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
-_PLACES = {"host", "node", "port"}
+_URL = re.compile(r"https?://[^/{}][^{}]*")
 
 
 def _share(given: str | float) -> float:
@@ -192,10 +192,11 @@ class ClusterRunOptions:
 
 def _worker_url(text: str) -> str:
     """Return the template of the workers' URLs. Raises UsageError if it is none."""
-    places = set(re.findall(r"\{([^{}]*)\}", text))
-    if text and (
-        not re.match(r"https?://[^/]", text) or not places <= _PLACES or re.sub(r"\{[^{}]*\}", "", text).count("{")
-    ):
+    try:
+        url = text.format(host="h", node="n", port=1)
+    except (ValueError, LookupError, AttributeError, TypeError):
+        url = ""
+    if text and not _URL.fullmatch(url):
         raise UsageError(
             f'--worker-url "{text}" is not a URL with {{host}}, {{node}} and {{port}}',
             hint="such as https://{node}.example.org:{port}",

@@ -58,7 +58,13 @@ def test_numbers_that_contradict_each_other_are_refused(options: dict[str, Any])
         scaling_of(**options)
 
 
-@pytest.mark.parametrize("url", ["{host}", "ftp://{host}", "http://{name}:{port}", "http://{", "http://{host"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("{host}", "ftp://{host}", "http://{name}:{port}", "http://{", "http://{host"),
+        *("https://{node}}:{port}", "https://{{node}}", "https://{node.name}", "https://{}", "https://{port[0]}"),
+    ],
+)
 def test_a_wrong_url_of_workers_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="--worker-url"):
         options_of(on="ray", worker_url=url)
