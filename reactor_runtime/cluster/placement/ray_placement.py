@@ -118,7 +118,8 @@ class DriverProcess:
 class RayPlacement:
     """Place workers as actors of Ray, with jobs made by `make_job`; use on the front's loop.
 
-    `driver` is connected. If it ends, as it does without its cluster, others are made until one is connected.
+    `driver` is connected. If it ends, as it does without its cluster, others are made until one is connected. Until
+    then, orders to start workers are dropped, and those to stop workers are kept.
     """
 
     def __init__(
@@ -133,21 +134,35 @@ class RayPlacement:
         self._driver = driver
         self._make_driver = make_driver
         self._make_job = make_job
+        self._connected = True
+        self._unsent: list[StopWorker] = []
         self._closed = False
 
     def start(self, worker: str) -> None:
-        self._driver.send(StartWorker(worker, self._make_job(worker)))
+        if self._connected:
+            self._driver.send(StartWorker(worker, self._make_job(worker)))
 
     def stop(self, worker: str) -> None:
-        self._driver.send(StopWorker(worker))
+        if self._connected:
+            self._driver.send(StopWorker(worker))
+        else:
+            self._unsent.append(StopWorker(worker))
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         while True:
             reason = await self._driver.follow(on_event)
             if self._closed:
                 return
+            self._connected = False
             on_event(PlacementLost(reason))
-            on_event(PlacementRestored(await self._reconnect()))
+            workers = await self._reconnect()
+            if workers is None:
+                return
+            self._connected = True
+            for order in self._unsent:
+                self._driver.send(order)
+            self._unsent.clear()
+            on_event(PlacementRestored(workers))
 
     async def aclose(self, *, leave_workers: bool) -> None:
         self._closed = True
@@ -161,10 +176,12 @@ class RayPlacement:
         self._closed = True
         self._driver.kill()
 
-    async def _reconnect(self) -> tuple[str, ...]:
-        """Return the workers that the new driver has found."""
+    async def _reconnect(self) -> tuple[str, ...] | None:
+        """Return the workers that the new driver has found; None if this was closed in the meantime."""
         while True:
             await asyncio.sleep(RETRY_S)
+            if self._closed:
+                return None
             self._driver = self._make_driver()
             try:
                 connected = await asyncio.to_thread(self._driver.connect)
