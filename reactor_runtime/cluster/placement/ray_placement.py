@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import io
 import logging
 import subprocess
 import sys
@@ -55,17 +56,21 @@ class DriverProcess:
             start_new_session=True,
             bufsize=0,
         )
-        assert self._process.stderr is not None
-        self._log = DriverLog(self._process.stderr, as_json=as_json)
+        # It is unbuffered, like the others.
+        assert isinstance(self._process.stderr, io.FileIO)
+        self._log = DriverLog(io.BufferedReader(self._process.stderr), as_json=as_json)
         self.send(job)
 
     def connect(self) -> DriverConnected:
         """Wait until the driver is connected to Ray. Raises UsageError with the reason if it can't be."""
         assert self._process.stdout is not None
         deadline = threading.Timer(CONNECT_S, self._process.kill)
+        deadline.daemon = True
         deadline.start()
-        answer = _decode(self._process.stdout.readline())
-        deadline.cancel()
+        try:
+            answer = _decode(self._process.stdout.readline())
+        finally:
+            deadline.cancel()
         if isinstance(answer, DriverConnected):
             return answer
         self.kill()
