@@ -175,4 +175,4 @@ def test_an_address_without_ray_is_an_error(project: Path) -> None:
     done = reactor("run", str(project), *WORKERS, "--ray-address", "127.0.0.1:1")
     assert done.returncode == 2
     assert "Ray at 127.0.0.1:1 can't be used" in done.stderr
-    assert "ray start --head" in done.stderr
+    assert "`ray status --address 127.0.0.1:1` shows" in done.stderr
