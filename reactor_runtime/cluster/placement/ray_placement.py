@@ -7,6 +7,7 @@ import contextlib
 import functools
 import io
 import logging
+import queue
 import subprocess
 import sys
 import threading
@@ -59,6 +60,8 @@ class DriverProcess:
         # It is unbuffered, like the others.
         assert isinstance(self._process.stderr, io.FileIO)
         self._log = DriverLog(io.BufferedReader(self._process.stderr), as_json=as_json)
+        self._unwritten = queue.SimpleQueue[bytes]()
+        threading.Thread(target=self._write, name="reactor-driver-orders", daemon=True).start()
         self.send(job)
 
     def connect(self) -> DriverConnected:
@@ -83,9 +86,7 @@ class DriverProcess:
 
     def send(self, message: ToDriver) -> None:
         """Send a message; it is lost if the driver has ended."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._process.stdin.write(f"{TO_DRIVER.encode(message)}\n".encode())
+        self._unwritten.put(f"{TO_DRIVER.encode(message)}\n".encode())
 
     async def follow(self, on_event: Callable[[PlacementEvent], None]) -> str:
         """Report events until the driver has ended; return how it has."""
@@ -100,12 +101,12 @@ class DriverProcess:
                 on_event(message)
         finally:
             transport.close()
+        self.close_input()
         return f"the driver of Ray has ended with {await asyncio.to_thread(self._process.wait)}"
 
     def close_input(self) -> None:
         """Let the driver end, and leave the workers."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._unwritten.put(b"")
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the driver has ended, and kill it if it does not."""
@@ -117,7 +118,15 @@ class DriverProcess:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+        self.close_input()
         self._log.join(LOG_S)
+
+    def _write(self) -> None:
+        """Write what is sent, on a thread: the driver may not read for a while."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as orders:
+            while line := self._unwritten.get():
+                orders.write(line)
 
 
 class RayPlacement:
