@@ -89,6 +89,9 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
                 metrics = (await http.get(target["labels"]["__metrics_path__"])).text
                 assert 'reactor_frames_emitted_total{track="main_video"}' in metrics
                 assert (await http.get("/workers/w-none/metrics")).status_code == 404
+                snapshot = await http.get("/snapshot/main_video.jpg")
+                assert (snapshot.status_code, snapshot.headers["content-type"]) == (200, "image/jpeg")
+                assert snapshot.content.startswith(b"\xff\xd8")
                 assert "set_level" in (await http.get("/schema")).text
                 assert "reactor_sessions_active 1" in (await http.get("/metrics")).text
             await controller.socket.close()

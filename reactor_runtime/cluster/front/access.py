@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
+from reactor_runtime.cluster.front.worker_request import request_worker
 from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.wire.protocol import CloseCode
 
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_S = 5.0
+OK = 200
 GO_ON = "go on at the worker"
 
 
@@ -46,6 +54,19 @@ class WorkerAccess:
         """Send a client to the worker, and close its connection to the front."""
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text})
         client.close(CloseCode.SESSION_OVER, GO_ON)
+
+    async def snapshot(self, track: str) -> Snapshot | None:
+        """Return the latest frame of a track; None if the worker has none or can't be reached."""
+        url = f"{self.address}/snapshot/{quote(track, safe='')}.jpg"
+        bearer = [(b"Authorization", f"Bearer {self._tickets.secret}".encode())]
+        try:
+            response = await request_worker("GET", url, headers=bearer, tls=self.tls, stalled_s=SNAPSHOT_S)
+        except OSError as error:
+            logger.warning("no snapshot worker=%s: %s", self._worker, error)
+            return None
+        if response.status_code != OK:
+            return None
+        return Snapshot(response.headers["content-type"], bytes(response.body))
 
     def relay(self, client: Client, ticket: IssuedTicket, on_end: Callable[[RelayEnd], None]) -> Relay:
         """Connect to the worker for a client."""

@@ -86,9 +86,9 @@ class WorkerViewers:
         if relay is not None:
             relay.set_view(view)
 
-    async def snapshot(self, track: str) -> Snapshot | None:  # noqa: ARG002  (what `SubscriberSet` declares)
-        """Return None: the front has no frames of its own."""
-        return None
+    async def snapshot(self, track: str) -> Snapshot | None:
+        """Return the worker's latest frame of a track; None if it has none or can't be reached."""
+        return await self._access.snapshot(track)
 
     def close(self) -> None:
         for client in self.clients:
