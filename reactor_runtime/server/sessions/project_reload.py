@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -32,32 +30,19 @@ class ProjectReload:
         self._engines = engines
         self._manifest = options.manifest
         self._manifest_files = _files_of(options.manifest)
-        self._digests: dict[Path, bytes | None] = {}
 
     async def run(self) -> None:
         """Reload after each save, until cancelled."""
-        # The files have just been read.
-        known = True
-        async for paths in saved_files(self._manifest.project, self._files):
-            changed = await asyncio.to_thread(self._changed, paths)
-            if changed or not (paths or known or self._reload.full):
-                if not paths:
-                    # The engines read contents that were not seen here.
-                    self._digests.clear()
-                await self.reload()
-            known = False
+        saves = saved_files(self._manifest.project, self._files)
+        # The engines read the same contents.
+        await anext(saves)
+        async for _ in saves:
+            await self.reload()
 
     def _files(self) -> set[Path]:
         """Return the files to watch beside Python files: the manifest, its config, and those that classes name."""
         project = self._manifest.project
         return self._manifest_files | {Path(os.path.normpath(project / name)) for name in self._engines.config_files}
-
-    def _changed(self, paths: Collection[Path]) -> bool:
-        """Return whether files have other content than the last time; one save may be reported twice."""
-        contents = {path: _digest(path) for path in paths}
-        changed = any(path not in self._digests or self._digests[path] != each for path, each in contents.items())
-        self._digests.update(contents)
-        return changed
 
     async def reload(self, *, everything: bool = False) -> None:
         """Apply the files as they are now; `everything`: all modules are executed again, changed or not."""
@@ -88,11 +73,3 @@ class ProjectReload:
 def _files_of(manifest: Manifest) -> set[Path]:
     files = [manifest.project / manifest_file.FILE_NAME, manifest.config_path]
     return {file.resolve() for file in files if file is not None}
-
-
-def _digest(path: Path) -> bytes | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    # It was deleted, or an editor is about to replace it.
-    except OSError:
-        return None
