@@ -30,6 +30,8 @@ class ProjectReload:
         self._engines = engines
         self._manifest = options.manifest
         self._manifest_files = _files_of(options.manifest)
+        # Two reloads at once could apply the older files last.
+        self._reloading = asyncio.Lock()
 
     async def run(self) -> None:
         """Reload after each save, until cancelled."""
@@ -46,6 +48,10 @@ class ProjectReload:
 
     async def reload(self, *, everything: bool = False) -> None:
         """Apply the files as they are now; `everything`: all modules are executed again, changed or not."""
+        async with self._reloading:
+            await self._apply(everything=everything)
+
+    async def _apply(self, *, everything: bool) -> None:
         try:
             manifest, config = await asyncio.to_thread(self._read)
         except errors.ReactorError as error:
