@@ -100,10 +100,10 @@ def outdated_attributes(model: object, old: Mapping[str, Source], new: Mapping[s
     """Return the attributes of a model with code that is not in the new sources any more, such as changed closures.
 
     Compared are functions, and the methods of classes that a function has defined, of values of the attributes and of
-    the first items of lists, tuples and dicts.
+    the first items of lists, tuples and dicts. Other threads may change all of these meanwhile.
     """
     files = {source.file: new[name].data if name in new else b"" for name, source in old.items()}
-    found = [(attribute, code) for attribute, value in vars(model).items() for code in _codes_of(value)]
+    found = [(attribute, code) for attribute, value in list(vars(model).items()) for code in _codes_of(value)]
     found = [(attribute, code) for attribute, code in found if code.co_filename in files]
     texts = {file: _texts_in(file, files[file]) for file in {code.co_filename for _, code in found}}
     return list(dict.fromkeys(name for name, code in found if _text_of(code) not in texts[code.co_filename]))
@@ -113,10 +113,10 @@ def _codes_of(value: object, *, nested: bool = False) -> Iterator[CodeType]:
     if isinstance(value, FunctionType):
         yield value.__code__
     elif isinstance(value, list | tuple | dict) and not nested:
-        for each in islice(value.values() if isinstance(value, dict) else value, MOST_ITEMS):
+        for each in list(islice(value.values() if isinstance(value, dict) else value, MOST_ITEMS)):
             yield from _codes_of(each, nested=True)
     elif "<locals>" in (kind := value if isinstance(value, type) else type(value)).__qualname__:
-        yield from (each.__code__ for each in vars(kind).values() if isinstance(each, FunctionType))
+        yield from (each.__code__ for each in list(vars(kind).values()) if isinstance(each, FunctionType))
 
 
 def _texts_in(file: str, source: bytes) -> set[Hashable]:
@@ -140,7 +140,7 @@ def _definitions(
     module: str, members: Mapping[str, Any], within: str = ""
 ) -> Iterator[tuple[str, type | FunctionType]]:
     """Yield the classes and functions that a module defines, and classes in classes, with their names."""
-    for name, value in members.items():
+    for name, value in list(members.items()):
         if not isinstance(value, type | FunctionType) or value.__module__ != module:
             continue
         # Another name of a class or function is skipped.
