@@ -66,9 +66,15 @@ def test_changed_texts_and_presets_of_the_manifest_are_shown_after_a_reload(page
     settings = PageSettings(
         title="Borealis", description="It *paints*.", accent="#0a7d55", presets={"Fine": {"steps": 8}}
     )
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    # Each progress comes as one more of these.
+    server.report_reload(RELOADS["loading"])
+    expect(page.locator(CARD)).to_be_visible()
     server.script.html = PageDocument(index, settings).render("my-model", server.url, None)
     server.report_reload(RELOADS["applied"])
     expect(page.get_by_role("heading", name="Borealis")).to_be_visible()
+    assert fetched == [page.url]
     expect(page).to_have_title(re.compile("Borealis"))
     expect(page.locator("#about")).to_have_text("It paints.")
     page.get_by_role("button", name="Fine").click()

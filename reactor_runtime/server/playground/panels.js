@@ -84,7 +84,9 @@ function followReloads(session, stage, log, controls) {
       await ReloadPanel.make(session, stage, log);
       new KeepPanel(session, stage, log);
       const follow = () => followAuthorsTexts(session, controls).catch(onError);
-      for (const name of ["session", "reload"]) session.addEventListener(name, follow);
+      session.addEventListener("session", follow);
+      // The server reports `loading` again with each progress.
+      session.addEventListener("reload", ({ detail }) => detail.status === "loading" || follow());
     } catch (error) {
       onError(error);
     }
