@@ -149,7 +149,7 @@ class Reloader:
     def reload(self, config: Config | None = None, *, everything: bool = False) -> None:
         """Import the modules that have changed on disk, and those that import them; apply them at the end of the step.
 
-        Reports what becomes of it, and changes nothing if that fails. `everything`: all modules are executed again.
+        Reports the outcome, and changes nothing if that fails. `everything`: all modules are executed again.
         """
         self._drop_candidate()
         self._given = self._given if config is None else config

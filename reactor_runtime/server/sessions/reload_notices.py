@@ -15,7 +15,7 @@ HIDDEN: ReloadError = {"message": "the new code can't run", "hint": None, "file"
 
 
 class ReloadNotices:
-    """Send clients what becomes of reloads; `newest` is the last message, None without `--reload`."""
+    """Send clients the outcome of reloads; `newest` is the last message, None without `--reload`."""
 
     def __init__(
         self,
