@@ -1,4 +1,4 @@
-"""The objects of a running model after a reload: they get the classes, functions and enum members of the new code."""
+"""Replaces classes, functions and enum members of old code in the objects of a running model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Migration:
                 self._undo.append(partial(attributes.__setitem__, name, value))
 
     def _current(self, value: Any) -> Any:
-        """Return what a value is in the new code; the value itself if that has nothing of the name."""
+        """Return the counterpart of a value in the new code; the value itself if there is none."""
         if isinstance(value, MethodType):
             return self._current_method(value)
         if isinstance(value, type | FunctionType):
@@ -131,7 +131,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _text_of(code: CodeType) -> Hashable:
-    """Return what code does, without its lines."""
+    """Return the content of code, without line numbers."""
     constants = tuple(_text_of(each) if isinstance(each, CodeType) else (type(each), each) for each in code.co_consts)
     return code.co_qualname, code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 

@@ -1,4 +1,4 @@
-"""The modules of a project: their sources as they were executed, which have changed on disk, and their execution anew.
+"""Records the sources of a project's modules, finds those that have changed on disk, and executes modules again.
 
 A module that is executed again is a new module object. The old code keeps its own globals, so an execution that fails
 changes nothing.

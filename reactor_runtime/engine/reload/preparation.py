@@ -1,4 +1,4 @@
-"""What `load()` of a model consists of, found in the sources: if it differs, the model has to be loaded again."""
+"""Compares the code that `load()` runs in two versions of the sources; a difference means to load the model again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign 
 
 
 def changed_preparation(old: Mapping[str, Source], new: Mapping[str, Source], module: str, model: str) -> str:
-    """Return in one line what changed of what `load()` of a class runs; "" if nothing did.
+    """Return one line about a change in the code that `load()` of a class runs; "" if there is none.
 
     Compared are `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
     constants of the project that they use by name. Comments and line numbers do not count.
@@ -30,7 +30,7 @@ def changed_preparation(old: Mapping[str, Source], new: Mapping[str, Source], mo
 
 @dataclass(slots=True)
 class _Module:
-    """Hold the definitions of a module, and what its names stand for that it imports: a module, or a name in one."""
+    """Hold the definitions of a module, and the target of each name that it imports: a module, or a name in one."""
 
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _Preparation:
         return True
 
     def _add_used(self, module: str, node: ast.AST) -> None:
-        """Add what the code of `node` uses by name."""
+        """Add the definitions that the code of `node` uses by name."""
         for each in ast.walk(node):
             if isinstance(each, ast.Name | ast.Attribute) and (found := self._resolve(module, each)) is not None:
                 self._add_definition(*found)
@@ -144,7 +144,7 @@ def _names_of(node: ast.stmt) -> list[str]:
 
 
 def _members_used(node: ast.AST, nodes: Mapping[str, ast.stmt]) -> Iterator[str]:
-    """Yield the members that code uses of its object; a method that it does not call, such as a callback, is none."""
+    """Yield the members that code uses of its object, except methods that it does not call, such as callbacks."""
     called = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
     for each in ast.walk(node):
         if not isinstance(each, ast.Attribute) or not isinstance(each.value, ast.Name):

@@ -1,4 +1,4 @@
-"""The hot reload of a model: import what has changed, replace the code between two steps, go back if that fails."""
+"""Reloads a model: imports changed modules, replaces the code between two steps, restores the old code on failure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Config = dict[str, Any]
 class ReloadSettings:
     """Allow hot reload: the modules of the project, and the `place` of the model: its module and the name there.
 
-    `config` is what was given beside that of `@model`. With `keeps_sessions` an exception of the author's code does not
+    `config` is merged into that of `@model`. With `keeps_sessions` an exception of the author's code does not
     end the session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded`
     gets the model of it.
     """
@@ -56,7 +56,7 @@ class ReloadSettings:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Hold what is being served: the model, its contract, and the config that it was loaded with."""
+    """Hold the served model, its contract, and the config that it was loaded with."""
 
     model: Model
     contract: Contract
@@ -79,13 +79,13 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Trial:
-    """Hold how to go back until the first step of new code has succeeded."""
+    """Hold the old code until the first step of the new code has succeeded."""
 
     before: Served
     undo: list[Callable[[], object]]
     state: InputState | None = None
     timer: Timer | None = None
-    # What is not replaced.
+    # Names the attributes that keep old code.
     note: str = ""
 
 
@@ -252,7 +252,7 @@ class Reloader:
         return candidate
 
     def _report_late_from(self, now: float) -> None:
-        """Report the code before if it has not ended in time; a step that blocked the loop gets as much time again."""
+        """Report old code that has not ended in time; a step that blocked the loop gets as much time again."""
         due = now + LATE_S
 
         def report() -> None:
@@ -266,7 +266,7 @@ class Reloader:
         self._late = self._clock.call_at(due, report)
 
     def _same_code(self) -> _Candidate | None:
-        """Return what to apply if no module has changed; None if nothing has."""
+        """Return the candidate where no module has changed; None if there is nothing to apply."""
         contract = self.served.contract
         config = config_of(contract.model, self._given, self._project)
         if config != self.served.config:
@@ -320,7 +320,7 @@ class Reloader:
         return self._load(candidate.contract, self._given)
 
     def _go_back(self, trial: _Trial) -> None:
-        """Serve what was served before the trial."""
+        """Restore the model, contract and config from before the trial."""
         if trial.timer is not None:
             trial.timer.cancel()
         for undo in trial.undo:
