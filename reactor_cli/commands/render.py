@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +23,7 @@ from reactor_cli.common_options import (
     project_directory,
 )
 from reactor_cli.errors import render as render_error
+from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.render_progress import RenderProgress
 from reactor_runtime.errors import UsageError
 
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.rendering.render import Rendered
 
-STDERR = 2
-INTERRUPTED = 130
 MOST_FPS = 1000
 DEFAULT_S = 10.0
 
@@ -153,33 +148,12 @@ def _render(
             for warning in played.warnings:
                 console.err(render_error(warning, verbose=verbose, label="warning"))
 
-        with Renderer.load(contract, config, checked.project, fps=fps) as renderer, _interrupts(progress.close) as stop:
+        with Renderer.load(contract, config, checked.project, fps=fps) as renderer, interrupts(progress.close) as stop:
             progress.begin_rendering()
             done = render_clip(renderer, script, seconds, clip, on_played=show, is_stopped=stop.is_set)
     for where in script.after_steps(renderer.steps):
         console.warn(f"{where}: it had no effect, because the clip has {renderer.steps} steps")
     return done, stop.is_set()
-
-
-@contextlib.contextmanager
-def _interrupts(restore_terminal: Callable[[], None]) -> Iterator[threading.Event]:
-    """Set the event at the first Ctrl-C, so that the step and the file are finished; end the process at the second."""
-    stop = threading.Event()
-
-    def on_interrupt(*_: object) -> None:
-        if stop.is_set():
-            restore_terminal()
-            # An exception would be raised in the author's code, which may catch it.
-            os._exit(INTERRUPTED)
-        stop.set()
-        # Printing may be what the signal has interrupted.
-        os.write(STDERR, b"\nstopping after this step; Ctrl-C again stops at once\n")
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _print_result(done: Rendered, took_s: float) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, UsageError, author_error
@@ -142,14 +142,20 @@ def _replay(
     logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
     rates = {track.name: track.sample_rate for track in contract.tracks if track.direction == "out"}
     with (
+        contextlib.ExitStack() as until_written,
         _clip(out, rates, contract.fps or DEFAULT_FPS) as write,
-        _progress(recording.steps) as on_step,
+        _progress(recording.steps) as (on_step, close_progress),
         _author_errors(checked.project) as begin,
     ):
+        stop = threading.Event()
+
+        def on_loaded() -> None:
+            nonlocal stop
+            begin()
+            stop = until_written.enter_context(interrupts(close_progress))
 
         def on_output(step: int, pieces: Pieces) -> None:
-            with _interrupt_afterwards():
-                write(step, pieces)
+            write(step, pieces)
             if frame_diff is not None:
                 frame_diff.add_output(step, pieces)
 
@@ -158,28 +164,14 @@ def _replay(
             contract.model,
             config=values,
             project=checked.project,
-            on_loaded=begin,
+            on_loaded=on_loaded,
             on_output=on_output,
             on_step=on_step,
+            is_stopped=lambda: stop.is_set(),
         )
-    return result, frame_diff
-
-
-@contextlib.contextmanager
-def _interrupt_afterwards() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block for a Ctrl-C in it, which would leave half a frame in a file."""
-    if threading.current_thread() is not threading.main_thread():
-        # Such an exception is raised on the main thread alone.
-        yield
-        return
-    interrupts: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupts:
+    if stop.is_set():
         raise KeyboardInterrupt
+    return result, frame_diff
 
 
 @contextlib.contextmanager
@@ -234,15 +226,15 @@ def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> 
 
 
 @contextlib.contextmanager
-def _progress(steps: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal; yield the function that moves it."""
+def _progress(steps: int) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+    """Show a bar on a terminal; yield the function that moves it, and the one that ends it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
     with Progress(*columns, transient=True, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=steps)
-        yield lambda step: bar.update(task, completed=step)
+        yield lambda step: bar.update(task, completed=step), bar.stop
 
 
 def _changed_files(recording: SessionRecording, project: Path) -> list[str]:

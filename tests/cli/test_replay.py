@@ -139,14 +139,18 @@ def test_a_recording_is_rendered_with_its_inputs_and_its_length(project: Path) -
 
 
 @pytest.mark.process
-def test_an_interrupt_leaves_a_clip_that_plays(project: Path) -> None:
+def test_an_interrupt_ends_the_clip_of_an_async_model_after_the_step(project: Path) -> None:
+    change(project, "def inference", "async def inference")
     change(project, "            yield", "            time.sleep(0.2)\n            yield")
     change(project, "import numpy", "import time\nimport numpy")
     command = [sys.executable, "-m", "reactor_cli", "render", "--recording", "hashes.mcap", "--out", "clip.mp4"]
-    with subprocess.Popen(command, cwd=project, env=environment()) as process:
+    with subprocess.Popen(command, cwd=project, env=environment(), stderr=subprocess.PIPE, encoding="utf-8") as process:
         wait_for(project / "clip.mp4")
         process.send_signal(signal.SIGINT)
-        assert process.wait(TIMEOUT_S) == 130
+        _, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130, err
+    assert "stopping after this step; Ctrl-C again stops at once" in err
+    assert "failed" not in err
     assert 0 < len(frames_of(project / "clip.mp4")) < len(read_recording(project / "hashes.mcap").outputs) * 4
 
 
