@@ -6,6 +6,7 @@ The file is temporary where only the sessions that a controller wants to keep ar
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import os
 import platform
@@ -257,23 +258,36 @@ class _Writing:
             job, size_bytes, time_ns = queued
             with self._lock:
                 self._queued_bytes -= size_bytes
-            if isinstance(job, _Keep):
-                self._on_kept(self._keep(job, session, time_ns))
-                continue
-            if self.failure is not None:
-                continue
             try:
-                if isinstance(job, _Start):
-                    if session is not None:
-                        session.close()
-                    session = _SessionFile(job)
-                # A thread of the author may still read an input when its session has ended.
-                elif session is not None and session.is_open:
-                    session.write(job, time_ns, flush=self._jobs.empty())
+                if isinstance(job, _Keep):
+                    self._on_kept(self._keep(job, session, time_ns))
+                elif self.failure is None:
+                    session = self._write(job, session, time_ns)
             except OSError as error:
                 self._stop(str(error))
+            # The thread has to answer every keep.
+            except Exception as error:
+                logger.exception("the recorder failed")
+                self._stop(f"{type(error).__name__}: {error}")
+            if self.failure is not None and session is not None:
+                # This frees the space of a temporary file.
+                session.close()
+                session = None
         if session is not None:
             session.close()
+
+    def _write(
+        self, job: _Start | Entry | UploadedFile, session: _SessionFile | None, time_ns: int
+    ) -> _SessionFile | None:
+        """Write one entry, or start a file; return the session that is recorded from now on."""
+        if isinstance(job, _Start):
+            if session is not None:
+                session.close()
+            return _SessionFile(job)
+        # A thread of the author may still read an input when its session has ended.
+        if session is not None and session.is_open:
+            session.write(job, time_ns, flush=self._jobs.empty())
+        return session
 
     def _keep(self, job: _Keep, session: _SessionFile | None, time_ns: int) -> Kept:
         try:
@@ -288,6 +302,9 @@ class _Writing:
         except OSError as error:
             logger.warning("the session can't be kept: %s", error)
             return Kept(job.session, "", str(error))
+        except Exception as error:
+            logger.exception("the session can't be kept")
+            return Kept(job.session, "", f"{type(error).__name__}: {error}")
         logger.info("kept the session file=%s", path)
         message, hint = session.why_ended(time_ns)
         if message:
@@ -442,7 +459,8 @@ def _hashes(project: Path) -> dict[str, str]:
 
 
 def _file_in(root: Path, module: ModuleType) -> Path | None:
-    file = getattr(module, "__file__", None)
+    # A lazy module is not to be imported by this.
+    file = inspect.getattr_static(module, "__file__", None)
     if not isinstance(file, str):
         return None
     path = Path(file)

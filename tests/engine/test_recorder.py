@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
 import queue
 import random
 import resource
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +169,54 @@ def test_a_full_queue_stops_recording_with_one_warning(tmp_path: Path, caplog: p
     assert recorder.start_log(START, Contract.of(Noise)) is None
     SlowFile.written.set()
     recorder.close()
+
+
+class UnreadableFile(UploadedFile):
+    """A file whose content can't be read, for this reason."""
+
+    reason: Exception
+
+    def read(self) -> bytes:
+        raise self.reason
+
+
+@pytest.mark.parametrize("reason", [OSError("no space left"), ValueError("no content")], ids=["full disk", "fault"])
+def test_a_failure_stops_recording_frees_the_space_and_answers_every_keep(
+    reason: Exception, holding: Holding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    log = holding.recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    assert holding.keep().file
+    assert open_files_in(tmp_path) != []
+    file = UnreadableFile(b"")
+    file.reason = reason
+    log.on_upload(file)
+    for _ in range(2):
+        assert str(reason) in holding.keep().message
+    assert open_files_in(tmp_path) == []
+    assert holding.recorder.start_log(START, Contract.of(Noise)) is None
+
+
+def open_files_in(directory: Path) -> list[str]:
+    """Return the files in a directory that this process has open, deleted ones included."""
+    opened = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return [path for path in opened if path.startswith(f"{directory}/")]
+
+
+def test_a_lazy_module_is_not_imported_for_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lazy.py").write_text("raise RuntimeError('imported')\n")
+    spec = importlib.util.spec_from_file_location("lazy", tmp_path / "lazy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "lazy", module)
+    with recorded(Noise, tmp_path / "sessions", project=tmp_path):
+        pass
+    (file,) = (tmp_path / "sessions").iterdir()
+    assert list(read_recording(file).header.files) == ["lazy.py"]
 
 
 def test_an_uploaded_file_may_be_larger_than_the_queue(tmp_path: Path) -> None:
