@@ -99,6 +99,10 @@ class Player(ReactorModel):
         while True:
             await self.connected.wait()
             self._changed.clear()
+            if self._replayer.result:
+                self._playhead.end_at(len(self._replayer.store))
+            if self._playhead.at_end:
+                self.state.playing = False
             now = self._loop.time()
             due = self._playhead.due(now, playing=self.state.playing, made=len(self._replayer.store))
             if due is not None and due <= now:
@@ -110,7 +114,8 @@ class Player(ReactorModel):
 
     async def _show(self, frame: int) -> None:
         self.state.frame = frame
-        self.state.playing = self.state.playing and not self._playhead.at_end
+        if self._playhead.at_end:
+            self.state.playing = False
         await self.emit(ByTrack(self._replayer.store.read(frame)))
 
     def _report_progress(self) -> None:

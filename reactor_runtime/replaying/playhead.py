@@ -13,6 +13,7 @@ class Playhead:
 
     def __init__(self, times_s: Sequence[float]) -> None:
         self._times_s = times_s
+        self._end = len(times_s)
         # The frame to show next.
         self._next = 0
         self._sought = True
@@ -27,13 +28,19 @@ class Playhead:
     @property
     def at_end(self) -> bool:
         """Return whether the last frame has been shown."""
-        return self._next >= len(self._times_s)
+        return self._next >= self._end
 
     def seek(self, frame: int) -> None:
         """Show this frame next; the nearest one for a number outside the recording."""
-        self._next = max(0, min(frame, len(self._times_s) - 1))
+        self._next = max(0, min(frame, self._end - 1))
         self._sought = True
         self._began = None
+
+    def end_at(self, frames: int) -> None:
+        """End after so many frames: the replay makes no more of the recording."""
+        self._end = min(self._end, frames)
+        if self._sought:
+            self.seek(self._next)
 
     def due(self, now: float, *, playing: bool, made: int) -> float | None:
         """Return when the next frame is due; None if it waits for the user, or is not among the first `made` ones."""

@@ -159,3 +159,7 @@ def test_the_frames_before_an_exception_are_shown(recording: SessionRecording) -
         }  # fmt: skip
         studio.run(2.0)
         assert levels(studio) == [100] * made
+        assert studio.model.state == PlayerState(frame=made - 1, playing=False)
+        studio.send_event("set_playing", playing=True)
+        studio.run(2.0)
+        assert levels(studio) == [100] * made

@@ -60,3 +60,13 @@ def test_a_late_playhead_does_not_hurry(playhead: Playhead) -> None:
 def test_a_number_outside_the_recording_seeks_the_nearest_frame(playhead: Playhead, frame: int, shown: int) -> None:
     playhead.seek(frame)
     assert playhead.frame == shown
+
+
+def test_a_replay_that_ends_early_has_its_end_there(playhead: Playhead) -> None:
+    playhead.seek(3)
+    playhead.end_at(2)
+    assert playhead.frame == 1
+    assert play(playhead, 100.0, 200.0, made=2) == [(1, 100.0)]
+    assert playhead.at_end
+    playhead.seek(99)
+    assert playhead.frame == 1
