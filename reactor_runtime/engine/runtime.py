@@ -43,8 +43,10 @@ class ModelRuntime:
     def send(self, message: ModelMessage, client: str | None = None) -> None:
         """Send a message of the model to the session's clients, or to one; do nothing without a session."""
         kind, data = message_to_json(message)
-        if self._session is not None:
-            self._sink.send(MessageSent(self._session.id, kind, data, client))
+        # The loop may end the session meanwhile.
+        session = self._session
+        if session is not None:
+            self._sink.send(MessageSent(session.id, kind, data, client))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         """Hand over output, one batch after the other even if several tasks emit.

@@ -128,8 +128,10 @@ class Emitter:
         bundles = self._unpack(output)
         if session.trace is not None:
             session.trace.span(session.id, "conversion", "convert", began)
-        if session.log is not None:
-            session.log.on_output(session.steps, bundles)
+        # The loop may end the log meanwhile.
+        log = session.log
+        if log is not None:
+            log.on_output(session.steps, bundles)
         return bundles
 
     async def emit(
