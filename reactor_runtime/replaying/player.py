@@ -101,8 +101,9 @@ class Player(ReactorModel):
             self._changed.clear()
             if self._replayer.result:
                 self._playhead.end_at(len(self._replayer.store))
-            if self._playhead.at_end:
-                self.state.playing = False
+            if self._playhead.at_end and self.state.playing:
+                # The end came after its last frame, which is shown again with the state.
+                self._playhead.seek(len(self._replayer.store) - 1)
             now = self._loop.time()
             due = self._playhead.due(now, playing=self.state.playing, made=len(self._replayer.store))
             if due is not None and due <= now:
