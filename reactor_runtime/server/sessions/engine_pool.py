@@ -89,7 +89,7 @@ class EnginePool:
             engine.supervisor.drain()
 
     async def stop(self) -> None:
-        """End all engines; takes at most 2 s."""
+        """End all engines; takes at most 2 s, and 7 s with `--record`."""
         await asyncio.gather(*(engine.supervisor.stop() for engine in self._engines))
 
     def kill(self) -> None:

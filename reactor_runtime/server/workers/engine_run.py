@@ -21,6 +21,8 @@ from reactor_runtime.server.workers.watchdog import Watchdog
 logger = logging.getLogger(__name__)
 
 STOP_S = 0.8
+# The engine writes the rest of a recording for up to 5 s.
+RECORD_STOP_S = 6.0
 ABORT_S = 2.0
 LOADING_HINT = "--load-timeout limits the time of import and load() together"
 
@@ -96,9 +98,13 @@ class EngineRun:
         return self._hung or describe_exit(self._status)
 
     async def stop(self) -> None:
-        """Send the process a shutdown message, and kill it if it does not end; takes at most 2 s."""
+        """Send the process a shutdown message, and kill it if it does not end.
+
+        Takes at most 2 s, and 7 s with `--record`.
+        """
         self.send(ipc.Shutdown())
-        await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+        stop_s = STOP_S if self._options.record is None else RECORD_STOP_S
+        await asyncio.to_thread(self.process.end, time.monotonic() + stop_s)
 
     def _receive(self, message: ipc.Message) -> None:
         match message:

@@ -155,7 +155,10 @@ class Supervisor:
         self._draining = True
 
     async def stop(self) -> None:
-        """End the process: send a shutdown message, then terminate it, then kill it; takes at most 2 s."""
+        """End the process: send a shutdown message, then terminate it, then kill it.
+
+        Takes at most 2 s, and 7 s with `--record`.
+        """
         self.expect_end()
         if self._engine_run is not None:
             await self._engine_run.stop()

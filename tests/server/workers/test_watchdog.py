@@ -4,10 +4,13 @@ import asyncio
 import logging
 import os
 import socket
-from typing import Any
+import time
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from reactor_runtime.engine.recorder import CLOSE_S
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.messages import Heartbeat
@@ -131,7 +134,8 @@ class SocketOfEngine:
         self.engine = Channel(theirs)
         self.memory_fd = create_memory()
 
-    def end(self, deadline: float) -> int:  # noqa: ARG002  (the signature of a process)
+    def end(self, deadline: float) -> int:
+        self.deadline = deadline
         return 0
 
     def close(self) -> None:
@@ -171,3 +175,15 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
     await asyncio.wait_for(running, TIMEOUT_S)
     await run.end()
     assert "the model has been in one step for 30 s" in caplog.text
+
+
+async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> None:
+    process = SocketOfEngine()
+    options = ServeOptions(manifest=MANIFEST, config={}, record=tmp_path)
+    run = EngineRun(lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids={})
+    before = time.monotonic()
+    await run.stop()
+    assert process.deadline > before + CLOSE_S
+    process.engine.close()
+    process.socket.close()
+    await run.end()
