@@ -56,11 +56,11 @@ MOST_QUEUED_BYTES = 64 << 20
 # Of an entry without files, on the average.
 ENTRY_BYTES = 500
 CLOSE_S = 5.0
-# Of a session that is held in case it is to be kept.
+# The size limit of a session held for `keep`.
 MOST_HELD_BYTES = 512 << 20
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
-# Files that are read by name.
+# Settings files, hashed with the imported modules.
 SETTINGS = ("reactor.yaml", "config.yml", "config.yaml")
 
 
@@ -99,7 +99,7 @@ class Recorder:
         self._config = config
         self._project = project
         self._most_held_bytes = most_held_bytes
-        self._queue = _Writing(most_queued_bytes, on_kept)
+        self._queue = _WriterThread(most_queued_bytes, on_kept)
         try:
             require_extra()
         except UsageError as error:
@@ -139,7 +139,7 @@ class Recorder:
 class _SessionRecorder:
     """Put what happens in one session into the queue, as `SessionLog` describes it."""
 
-    def __init__(self, seed: int, writing: _Writing, *, with_video: bool) -> None:
+    def __init__(self, seed: int, writing: _WriterThread, *, with_video: bool) -> None:
         self.seed = seed
         self._writing = writing
         self._with_video = with_video
@@ -197,7 +197,7 @@ class _Keep:
 _Job = _Start | _Keep | Entry | UploadedFile
 
 
-class _Writing:
+class _WriterThread:
     """Write entries on a thread, which starts with the first; any thread may call `put`.
 
     `failure` is why nothing is recorded any more.
@@ -414,7 +414,7 @@ class _SessionFile:
         if end.error:
             return f"the recording ended with an error: {end.error}", hint
         age_s = (now_ns - ended_ns) / SECOND_NS
-        ended = f"the recording ended {age_s:.0f} s ago, when new code was applied"
+        ended = f"the recording ended {age_s:.0f} s ago, at a reload"
         return f"{ended}: a replay runs one version of the code", hint
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class SessionLogs(Protocol):
     ) -> SessionLog | None:
         """Return the log of a session that starts with this contract; None if it is not logged.
 
-        `config` is what the model was loaded with last, None where that can not change.
+        `config` is what the model was loaded with last, None if it cannot change.
         """
         ...
 

@@ -58,7 +58,10 @@ class ReplayProgress(ModelMessage):
 
 
 class Player(ReactorModel):
-    """Show the frames of a session that is replayed meanwhile; each client begins with the first."""
+    """Show the frames of a session that is replayed meanwhile.
+
+    Each session begins with the first frame; viewers see what the controller sees.
+    """
 
     session: ReplayedSession
     state: PlayerState

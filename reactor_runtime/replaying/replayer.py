@@ -23,7 +23,7 @@ from reactor_runtime.testing.session_replay import replay_recording
 
 logger = logging.getLogger(__name__)
 
-# So many parts of a recording are told apart where frames differ.
+# The number of parts for which differing frames are reported.
 MOST_PARTS = 1000
 STOP_S = 1.0
 

@@ -323,7 +323,7 @@ def test_a_recording_that_ended_before_says_why(holding: Holding) -> None:
         assert recording.end is not None
         assert recording.end.error == error
         assert kept.message.startswith(
-            f"the recording ended with an error: {error}" if error else "the recording ended 0 s ago, when new code"
+            f"the recording ended with an error: {error}" if error else "the recording ended 0 s ago, at a reload"
         )
 
 
