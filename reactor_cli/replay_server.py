@@ -75,7 +75,7 @@ def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float |
 
 @contextlib.contextmanager
 def _importable(folder: str) -> Iterator[None]:
-    """Let the engine, which inherits the environment, import modules from a folder."""
+    """Add a folder to the path from which the engine, which inherits the environment, imports modules."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = folder if not before else f"{folder}{os.pathsep}{before}"
     try:

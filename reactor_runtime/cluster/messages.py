@@ -22,7 +22,7 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What a worker reports at each change and once a second.
+    """The report of a worker, at each change and once a second.
 
     `phase` is that of its engine, `ended` the id of the session that ended last and the reason. Times are in seconds or
     milliseconds as named; unknown values are None.
@@ -49,7 +49,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ContractChanged:
-    """What the model takes and returns is known, or has changed."""
+    """The contract of the model is known, or has changed."""
 
     contract: dict[str, Any]
 

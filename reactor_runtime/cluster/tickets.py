@@ -27,7 +27,7 @@ class TicketRefused(ReactorError):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a ticket permits: one connection to a worker in a role, to watch the session of an id, or to resume one.
+    """The permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
     `resume` is the secret of the session, which its controller has shown.
     """

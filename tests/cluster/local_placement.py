@@ -37,8 +37,8 @@ class LocalPlacement:
         self._on_event = on_event
         await asyncio.Event().wait()
 
-    async def aclose(self, *, leave_workers: bool) -> None:
-        for process in () if leave_workers else self.processes.values():
+    async def aclose(self) -> None:
+        for process in self.processes.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGINT)
         await asyncio.gather(*self._tasks)

@@ -148,7 +148,7 @@ class WorkerFleet:
         for worker in self._workers.values():
             worker.send(Stop())
         await asyncio.gather(*(worker.aclose() for worker in self._workers.values()))
-        await self._placement.aclose(leave_workers=False)
+        await self._placement.aclose()
 
     def kill(self) -> None:
         self._placement.kill()
@@ -279,7 +279,7 @@ class WorkerFleet:
         return UNREACHED
 
     def _session_lost(self, ticket: str, controller: Client | None, reason: str) -> None:
-        """Let the controller of a lost session wait before all others: now, or when it comes with its ticket."""
+        """Put the controller of a lost session first in the wait queue: now, or when it comes with its ticket."""
         if controller is None:
             self._lost.add(ticket, reason)
         else:

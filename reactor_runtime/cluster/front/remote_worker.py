@@ -77,7 +77,7 @@ class RemoteWorker:
 
     @property
     def state(self) -> WorkerState:
-        """What the plan of the fleet needs to know."""
+        """The state of the worker for the plan of the fleet."""
         slot = self.slot
         is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
         return WorkerState(self.id, slot.session is not None, slot.idle_since if is_idle else None)

@@ -18,7 +18,7 @@ from reactor_runtime.cluster.placement.placement import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverJob:
-    """What the driver connects to, and what each worker needs.
+    """The Ray to connect to, and the resources of each worker.
 
     Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
     `project` is copied to the nodes; nothing is if it is "". Unless `secret` is known or not needed, the driver reads

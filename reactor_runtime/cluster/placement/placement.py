@@ -69,8 +69,8 @@ class Placement(Protocol):
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         """Report events until cancelled; raise UsageError if the scheduler can't be used at all."""
 
-    async def aclose(self, *, leave_workers: bool) -> None:
-        """End the contact with the scheduler, and the workers unless they are left."""
+    async def aclose(self) -> None:
+        """End the workers and the contact with the scheduler."""
 
     def kill(self) -> None:
         """End what belongs to this process, at once."""

@@ -105,7 +105,7 @@ class DriverProcess:
         return f"the driver of Ray has ended with {await asyncio.to_thread(self._process.wait)}"
 
     def close_input(self) -> None:
-        """Let the driver end, and leave the workers."""
+        """End the driver, which leaves the workers running."""
         self._unwritten.put(b"")
 
     def wait(self, timeout_s: float) -> None:
@@ -178,12 +178,9 @@ class RayPlacement:
             self._unsent.clear()
             on_event(PlacementRestored(workers))
 
-    async def aclose(self, *, leave_workers: bool) -> None:
+    async def aclose(self) -> None:
         self._closed = True
-        if leave_workers:
-            self._driver.close_input()
-        else:
-            self._driver.send(RemoveWorkers())
+        self._driver.send(RemoveWorkers())
         await asyncio.to_thread(self._driver.wait, REMOVE_S)
 
     def kill(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -94,9 +95,8 @@ class Control:
         protocol.serve(_Orders(self._obey))
         gone = asyncio.create_task(_disconnected(websocket, alarm))
         try:
-            await self._send(websocket, alarm, gone)
-        except WebSocketDisconnect:
-            pass
+            with contextlib.suppress(WebSocketDisconnect):
+                await self._send(websocket, alarm, gone)
         finally:
             self._alarms.discard(alarm)
             gone.cancel()

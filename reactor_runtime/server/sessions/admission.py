@@ -88,7 +88,7 @@ class Admission(Generic[S]):
             self._admit(client, session)
 
     def return_to_queue(self, client: Client, reason: str) -> None:
-        """Let a controller that lost its session wait before all others, however long the queue is."""
+        """Put a controller that lost its session first in the wait queue, however long that is."""
         logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=client.ids)
         client.send_message("reactor.session", {"phase": "lost", "message": reason})
         self.wait_queue.rejoin(client)
