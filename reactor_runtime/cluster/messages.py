@@ -10,13 +10,14 @@ from reactor_runtime.cluster.codec import MessageCodec
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """The session of a worker; `ticket` is the id of the ticket that its controller came with."""
+    """The session of a worker; `client` and `ticket` are the ids of its controller and of that one's ticket."""
 
     id: str
     phase: str
     started_at_unix: float
     resume: str
     ticket: str
+    client: str
     upload_key: str = ""
 
 

@@ -29,14 +29,15 @@ class TicketRefused(ReactorError):
 class Ticket:
     """The permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
-    `resume` is the secret of the session, which its controller has shown.
+    `client` is the id that the client has at the front, and keeps at the worker. `resume` is the secret of the session,
+    which its controller has shown.
     """
 
     id: str
     worker: str
     role: str
     session: str
-    address: str
+    client: str
     resume: str
     expires_at_unix: float
 
@@ -56,9 +57,7 @@ class TicketIssuer:
         self.secret = secret
         self.cluster = cluster
 
-    def issue(
-        self, worker: str, *, role: str, session: str, address: str, now: float, resume: str = ""
-    ) -> IssuedTicket:
+    def issue(self, worker: str, *, role: str, session: str, client: str, now: float, resume: str = "") -> IssuedTicket:
         """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
         id = secrets.token_urlsafe(12)
         claims = {
@@ -68,7 +67,7 @@ class TicketIssuer:
             "exp": now + TICKET_S,
             "role": role,
             "session": session,
-            "address": address,
+            "client": client,
             "resume": resume,
         }
         return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM))
@@ -130,7 +129,7 @@ def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Tick
         str(claims["aud"]),
         str(claims.get("role", "")),
         str(claims.get("session", "")),
-        str(claims.get("address", "")),
+        str(claims.get("client", "")),
         str(claims.get("resume", "")),
         float(claims["exp"]),
     )

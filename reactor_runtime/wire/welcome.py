@@ -54,6 +54,7 @@ class WelcomeMessage(TypedDict):
 
     protocol: Annotated[str, {"type": "string", "const": SUBPROTOCOL}]
     session: Annotated[str | None, _SESSION]
+    client: Annotated[str, STRING]
     role: Annotated[str, {"type": "string", "enum": ["controller", "viewer"]}]
     model: Annotated[str, STRING]
     tracks: Annotated[Sequence[Mapping[str, Any]], TRACKS]

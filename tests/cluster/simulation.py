@@ -96,12 +96,12 @@ class SimulatedWorker:
         assert self.is_ready
         assert self.session is None, "two clients have one worker"
         for phase in ("starting", "running"):
-            self.session = SessionStatus(f"s-{ticket}", phase, 0.0, "", ticket)
+            self.session = SessionStatus(f"s-{ticket}", phase, 0.0, "", ticket, "")
             self.report()
 
     def fail_to_begin(self, ticket: str) -> None:
         """Start a session that ends before it runs."""
-        self.session = SessionStatus(f"s-{ticket}", "starting", 0.0, "", ticket)
+        self.session = SessionStatus(f"s-{ticket}", "starting", 0.0, "", ticket, "")
         self.report()
         self.end()
 
@@ -138,18 +138,16 @@ class Assignment:
 
 
 class RecordingIssuer(TicketIssuer):
-    """Record each ticket; the address of a client is its name here."""
+    """Record each ticket; the id of a client is its name here."""
 
     def __init__(self, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
         super().__init__("5" * 64, "test")
         self._on_assigned = on_assigned
         self._clock = clock
 
-    def issue(
-        self, worker: str, *, role: str, session: str, address: str, now: float, resume: str = ""
-    ) -> IssuedTicket:
-        ticket = super().issue(worker, role=role, session=session, address=address, now=now, resume=resume)
-        self._on_assigned(Assignment(address, worker, ticket, self._clock.now()))
+    def issue(self, worker: str, *, role: str, session: str, client: str, now: float, resume: str = "") -> IssuedTicket:
+        ticket = super().issue(worker, role=role, session=session, client=client, now=now, resume=resume)
+        self._on_assigned(Assignment(client, worker, ticket, self._clock.now()))
         return ticket
 
 
@@ -197,12 +195,14 @@ class Simulation:
 
     @property
     def waiting(self) -> list[str]:
-        return [client.address for client in self.fleet.admission.wait_queue.waiting]
+        return [client.id for client in self.fleet.admission.wait_queue.waiting]
 
     def arrive(self, name: str, *, returning: str = "") -> None:
         """Connect a controller to the front."""
         metrics = self.fleet.admission.settings.metrics
-        client = self.clients[name] = Client(Role.CONTROLLER, name, self.clock, metrics, follows_redirects=True)
+        client = self.clients[name] = Client(
+            Role.CONTROLLER, "127.0.0.1", self.clock, metrics, follows_redirects=True, id=name
+        )
         self.fleet.admission.attach(client, returning=returning)
 
     def leave(self, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import ssl
 from pathlib import Path
@@ -129,7 +130,7 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
             async with client(url, ticket=viewed["ticket"]) as viewer:
                 assert (await viewer.data("reactor.welcome"))["role"] == "viewer"
                 await viewer.frame()
-            foreign = TicketIssuer(SECRET, "another").issue("w", role="viewer", session="", address="", now=2e9)
+            foreign = TicketIssuer(SECRET, "another").issue("w", role="viewer", session="", client="", now=2e9)
             assert await refusal(url, ticket=ticket) == "the ticket has been used: it is valid for one connection"
             assert await refusal(url, ticket=foreign.text) in ("the ticket is for another cluster",)
             assert "connect to its front" in await refusal(url)
@@ -285,6 +286,26 @@ async def test_a_session_that_fails_closes_with_the_reason_of_the_worker(project
         code, reason = await controller.closed()
         assert code == 1011
         assert "it fell over" in reason
+
+
+async def test_a_client_has_one_id_in_all_logs_from_the_front_to_the_model(
+    project: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with running_front(project, log_format="json") as front:
+        redirect = await redirected(front)
+        async with client(socket_of(redirect), ticket=redirect["ticket"]) as controller:
+            welcome = await controller.data("reactor.welcome")
+            await controller.send("set_level", {"level": 255})
+            await controller.closed()
+    id = welcome["client"]
+    at_front = [record.getMessage() for record in caplog.records if vars(record).get("client") == id]
+    begins = "client attached", "client redirected", "client gone", "session over"
+    assert [text[: len(begin)] for text, begin in zip(at_front, begins, strict=True)] == list(begins)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    at_worker = {line["logger"]: line for line in lines if line.get("client") == id and "session" in line}
+    assert {line["session"] for line in at_worker.values()} == {welcome["session"]}
+    assert "it fell over" in at_worker["reactor_runtime.engine.host"]["traceback"]
 
 
 async def test_a_model_that_can_not_load_ends_the_front_with_the_reason(project: Path) -> None:

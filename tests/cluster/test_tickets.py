@@ -9,12 +9,12 @@ SECRET, OTHER = "a" * 64, "b" * 64
 
 
 def ticket(*, secret: str = SECRET, cluster: str = "one", worker: str = "w-1", now: float = NOW) -> str:
-    return TicketIssuer(secret, cluster).issue(worker, role="viewer", session="s-1", address="10.0.0.1", now=now).text
+    return TicketIssuer(secret, cluster).issue(worker, role="viewer", session="s-1", client="c-1", now=now).text
 
 
-def test_a_ticket_carries_role_session_and_address() -> None:
+def test_a_ticket_carries_role_session_and_client() -> None:
     admitted = TicketGate(SECRET, "one", "w-1").admit(ticket(), NOW)
-    assert (admitted.role, admitted.session, admitted.address) == ("viewer", "s-1", "10.0.0.1")
+    assert (admitted.role, admitted.session, admitted.client) == ("viewer", "s-1", "c-1")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_ticket_is_valid_once_until_it_expires() -> None:
 
 def test_a_lost_client_shows_its_expired_ticket_for_a_day() -> None:
     issuer = TicketIssuer(SECRET, "one")
-    issued = issuer.issue("w-1", role="controller", session="", address="", now=NOW)
+    issued = issuer.issue("w-1", role="controller", session="", client="", now=NOW)
     assert issuer.read_returned(issued.text, NOW + 3600).id == issued.id
     with pytest.raises(TicketRefused, match="older than a day"):
         issuer.read_returned(issued.text, NOW + 25 * 3600)

@@ -299,6 +299,7 @@ class FakeServer:
         return {
             "protocol": "reactor.v1",
             "session": self.script.session,
+            "client": "c-1",
             "role": self.script.role or client.query_params.get("role", "controller"),
             "model": self.script.model,
             "resume": self.script.resume,

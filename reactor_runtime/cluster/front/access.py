@@ -47,11 +47,12 @@ class WorkerAccess:
     def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:
         """Return a ticket for a client that controls, resumes, or watches a session."""
         return self._tickets.issue(
-            self._worker, role=role, session=session, address=client.address, now=time.time(), resume=resume
+            self._worker, role=role, session=session, client=client.id, now=time.time(), resume=resume
         )
 
     def redirect(self, client: Client, ticket: IssuedTicket) -> None:
         """Send a client to the worker, and close its connection to the front."""
+        logger.info("client redirected id=%s worker=%s", client.id, self._worker, extra=client.ids)
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text})
         client.close(CloseCode.SESSION_OVER, GO_ON)
 
@@ -70,5 +71,6 @@ class WorkerAccess:
 
     def relay(self, client: Client, ticket: IssuedTicket, on_end: Callable[[RelayEnd], None]) -> Relay:
         """Connect to the worker for a client."""
+        logger.info("client relayed id=%s worker=%s", client.id, self._worker, extra=client.ids)
         url = f"{self.address.replace('http', 'ws', 1)}/ws?ticket={ticket.text}"
         return Relay(client, url, on_end, tls=self.tls)

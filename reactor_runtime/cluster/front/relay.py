@@ -126,7 +126,7 @@ class Relay:
 
     def _lose(self, reason: str) -> None:
         # Addresses are not for clients.
-        logger.warning("relaying ended: %s", reason, extra=self._client.ids)
+        logger.warning("relaying ended id=%s: %s", self._client.id, reason, extra=self._client.ids)
         self._end(RelayEnd(NO_CODE, ""))
 
     async def _run(self) -> None:

@@ -83,12 +83,14 @@ class WorkerTurn:
 class WorkerSession:
     """A session in a worker; until the worker has reported it, the ticket of its controller stands for it.
 
-    `controller` is a client of the front that is relayed, `expiry` the timer of a ticket that was not used yet.
+    `controller` is a client of the front that is relayed, `client` the id of the controller in either case. `expiry` is
+    the timer of a ticket that was not used yet.
     `is_reported` is whether the worker has reported the session: the ticket has been used.
     """
 
-    def __init__(self, turn: WorkerTurn, ticket: str) -> None:
+    def __init__(self, turn: WorkerTurn, ticket: str, client: str) -> None:
         self.id = ticket
+        self.client = client
         self.controller: Client | None = None
         self.phase = SessionPhase.STARTING
         self.started_at = 0.0
@@ -100,6 +102,11 @@ class WorkerSession:
         self.expiry: Timer | None = None
         self.upload_key = ""
         self.resume_secret = ""
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The log fields of the session."""
+        return {"client": self.client, **({"session": self.id} if self.is_reported else {})}
 
     def is_resumed_by(self, secret: str) -> bool:
         return bool(self.resume_secret) and secrets.compare_digest(
@@ -141,6 +148,7 @@ class WorkerSession:
         if self.expiry is not None:
             self.expiry.cancel()
         self.id = status.id
+        self.client = status.client
         self.ticket = status.ticket or self.ticket
         self.phase = SessionPhase(status.phase)
         self.resume_secret = status.resume
@@ -208,7 +216,7 @@ class WorkerSlot:
     def start_session(self, controller: Client) -> None:
         self.subscribers.leave(controller)
         ticket = self._access.issue(controller, Role.CONTROLLER)
-        session = self.session = WorkerSession(WorkerTurn(self._send), ticket.id)
+        session = self.session = WorkerSession(WorkerTurn(self._send), ticket.id, controller.id)
 
         def expire() -> None:
             if self.release_reservation(ticket.id):
@@ -218,7 +226,6 @@ class WorkerSlot:
                 session.expect_arrival(self._settings.clock, expire)
 
         session.expect_arrival(self._settings.clock, expire)
-        logger.info("session assigned worker=%s ticket=%s", self.worker, ticket.id, extra=controller.ids)
         session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
 
     def release_reservation(self, ticket: str) -> bool:
@@ -229,7 +236,7 @@ class WorkerSlot:
         session = self.session
         if session is None or session.ticket != ticket or session.is_reported or session.relay is not None:
             return False
-        logger.info("a client has not come to its worker worker=%s ticket=%s", self.worker, ticket)
+        logger.info("client has not come to its worker id=%s worker=%s", session.client, self.worker, extra=session.ids)
         session.end()
         self.session = None
         self.idle_since = self._settings.clock.now()
@@ -320,7 +327,7 @@ class WorkerSlot:
         if replaced is not None:
             self.session = None
         if report is not None and self.session is None:
-            self.session = WorkerSession(WorkerTurn(self._send), report.ticket)
+            self.session = WorkerSession(WorkerTurn(self._send), report.ticket, report.client)
         # Only now, as the end of a session makes admission look for a free slot.
         if replaced is not None and replaced.is_reported:
             self._end_session(replaced)
@@ -359,7 +366,7 @@ class WorkerSlot:
         """Free the slot; the reason is that of the worker's status, or else the session was lost."""
         id, reported = ("", "") if self.status is None else self.status.ended
         reason = reason or (reported if id == session.id else LOST)
-        logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason)
+        logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
         self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
         self._settings.metrics.sessions.add(reason)
         session.end()

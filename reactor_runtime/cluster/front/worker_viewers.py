@@ -63,7 +63,7 @@ class WorkerViewers:
         elif (contract := self._contract()) is not None:
             self._relays[client] = None
             model, limits = self._settings.name_of(contract), self._settings.options.limits
-            welcome = welcome_message(None, contract, model=model, controls=False, limits=limits)
+            welcome = welcome_message(None, contract, model=model, client=client.id, controls=False, limits=limits)
             client.send_message("reactor.welcome", welcome)
 
     def join(self, client: Client) -> None:

@@ -167,5 +167,6 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
         started_at_unix,
         session.resume_secret or "",
         session.controller.ids.get("ticket", ""),
+        session.controller.id,
         session.upload_key,
     )

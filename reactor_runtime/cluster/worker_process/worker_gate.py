@@ -46,7 +46,7 @@ class WorkerGate:
         others = {name: value for name, value in query.items() if name == "watch"}
         permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
         request.scope["query_string"] = urlencode({**others, **permitted}).encode()
-        request.scope["state"]["ids"] = {"ticket": ticket.id}
+        request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client}
         return True
 
     def why_refused(self, request: HTTPConnection) -> str:

@@ -61,6 +61,7 @@ class Client:
     With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
     frame that was scaled down. With `follows_redirects` it goes on at another address when it is sent one.
+    `id` is the one that the client has at a front, "" makes one.
     `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no longer
     served.
     """
@@ -77,9 +78,10 @@ class Client:
         full_size_only: bool = False,
         encodings: Sequence[TrackEncoding] = ENCODINGS,
         follows_redirects: bool = False,
+        id: str = "",
     ) -> None:
         self.metrics = metrics or Metrics()
-        self.id = f"c-{secrets.token_hex(4)}"
+        self.id = id or f"c-{secrets.token_hex(4)}"
         # fields of every log line about this client
         self.ids = {"client": self.id}
         self.role = role

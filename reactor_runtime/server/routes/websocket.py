@@ -124,6 +124,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
+    ids = websocket.scope["state"].get("ids", {})
     client = Client(
         role,
         address,
@@ -131,8 +132,9 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         services.admission.settings.metrics,
         watches=watches,
         follows_redirects=websocket.query_params.get("redirect") == "1",
+        id=ids.get("client", ""),
     )
-    client.ids.update(websocket.scope["state"].get("ids", {}))
+    client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     query = websocket.query_params
     services.admission.attach(client, resume, query.get("session", ""), returning=query.get("returning", ""))

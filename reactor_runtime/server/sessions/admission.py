@@ -156,6 +156,9 @@ class Admission(Generic[S]):
         if client.role is Role.CONTROLLER:
             self._assign_free_slots()
         waits = client in self.wait_queue.waiting
+        if waits:
+            position = self.wait_queue.waiting.index(client) + 1
+            logger.info("client waits id=%s position=%d", client.id, position, extra=client.ids)
         if client.role is Role.VIEWER or (client.watches and waits):
             self.assignment.assign(client, session)
         if (loading := self.slots.loading_message()) is not None:

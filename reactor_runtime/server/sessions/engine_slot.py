@@ -116,6 +116,7 @@ class EngineSlot:
             session,
             contract,
             model=self.model_name,
+            client=client.id,
             controls=controls,
             limits=settings.options.limits,
             reload=self.reload.newest,

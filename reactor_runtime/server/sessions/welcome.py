@@ -17,11 +17,12 @@ def welcome_message(
     contract: dict[str, Any],
     *,
     model: str,
+    client: str,
     controls: bool,
     limits: TurnLimits,
     reload: ReloadMessage | None = None,
 ) -> WelcomeMessage:
-    """Return the data of the welcome to a session, or to a model without one.
+    """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
     Only the client that `controls` the session gets the secrets to resume it and to upload files to it.
     """
@@ -29,6 +30,7 @@ def welcome_message(
     return {
         "protocol": SUBPROTOCOL,
         "session": None if session is None else session.id,
+        "client": client,
         "role": Role.CONTROLLER if controls else Role.VIEWER,
         "model": model,
         "tracks": contract["tracks"],

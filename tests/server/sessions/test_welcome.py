@@ -28,17 +28,18 @@ def session() -> ServedSession:
 
 def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
     controller, viewer = (
-        welcome_message(session, CONTRACT, model="m", controls=controls, limits=LIMITS) for controls in (True, False)
+        welcome_message(session, CONTRACT, model="m", client="c-1", controls=controls, limits=LIMITS)
+        for controls in (True, False)
     )
     assert (controller["resume"], controller["upload_key"]) == (session.resume_secret, session.upload_key)
     assert viewer == {**controller, "role": "viewer", "resume": None, "upload_key": None}
 
 
 def test_a_welcome_without_a_session_has_an_empty_state() -> None:
-    welcome = welcome_message(None, CONTRACT, model="m", controls=False, limits=LIMITS)
+    welcome = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, limits=LIMITS)
     assert (welcome["session"], welcome["state"], welcome["role"]) == (None, {}, "viewer")
 
 
 def test_a_limit_of_zero_is_null() -> None:
-    limits = welcome_message(None, CONTRACT, model="m", controls=False, limits=LIMITS)["limits"]
+    limits = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, limits=LIMITS)["limits"]
     assert [limits[key] for key in ("max_session_s", "idle_timeout_s", "resume_grace_s")] == [60, None, 10]

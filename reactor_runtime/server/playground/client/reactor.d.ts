@@ -139,6 +139,8 @@ export interface Welcome<Model extends Modelled = any> {
   protocol: string;
   /** Null: no session runs. */
   session: string | null;
+  /** The id of this connection in the logs of the server; absent on an older one. */
+  client?: string;
   role: Role;
   model: string;
   tracks: { name: string; kind: "video" | "audio"; direction: "in" | "out"; sample_rate?: number }[];
