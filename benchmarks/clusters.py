@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from benchmarks.receiver import Received, receive, receive_text
-from benchmarks.serving import cpu_of, running, serving
+from benchmarks.serving import answers_ms, cpu_of, encode_s, run, running, serving
 
 Row = tuple[str, str, str]
 RUNS = 5
 SECONDS = 3.0
 SETTLE_FRAMES = 30
 ASSIGNMENTS = 20
+EVENTS = 20
 FREED_S = 0.3
 ON_RAY = ("--on", "ray", "--cpus-per-session", "0")
 
@@ -23,7 +24,9 @@ ON_RAY = ("--on", "ray", "--cpus-per-session", "0")
 def cluster() -> Iterator[Row]:
     """Measure 720p at 30 fps from a plain server, from a worker, and relayed by its front, in turns."""
     ages_ms: dict[str, list[float]] = {"plain": [], "worker": [], "relayed": []}
+    input_ms: dict[str, list[float]] = {"plain": [], "worker": []}
     relay_ms, assigned_ms = [], []
+    bare_ms = 1e3 * encode_s(1280, 720)
     with serving(fps=30) as plain, contextlib.ExitStack() as stack:
         front = stack.enter_context(serving(options=ON_RAY, fps=30))
         front_pid = max(running())
@@ -37,6 +40,9 @@ def cluster() -> Iterator[Row]:
             relay_ms.append(1e3 * (cpu_of(front_pid) - used_s) / len(received))
             ages_ms["relayed"].append(_age_ms(received))
             time.sleep(FREED_S)
+            for name, port in (("plain", plain), ("worker", front)):
+                input_ms[name].append(statistics.median(run(answers_ms(port, EVENTS))))
+                time.sleep(FREED_S)
         for _ in range(ASSIGNMENTS):
             began = time.monotonic()
             url, ticket = _redirect(front)
@@ -50,6 +56,11 @@ def cluster() -> Iterator[Row]:
     yield "  relayed by the front", f"{age_ms['relayed']:.2f} ms", ""
     yield "    of the worker", f"{age_ms['relayed'] / age_ms['worker']:.2f}", "at most 1.10"
     yield "    CPU of the front a frame", f"{statistics.median(relay_ms):.2f} ms", ""
+    yield "      of a bare encode", f"{statistics.median(relay_ms) / bare_ms:.2f}", "at most 0.15"
+    inputs = {name: statistics.median(delays) for name, delays in input_ms.items()}
+    yield "plain server: input to frame, p50", f"{inputs['plain']:.1f} ms", ""
+    yield "  a worker, after a redirect", f"{inputs['worker']:.1f} ms", ""
+    yield "    of the plain server", f"{inputs['worker'] / inputs['plain']:.2f}", "at most 1.05"
     yield "connect to redirect, p50", f"{statistics.median(assigned_ms):.1f} ms", "at most 20 ms"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -19,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-import simplejpeg
 
 from benchmarks import clusters, loops, namespaces, networks, recorders, reloads, tensors, viewers
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
-from benchmarks.serving import MODEL, address, age_s, cpu_s, photo_like, run, serving
+from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, run, serving
 from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
@@ -125,7 +123,7 @@ def input_to_frame() -> Iterator[Row]:
     """Measure the time from an event to the first frame made with it, 640x480 at 30 fps."""
     for batch, bounds in ((1, ("at most 20 ms", "at most 34 ms")), (4, ("at most 167 ms", ""))):
         with serving(width=640, height=480, fps=30, batch=batch) as port:
-            delays = sorted(run(_answers_ms(port, 120)))
+            delays = sorted(run(answers_ms(port, 120)))
         name = "one frame a step" if batch == 1 else f"{batch} frames a step"
         yield f"input to frame, {name}, p50", f"{statistics.median(delays):.1f} ms", bounds[0]
         yield "  p99", f"{delays[int(len(delays) * 0.99) - 1]:.1f} ms", bounds[1]
@@ -176,17 +174,6 @@ BENCHMARKS = {
 }
 
 
-def encode_s(width: int, height: int) -> float:
-    """Return the floor: the time to encode one of the model's frames on one core, median of 100."""
-    images = photo_like(width, height, 4)
-    times = []
-    for index in range(100):
-        began = time.perf_counter()
-        simplejpeg.encode_jpeg(images[index % 4], 85, "RGB", "420")
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
-
-
 def _rate(received: list[Received]) -> float:
     settled = [frame.at for frame in received if frame.at - received[0].at > 1.0]
     return (len(settled) - 1) / (settled[-1] - settled[0])
@@ -201,21 +188,6 @@ def _bare_delay_ms(like: list[Received], fps: int) -> float:
             received = receive(port, 2.0)[fps // 2 :]
         delays.append(1e3 * statistics.median(frame.age_s for frame in received))
     return statistics.median(delays)
-
-
-async def _answers_ms(port: int, count: int) -> list[float]:
-    """Send events at random times; return the times until the first frame made with each."""
-    delays: list[float] = []
-    source = random.Random(11)
-    async with connect(address(port)) as session:
-        await session.frame()
-        await asyncio.sleep(SETTLED_S)
-        for level in range(count):
-            await asyncio.sleep(source.uniform(0.05, 0.29))
-            await session.frame(after=await session.send("set_level", level=level))
-            assert session.input_delay_ms is not None, "frame(after=...) waits for it"
-            delays.append(session.input_delay_ms)
-    return delays
 
 
 async def _paint(port: int, fps: int, seconds: float) -> list[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""A server in a process of its own: its address, its CPU time, the age of its frames, and the frames of its model."""
+"""A server in a process of its own: its CPU time, the age of its frames, its answers to events; and floors of both."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import importlib.util
 import os
+import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -16,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simplejpeg
 from numpy.typing import NDArray
 
-from reactor_runtime.client import Frame
+from reactor_runtime.client import Frame, connect
 from reactor_runtime.client.media import read_header
 from tests.processes import children, engines_of
 
 MODEL = Path(__file__).parent / "model"
 STARTUP_S = 30
+SETTLED_S = 2.0
 # With several sessions there is a line for each.
 READY = re.compile(r"ready (?:(\d+) of (\d+) )?in ")
 
@@ -96,3 +100,29 @@ def photo_like(width: int, height: int, count: int) -> NDArray[np.uint8]:
     spec.loader.exec_module(module)
     frames: NDArray[np.uint8] = module.photo_like(width, height, count)
     return frames
+
+
+def encode_s(width: int, height: int) -> float:
+    """Return the floor: the time to encode one of the model's frames on one core, median of 100."""
+    images = photo_like(width, height, 4)
+    times = []
+    for index in range(100):
+        began = time.perf_counter()
+        simplejpeg.encode_jpeg(images[index % 4], 85, "RGB", "420")
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+async def answers_ms(port: int, count: int) -> list[float]:
+    """Send events at random times; return the times until the first frame made with each."""
+    delays: list[float] = []
+    source = random.Random(11)
+    async with connect(address(port)) as session:
+        await session.frame()
+        await asyncio.sleep(SETTLED_S)
+        for level in range(count):
+            await asyncio.sleep(source.uniform(0.05, 0.29))
+            await session.frame(after=await session.send("set_level", level=level))
+            assert session.input_delay_ms is not None, "frame(after=...) waits for it"
+            delays.append(session.input_delay_ms)
+    return delays

@@ -13,10 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
-from websockets.typing import Subprotocol
+from websockets.exceptions import InvalidStatus, WebSocketException
 
+from reactor_runtime.cluster.front.worker_socket import WorkerSocket
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import wav
 from reactor_runtime.server.delivery.client import Client
@@ -26,16 +25,10 @@ from reactor_runtime.server.encoding.track_encoding import TOP
 from reactor_runtime.wire.codec import decode_ack, encode_text
 from reactor_runtime.wire.media_header import MediaHeader, detach, media_kind, read_jpeg_header
 from reactor_runtime.wire.messages import View
-from reactor_runtime.wire.protocol import SUBPROTOCOL
 
 logger = logging.getLogger(__name__)
 
 OPENING_S = 5.0
-CLOSING_S = 1.0
-MAX_RECEIVED_BYTES = 64 * 1024 * 1024
-# One message is on its way to the client's outbox: the outbox, not the library, holds what waits.
-RECEIVED_AHEAD = 1
-UNSENT_BYTES = 16 * 1024
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 UNKNOWN_INTERVAL_S = 1 / 30
 NO_CODE = 1006
@@ -65,14 +58,12 @@ class Relay:
         self, client: Client, url: str, on_end: Callable[[RelayEnd], None], *, tls: ssl.SSLContext | None = None
     ) -> None:
         self._client = client
-        self._url = url
         self._on_end = on_end
         self._tls = tls
         self._client_acknowledges = False
         self._waiting: deque[tuple[str, str | bytes]] = deque()
         self._waiting_bytes = 0
-        self._queued = asyncio.Event()
-        self._worker: ClientConnection | None = None
+        self._socket = WorkerSocket(url, on_message=self._receive, on_writable=self._send_waiting)
         client.upstream = self
         self._task = asyncio.create_task(self._run())
 
@@ -83,8 +74,8 @@ class Relay:
         """
         if self._client.upstream is self:
             self._client.upstream = None
-        if lost and self._worker is not None:
-            self._worker.transport.abort()
+        if lost:
+            self._socket.abort()
         self._task.cancel()
 
     def pass_on(self, message: bytes, *, is_text: bool) -> None:
@@ -116,7 +107,7 @@ class Relay:
             return
         self._waiting.append((track, message))
         self._waiting_bytes += len(message)
-        self._queued.set()
+        self._send_waiting()
 
     def _end(self, end: RelayEnd) -> None:
         """Report the end, unless the relay was closed."""
@@ -131,44 +122,24 @@ class Relay:
 
     async def _run(self) -> None:
         try:
-            async with connect(
-                self._url,
-                ssl=self._tls if self._url.startswith("wss:") else None,
-                subprotocols=[Subprotocol(SUBPROTOCOL)],
-                compression=None,
-                open_timeout=OPENING_S,
-                close_timeout=CLOSING_S,
-                ping_interval=None,
-                max_size=MAX_RECEIVED_BYTES,
-                max_queue=RECEIVED_AHEAD,
-                write_limit=UNSENT_BYTES,
-            ) as worker:
-                self._worker = worker
-                sending = asyncio.create_task(self._send(worker))
-                try:
-                    async for message in worker:
-                        self._receive(message)
-                finally:
-                    sending.cancel()
-                    await asyncio.gather(sending, return_exceptions=True)
-            self._end(RelayEnd(worker.close_code or NO_CODE, worker.close_reason or ""))
-        except ConnectionClosed as closed:
-            received = closed.rcvd
-            self._end(RelayEnd(NO_CODE, "") if received is None else RelayEnd(received.code, received.reason))
+            async with asyncio.timeout(OPENING_S):
+                await self._socket.open(self._tls)
+            self._send_waiting()
+            closed = await self._socket.closed
+            self._end(RelayEnd(NO_CODE, "") if closed is None else RelayEnd(*closed))
         except InvalidStatus as refused:
             reason = (refused.response.body or b"").decode(errors="replace").strip()
             self._lose(f"the worker refused the connection: {reason}")
         except (OSError, WebSocketException) as error:
             self._lose(f"the worker can't be reached: {error}")
+        finally:
+            self._socket.close()
 
-    async def _send(self, worker: ClientConnection) -> None:
-        while True:
-            await self._queued.wait()
-            while self._waiting:
-                _, message = self._waiting.popleft()
-                self._waiting_bytes -= len(message)
-                await worker.send(message)
-            self._queued.clear()
+    def _send_waiting(self) -> None:
+        while self._waiting and self._socket.ready:
+            _, message = self._waiting.popleft()
+            self._waiting_bytes -= len(message)
+            self._socket.send(message)
 
     def _receive(self, message: str | bytes) -> None:
         client = self._client
