@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import clusters, loops, namespaces, networks, recorders, reloads, tensors, viewers
+from benchmarks import clusters, loops, namespaces, networks, recorders, reloads, tensors, viewers, waiting
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, run, serving
@@ -171,6 +171,7 @@ BENCHMARKS = {
     "viewers": viewers.viewers,
     "recording": recorders.recording,
     "cluster": clusters.cluster,
+    "waiting": waiting.waiting,
 }
 
 

@@ -1,20 +1,21 @@
 """Decides whether a client gets a slot, waits, watches or is refused.
 
 A slot runs its session (`slot.py`), here or on another machine, `slot_pool.py` finds slots, `wait_queue.py` keeps the
-order of controllers, and `viewers.py` assigns clients that watch to sessions.
+order of controllers, `queue_positions.py` sends them their positions, and `viewers.py` assigns clients that watch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSession, SlotSettings
+from reactor_runtime.server.sessions.queue_positions import QueuePositions
+from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
+from reactor_runtime.server.sessions.turn_limiter import TurnLimiter
 from reactor_runtime.server.sessions.viewers import ViewerAssignment
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.wire.protocol import CloseCode
@@ -40,11 +41,11 @@ class Admission(Generic[S]):
         self.slots: SlotPool[S] = SlotPool()
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
-        self._sent_positions: dict[Client, tuple[int, int]] = {}
+        self._positions = QueuePositions(self.wait_queue, settings.clock)
+        self._limiter: TurnLimiter[S] = TurnLimiter(self.slots, settings.clock)
         self._on_slot_ready = on_slot_ready
         self._why_lost = why_lost
         self._waiting_elsewhere = 0
-        self._limits_turns = False
         self._on_change = on_change
 
     @property
@@ -102,6 +103,7 @@ class Admission(Generic[S]):
         if slot is not None:
             slot.detach_controller(lost=lost)
         self.slots.bind(client, None)
+        self._positions.forget(client)
         if self.wait_queue.leave(client) or slot is not None:
             self._queue_changed()
 
@@ -159,6 +161,7 @@ class Admission(Generic[S]):
         if waits:
             position = self.wait_queue.waiting.index(client) + 1
             logger.info("client waits id=%s position=%d", client.id, position, extra=client.ids)
+            self._positions.send_position(position)
         if client.role is Role.VIEWER or (client.watches and waits):
             self.assignment.assign(client, session)
         if (loading := self.slots.loading_message()) is not None:
@@ -188,24 +191,17 @@ class Admission(Generic[S]):
         while self.wait_queue.waiting and (slot := self.slots.take_free()) is not None:
             controller = self.wait_queue.next()
             assert controller is not None, "one waits"
+            self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
             self.slots.bind(controller, slot)
             slot.start_session(controller)
         self._queue_changed()
 
     def _queue_changed(self) -> None:
-        """Send each waiting client its position if that has changed, and limit turns while clients wait."""
-        length = len(self.wait_queue.waiting)
-        positions = {client: (position, length) for position, client in enumerate(self.wait_queue.waiting, start=1)}
-        for client, (position, _) in positions.items():
-            if self._sent_positions.get(client) != (position, length):
-                client.send_message("reactor.queue", {"position": position, "length": length})
-        self._sent_positions = positions
-        wanted = length + self._waiting_elsewhere
-        if self.settings.options.limits.max_session_s and (wanted or self._limits_turns):
-            self._limits_turns = wanted > 0
-            sessions = [slot.session for slot in self.slots if slot.session is not None]
-            _limit_turns(sessions, wanted)
+        """Send waiting clients their changed positions, and limit turns while clients wait."""
+        self._positions.send_changes()
+        if self.settings.options.limits.max_session_s:
+            self._limiter.set_waiting(len(self.wait_queue.waiting) + self._waiting_elsewhere)
         self._on_change()
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
@@ -229,11 +225,3 @@ class Admission(Generic[S]):
 def _refuse_stopping(client: Client) -> None:
     client.send_message("reactor.session", {"phase": "ended", "reason": TurnEnd.STOPPING, "message": STOPPING})
     client.close(CloseCode.SERVER_STOPPING, STOPPING)
-
-
-def _limit_turns(sessions: Sequence[SlotSession], waiting: int) -> None:
-    """Limit as many turns as clients wait, those first that have run longest."""
-    stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-    running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
-    for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
-        session.turn.set_others_waiting(rank < waiting - stopping)
