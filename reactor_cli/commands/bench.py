@@ -75,7 +75,12 @@ def bench(
     ] = PATIENCE_S,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the steps and the stages of a frame in FILE.html."),
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw the steps and the stages of a frame in FILE.png or FILE.html. Needs an extra: "
+            "pip install 'reactor-live[plot]'.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     verbose: Verbose = False,
@@ -85,14 +90,15 @@ def bench(
     Serves the project as `reactor run` does, and controls it with a client that sends images, sound and values.
     """
     from reactor_cli.bench.measure import ServerFailed, Subject
+    from reactor_cli.bench.plot import check_plot
 
     context.ensure_object(console.Settings).verbose = verbose
     if compare is not None and compare_git is not None:
         raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
     if not seconds:
         raise UsageError("--seconds is 0", hint="10 is the default; more steps give steadier figures")
-    if plot is not None and plot.suffix != ".html":
-        raise UsageError(f"{plot} does not end in .html", hint="--plot writes one page, which every browser shows")
+    if plot is not None:
+        check_plot(plot)
     project = project_directory(directory, path)
     given = tuple(overrides or ())
     declared_fps = _declared_fps(project)
@@ -165,12 +171,12 @@ class _Measuring:
     def cost(self, names: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[ModelCost]:
         """Return the figures of each subject's runs, and draw them in the file of --plot."""
         from reactor_cli.bench.figures import figures_of
-        from reactor_cli.bench.plot import plot
+        from reactor_cli.bench.plot import write_plot
 
         costs = [figures_of(own, self.declared_fps) for own in runs]
         if self._plot is not None:
             try:
-                self._plot.write_text(plot(names, runs, costs), encoding="utf-8")
+                write_plot(self._plot, names, runs, costs)
             except OSError as error:
                 raise UsageError(f"{self._plot} can't be written: {error.strerror}") from None
         return costs

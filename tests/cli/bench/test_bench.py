@@ -77,7 +77,9 @@ def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
     assert figures["input_p50_ms"] > 0
     assert list(figures["stages_ms"])[:4] == ["step", "convert", "hand over", "arrive"]
     assert done.err.count("measuring") == 2
-    assert "<circle" in (tmp_path / "plot.html").read_text()
+    drawn = (tmp_path / "plot.html").read_text()
+    assert "<svg" in drawn
+    assert "hand over</text>" in drawn
 
 
 def test_two_configs_are_compared(tmp_path: Path) -> None:

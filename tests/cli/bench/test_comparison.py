@@ -10,12 +10,11 @@ import pytest
 
 from reactor_cli import console
 from reactor_cli.bench.client import settable
-from reactor_cli.bench.plot import plot
 from reactor_cli.bench.revision import checked_out
 from reactor_cli.bench.significance import chance
 from reactor_cli.bench.tables import comparison, table, verdict
 from reactor_runtime.errors import UsageError
-from tests.cli.bench.test_figures import GOOD, run, spans_of
+from tests.cli.bench.test_figures import GOOD
 
 
 def test_a_shifted_series_differs_and_the_same_one_does_not() -> None:
@@ -76,18 +75,6 @@ def test_an_event_that_sets_a_plain_field_is_found() -> None:
     state = {"photo": {"$file": "f"}, "size": 3, "speed": 0.5}
     assert list(settable(events, state)) == [("set_speed", "value", "speed")]
     assert list(settable(events, {"photo": None, "size": 3, "speed": None})) == []
-
-
-def test_a_plot_has_a_point_for_each_step_and_a_bar_for_each_stage() -> None:
-    runs = [[run(step=spans_of([0.02] * 30, every=0.1, began=12.0))], [run(step=spans_of([0.05] * 20, every=0.1))]]
-
-    page = plot(["<old>", "now"], runs, [GOOD, GOOD])
-
-    assert page.count("<circle") == 30 + 10
-    assert page.count("<rect") == 2 * len(GOOD.stages_ms)
-    assert "&lt;old&gt;" in page
-    assert "<old>" not in page
-    assert "http" not in page
 
 
 def git(folder: Path, *arguments: str) -> None:
