@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -158,6 +159,16 @@ class ClusterRunOptions:
         ),
     ] = False
 
+    requirements: Annotated[
+        Path | None,
+        typer.Option(
+            "--requirements",
+            metavar="FILE",
+            show_default="the nodes have the packages",
+            help="Install the packages of FILE on each node before the model is loaded, such as requirements.txt.",
+        ),
+    ] = None
+
     def cluster_options(self, manifest: Manifest, sessions: int | None) -> ClusterOptions | None:
         """Return the options of the cluster, None without --on. Raises UsageError for a wrong value or combination."""
         if self.on is None:
@@ -183,11 +194,21 @@ class ClusterRunOptions:
             worker_ports=(0, 0) if self.worker_ports is None else (self.worker_ports[0], self.worker_ports[-1]),
             worker_url=_worker_url(self.worker_url),
             is_on_nodes=self.project_on_nodes,
+            requirements=() if self.requirements is None else _requirements(self.requirements),
         )
 
     def _refuse_without_on(self) -> None:
         if self != ClusterRunOptions():
             raise UsageError("an option of a cluster is given without --on", hint="`reactor run --on ray …`")
+
+
+def _requirements(file: Path) -> tuple[str, ...]:
+    """Return the lines of a requirements file. Raises UsageError if it can't be read."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"--requirements {file} can't be read: {error.strerror}") from None
+    return tuple(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def _worker_url(text: str) -> str:

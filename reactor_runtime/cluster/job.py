@@ -15,6 +15,7 @@ import yaml
 
 from reactor_runtime import manifest
 from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
+from reactor_runtime.version import version
 
 # The model prints to the same standard output.
 _MARK = "\x01reactor-worker "
@@ -24,7 +25,8 @@ _MARK = "\x01reactor-worker "
 class WorkerJob:
     """The worker's id and cluster, the project on its machine, and the options of `reactor run` that concern it.
 
-    `config` is the config in YAML. `url` is the worker's URL for clients, with {host} and {port}; "" is its address.
+    `version` is that of Reactor at the front, `config` the config in YAML. `url` is the worker's URL for clients, with
+    {host} and {port}; "" is its address.
     """
 
     cluster: str
@@ -32,6 +34,7 @@ class WorkerJob:
     secret: str
     project: str
     config: str
+    version: str = ""
     host: str = "127.0.0.1"
     ports: tuple[int, int] = (0, 0)
     url: str = ""
@@ -53,6 +56,7 @@ class WorkerJob:
         """Return the job of a worker that serves with the options of its front."""
         access, limits = options.access, options.limits
         return cls(
+            version=version(),
             config=yaml.safe_dump(options.config, sort_keys=False),
             max_viewers=options.max_viewers,
             max_session_s=limits.max_session_s,
@@ -73,6 +77,11 @@ class WorkerJob:
     def from_json(cls, text: str) -> Self:
         """Return a job. Raises ValueError for a text that another version wrote."""
         values = json.loads(text)
+        if (at_front := values.get("version", "")) != version():
+            raise ValueError(
+                f"the worker's node has Reactor {version()}, and the front {at_front or 'another version'}: "
+                "install the same version on all machines"
+            )
         unknown = values.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"the job has unknown fields, of another version of Reactor: {', '.join(sorted(unknown))}")

@@ -13,7 +13,8 @@ class ClusterOptions:
 
     `address` is that of Ray; with "" Ray is started on this machine. Workers listen on a port of the range
     `worker_ports`, (0, 0) is any free one. Clients connect to `worker_url`, with {host}, {node} and {port}; "" is the
-    address of the worker's node. Ray copies the project to the nodes unless it `is_on_nodes`, at the same path.
+    address of the worker's node. Ray copies the project to the nodes unless it `is_on_nodes`, at the same path, and
+    installs the `requirements` there, lines of a requirements file of pip.
     """
 
     name: str
@@ -25,3 +26,4 @@ class ClusterOptions:
     worker_ports: tuple[int, int] = (0, 0)
     worker_url: str = ""
     is_on_nodes: bool = False
+    requirements: tuple[str, ...] = ()

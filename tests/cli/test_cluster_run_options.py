@@ -100,3 +100,16 @@ def test_an_option_of_a_cluster_without_it_ends_the_command(tmp_path: Path) -> N
     done = reactor("run", str(tmp_path), "--worker-ports", "9000-9099", cwd=write_project(tmp_path, "").parent)
     assert done.code == 2
     assert "an option of a cluster is given without --on" in done.err
+
+
+def test_requirements_are_the_lines_of_the_file_without_comments(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("# Imported by the model.\ntorch>=2.4 \\\n  --hash=sha256:0\n\n  # And by its tests.\npytest # x\n")
+    found = options_of(on="ray", requirements=file)
+    assert found is not None
+    assert found.requirements == ("torch>=2.4 \\", "  --hash=sha256:0", "pytest # x")
+
+
+def test_requirements_that_can_not_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nothing\.txt can't be read: No such file"):
+        options_of(on="ray", requirements=tmp_path / "nothing.txt")

@@ -149,6 +149,7 @@ def started(
     command: Sequence[str] = ("run",),
     cwd: Path | None = None,
     descriptors: tuple[int, int] | None = None,
+    python: str = sys.executable,
 ) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards.
 
@@ -158,7 +159,7 @@ def started(
     limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [*limited, sys.executable, "-P", "-m", "reactor_cli", *command, str(project), "--port", "0", *arguments],
+            [*limited, python, "-P", "-m", "reactor_cli", *command, str(project), "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -67,6 +67,7 @@ def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "
         address=cluster.address,
         namespace=namespace_of(cluster.name),
         project=str(options.manifest.project.resolve()) if _copies_project(cluster) else "",
+        requirements=cluster.requirements,
         gpus=cluster.gpus_per_session,
         cpus=cluster.cpus_per_session,
         most=cluster.scaling.most,

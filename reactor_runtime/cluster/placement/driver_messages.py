@@ -21,13 +21,15 @@ class DriverJob:
     """The Ray to connect to, and the resources of each worker.
 
     Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
-    `project` is copied to the nodes; nothing is if it is "". Unless `secret` is known or not needed, the driver reads
-    it from workers that run, and fails if none answers.
+    `project` is copied to the nodes; nothing is if it is "". The `requirements`, lines of a requirements file of pip,
+    are installed there. Unless `secret` is known or not needed, the driver reads it from workers that run, and fails if
+    none answers.
     """
 
     address: str
     namespace: str
     project: str = ""
+    requirements: tuple[str, ...] = ()
     gpus: float = 0.0
     cpus: float = 0.0
     most: int = 0

@@ -10,10 +10,11 @@ import asyncio
 import functools
 import logging
 import os
+import re
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -51,6 +52,11 @@ EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
 TOKEN_FILE = "~/.ray/auth_token"
 TOKEN_HINT = "if the cluster requires a token, copy its ~/.ray/auth_token to this machine, or set RAY_AUTH_TOKEN"
 NOT_ON_NODES = "No module named 'reactor_runtime'"
+# Packages such as PyTorch have gigabytes.
+INSTALL_S = 1800
+INSTALLING = "Ray installs the packages of --requirements on its node"
+FROM_PIP = "ERROR: "
+NODE = re.compile(r"\[Node ([^\]\s]+)\]")
 
 
 class RayDriver:
@@ -150,11 +156,7 @@ class RayDriver:
     def _why_pending(self) -> str:
         import ray
 
-        total, free = ray.cluster_resources(), ray.available_resources()
-        needs = [("GPU", self._job.gpus), ("CPU", self._job.cpus)]
-        wanted = ", ".join(f"{count:g} {name}" for name, count in needs if count)
-        have = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name, count in needs if count)
-        return f"requested {wanted} of the cluster, free are {have}" if wanted else "requested a node of the cluster"
+        return why_pending(self._job, len(self._actors), ray.cluster_resources(), ray.available_resources())
 
     def _kill_worker(self, worker: str) -> None:
         actor = self._actors.pop(worker, None)
@@ -190,6 +192,17 @@ class RayDriver:
                 if lost:
                     self._send(PlacementRestored(tuple(self._following)))
                 lost = False
+
+
+def why_pending(job: DriverJob, workers: int, total: Mapping[str, float], free: Mapping[str, float]) -> str:
+    """Return what a worker waits for, of so many in all, with the resources that the cluster has in total and free."""
+    needs = {name: count for name, count in (("GPU", job.gpus), ("CPU", job.cpus)) if count}
+    have_places = all(total.get(name, 0) - free.get(name, 0) >= count * workers for name, count in needs.items())
+    if job.requirements and have_places:
+        return INSTALLING
+    wanted = ", ".join(f"{count:g} {name}" for name, count in needs.items())
+    have = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in needs)
+    return f"requested {wanted} of the cluster, free are {have}" if wanted else "requested a node of the cluster"
 
 
 def _find_actors() -> dict[str, Any]:
@@ -250,13 +263,24 @@ def _cause(error: BaseException) -> str:
     text = str(error)
     if NOT_ON_NODES in text:
         return "Reactor is not installed on the worker's node: pip install 'reactor-live[ray]' there"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if type(error).__name__ == "RuntimeEnvSetupError":
+        return _why_not_installed(lines)
     if type(error).__name__ == "ActorDiedError":
-        return "its node or its actor has ended"
+        # Its constructor raises if it does not understand the job.
+        failed_to_start = getattr(error, "_actor_init_failed", False)
+        return lines[-1].removeprefix("ValueError: ") if failed_to_start else "its node or its actor has ended"
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
         return str(cause)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _why_not_installed(lines: list[str]) -> str:
+    """Return what pip, or else Ray, has written last about the environment of a worker."""
+    node = next((found[1] for line in lines if (found := NODE.match(line))), "a node")
+    errors = [line.removeprefix(FROM_PIP) for line in lines if line.startswith(FROM_PIP)]
+    return f"Ray can't install what the worker needs on {node}: {(errors or lines)[-1]}"
 
 
 def _connect(job: DriverJob) -> None:
@@ -264,8 +288,7 @@ def _connect(job: DriverJob) -> None:
     import ray
 
     common: dict[str, Any] = {"namespace": job.namespace, "logging_level": "error", "log_to_driver": True}
-    if job.project:
-        common["runtime_env"] = {"working_dir": job.project, "excludes": EXCLUDED}
+    common["runtime_env"] = _runtime_environment(job)
     if job.address:
         _probe(job.address)
         ray.init(address=job.address, **common)
@@ -274,6 +297,17 @@ def _connect(job: DriverJob) -> None:
     # With GPUs of this machine Ray counts them itself; without, they are numbers.
     gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
     ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
+
+
+def _runtime_environment(job: DriverJob) -> dict[str, Any]:
+    environment: dict[str, Any] = {}
+    if job.project:
+        environment |= {"working_dir": job.project, "excludes": EXCLUDED}
+    if job.requirements:
+        # The node of the front may have no worker, and needs no packages then.
+        config = {"setup_timeout_seconds": INSTALL_S, "eager_install": False}
+        environment |= {"pip": list(job.requirements), "config": config}
+    return environment
 
 
 def _silent(job: DriverJob, count: int) -> DriverFailed:

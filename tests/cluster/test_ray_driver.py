@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.cluster.placement.driver_messages import DriverJob
+from reactor_runtime.cluster.placement.ray_driver import INSTALLING, why_pending
+
+TOTAL = {"GPU": 4.0, "CPU": 8.0}
+NO_GPU_FREE = "requested 1 GPU, 1 CPU of the cluster, free are 0 of 4 GPU, 4 of 8 CPU"
+
+
+def job(*requirements: str, gpus: float = 1.0, cpus: float = 1.0) -> DriverJob:
+    return DriverJob(address="auto", namespace="test", gpus=gpus, cpus=cpus, requirements=requirements)
+
+
+@pytest.mark.parametrize(
+    ("requested", "workers", "reason"),
+    [
+        (job(), 4, NO_GPU_FREE),
+        (job("torch"), 4, INSTALLING),
+        (job("torch"), 5, NO_GPU_FREE),
+        (job(gpus=0, cpus=0), 1, "requested a node of the cluster"),
+        (job("torch", gpus=0, cpus=0), 1, INSTALLING),
+    ],
+    ids=["no place", "packages", "no place for one", "any node", "packages on any node"],
+)
+def test_a_worker_waits_for_a_place_or_for_its_packages(requested: DriverJob, workers: int, reason: str) -> None:
+    assert why_pending(requested, workers, TOTAL, {"CPU": 4.0}) == reason
