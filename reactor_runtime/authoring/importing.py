@@ -20,8 +20,8 @@ from reactor_runtime.errors import ClassError, Location, author_error, author_tr
 
 def import_class(project: Path, module_name: str, class_name: str) -> type:
     """Import the module from `project` and return the class; raise ClassError with the reason if it can't be served."""
-    if str(project) not in sys.path[:1]:
-        sys.path.insert(0, str(project))
+    # At each reload, modules may add the folders again that they added before.
+    sys.path[:] = dict.fromkeys([str(project), *sys.path])
     module = _import_module(project, module_name)
     found = vars(module).get(class_name)
     candidates = _model_names(module)

@@ -682,6 +682,18 @@ def test_a_class_that_moves_out_of_the_project_is_loaded_again(
         assert executor.model is model
 
 
+def test_a_module_that_extends_the_path_of_modules_does_not_make_it_longer_each_time(project: Project) -> None:
+    text = MODEL.replace("import numpy", "import sys; sys.path.insert(0, '/library')\n    import numpy")
+    project.write(text)
+    with Studio(project.model()) as studio:
+        lengths = []
+        for number in range(3):
+            project.write(text, ("red = 10", f"red = {number}"))
+            studio.reload()
+            lengths.append(len(sys.path))
+        assert lengths == lengths[:1] * 3
+
+
 def usage(module: str) -> dict[str, int]:
     gc.collect()
     objects = gc.get_objects()
