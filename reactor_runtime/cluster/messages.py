@@ -25,8 +25,8 @@ class SessionStatus:
 class WorkerStatus:
     """The report of a worker, at each change and once a second.
 
-    `phase` is that of its engine, `ended` the id of the session that ended last and the reason. Times are in seconds or
-    milliseconds as named; unknown values are None.
+    `phase` is that of its engine, `ended` the id of the session that ended last and the reason, `released` the id of
+    the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
     """
 
     worker: str
@@ -37,6 +37,7 @@ class WorkerStatus:
     failed_loads: int
     session: SessionStatus | None
     ended: tuple[str, str]
+    released: str
     clients: int
     viewers: int
     draining: bool
@@ -63,6 +64,16 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """Admit nobody with the ticket of this id, and stop the session that began with it.
+
+    Another client gets the slot when the worker's status has the id as `released`.
+    """
+
+    ticket: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Finish the session, admit no other client, and end."""
 
@@ -73,7 +84,7 @@ class Stop:
 
 
 FromWorker: TypeAlias = WorkerStatus | ContractChanged
-ToWorker: TypeAlias = Waiting | Drain | Stop
+ToWorker: TypeAlias = Waiting | Release | Drain | Stop
 
 FROM_WORKER = MessageCodec[FromWorker]({"status": WorkerStatus, "contract": ContractChanged})
-TO_WORKER = MessageCodec[ToWorker]({"waiting": Waiting, "drain": Drain, "stop": Stop})
+TO_WORKER = MessageCodec[ToWorker]({"waiting": Waiting, "release": Release, "drain": Drain, "stop": Stop})

@@ -84,12 +84,13 @@ class TicketIssuer:
 
 
 class TicketGate:
-    """Admit each ticket for one worker once."""
+    """Admit each ticket for one worker once, unless it was released; `released` is the id of the last one that was."""
 
     def __init__(self, secret: str, cluster: str, worker: str) -> None:
         self._secret = secret
         self._cluster = cluster
         self._worker = worker
+        self.released = ""
         self._used: set[str] = set()
         self._expiring: list[tuple[float, str]] = []
 
@@ -98,13 +99,23 @@ class TicketGate:
         ticket = _decode(text, self._secret, self._cluster, worker=self._worker)
         if now > ticket.expires_at_unix + LEEWAY_S:
             raise TicketRefused(f"the ticket has expired: it is valid for {TICKET_S:.0f} s")
+        if ticket.id in self._used:
+            raise TicketRefused("the ticket has been used or released: it is valid for one connection")
+        self._void(ticket.id, ticket.expires_at_unix + LEEWAY_S, now)
+        return ticket
+
+    def release(self, ticket: str, now: float) -> None:
+        """Admit nobody with the ticket of this id; may be called twice."""
+        self.released = ticket
+        if ticket not in self._used:
+            # The clock of the front may be ahead of this one.
+            self._void(ticket, now + TICKET_S + 2 * LEEWAY_S, now)
+
+    def _void(self, ticket: str, until: float, now: float) -> None:
         while self._expiring and self._expiring[0][0] < now:
             self._used.discard(heapq.heappop(self._expiring)[1])
-        if ticket.id in self._used:
-            raise TicketRefused("the ticket has been used: it is valid for one connection")
-        self._used.add(ticket.id)
-        heapq.heappush(self._expiring, (ticket.expires_at_unix + LEEWAY_S, ticket.id))
-        return ticket
+        self._used.add(ticket)
+        heapq.heappush(self._expiring, (until, ticket))
 
 
 def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Ticket:

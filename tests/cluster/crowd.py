@@ -84,7 +84,7 @@ class Crowd:
         if worker is None:
             self._come(assignment.client, assignment.ticket.text)
             return
-        worker.begin(assignment.ticket.id)
+        assert worker.begin(assignment.ticket.text), "a client was refused"
         self._served[worker.id] = assignment
         lasts_s = self._random.expovariate(1 / self._session_s)
         self.simulation.at(self.simulation.clock.now() + lasts_s, lambda: self._end(assignment))

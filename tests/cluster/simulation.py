@@ -7,15 +7,16 @@ import contextlib
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.messages import SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
-from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
+from reactor_runtime.cluster.tickets import IssuedTicket, Ticket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.options import (
@@ -30,6 +31,7 @@ from reactor_runtime.server.options import (
 from reactor_runtime.server.sessions.slot import SlotSettings
 from tests.fakes import FakeClock
 
+SECRET, CLUSTER = "5" * 64, "test"
 MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 STOP_S = 1.0
 STATUS = WorkerStatus(
@@ -41,6 +43,7 @@ STATUS = WorkerStatus(
     failed_loads=0,
     session=None,
     ended=("", ""),
+    released="",
     clients=0,
     viewers=0,
     draining=False,
@@ -67,43 +70,59 @@ class SilentOperator:
     def on_exit(self) -> None: ...
 
 
-@dataclass
 class SimulatedWorker:
-    """A worker and the front's link to it; `report` sends its status, unless it is silent."""
+    """A worker with its real gate, and the front's link to it.
 
-    id: str
-    node: str
-    is_ready: bool = False
-    session: SessionStatus | None = None
-    ended: tuple[str, str] = ("", "")
-    has_gone: bool = False
-    is_silent: bool = False
-    received: list[ToWorker] = field(default_factory=list)
-    on_status: Callable[[WorkerStatus], None] | None = None
-    on_broken: Callable[[str], None] | None = None
+    `report` sends its status, unless it is silent. What either side sends arrives by `deliver`, unless the link has
+    broken meanwhile.
+    """
+
+    def __init__(self, id: str, node: str, *, now: Callable[[], float], deliver: Callable[[Callable[[], None]], None]):
+        self.id = id
+        self.node = node
+        self.is_ready = False
+        self.session: SessionStatus | None = None
+        self.ended = ("", "")
+        self.has_gone = False
+        self.is_silent = False
+        self.tickets = TicketGate(SECRET, CLUSTER, id)
+        self.on_status: Callable[[WorkerStatus], None] = lambda _: None
+        self.on_broken: Callable[[str], None] = lambda _: None
+        self._now = now
+        self._deliver = deliver
+        self._connection = 0
 
     def report(self) -> None:
-        if self.on_status is not None and not self.has_gone and not self.is_silent:
-            phase = "ready" if self.is_ready else "loading"
-            self.on_status(replace(STATUS, worker=self.id, phase=phase, session=self.session, ended=self.ended))
+        phase = "ready" if self.is_ready else "loading"
+        released = self.tickets.released
+        status = replace(STATUS, worker=self.id, phase=phase, session=self.session, ended=self.ended, released=released)
+        self._pass(lambda: self.on_status(status))
 
     def load(self) -> None:
         self.is_ready = True
         self.report()
 
-    def begin(self, ticket: str) -> None:
-        """Serve the client that comes with a ticket; a worker has one session at most."""
+    def begin(self, ticket: str, *, fails: bool = False) -> bool:
+        """Serve the client that comes with a ticket; return False if it is refused."""
         assert self.is_ready
+        try:
+            admitted = self.tickets.admit(ticket, self._now())
+        except TicketRefused:
+            return False
         assert self.session is None, "two clients have one worker"
-        for phase in ("starting", "running"):
-            self.session = SessionStatus(f"s-{ticket}", phase, 0.0, "", ticket, "")
+        for phase in ("starting",) if fails else ("starting", "running"):
+            self.session = SessionStatus(f"s-{admitted.id}", phase, 0.0, "", admitted.id, admitted.client)
             self.report()
+        if fails:
+            self.end()
+        return True
 
-    def fail_to_begin(self, ticket: str) -> None:
-        """Start a session that ends before it runs."""
-        self.session = SessionStatus(f"s-{ticket}", "starting", 0.0, "", ticket, "")
-        self.report()
-        self.end()
+    def would_admit(self, ticket: str) -> bool:
+        """Return whether the gate would admit a client with a ticket now."""
+        with contextlib.suppress(TicketRefused):
+            deepcopy(self.tickets).admit(ticket, self._now())
+            return True
+        return False
 
     def end(self) -> None:
         assert self.session is not None
@@ -112,51 +131,65 @@ class SimulatedWorker:
 
     def fall_silent(self) -> None:
         self.is_silent = True
-        if self.on_broken is not None:
-            self.on_broken("nothing was said for 3 s")
+        self._connection += 1
+        self.on_broken("nothing was said for 3 s")
 
     def speak(self) -> None:
         self.is_silent = False
         self.report()
 
     def send(self, message: ToWorker) -> None:
-        self.received.append(message)
+        if isinstance(message, Release):
+            self._pass(lambda: self._release(message.ticket))
 
     def close(self) -> None: ...
 
     async def aclose(self) -> None: ...
 
+    def _pass(self, arrive: Callable[[], None]) -> None:
+        connection = self._connection
+        if not self.is_silent:
+            self._deliver(lambda: arrive() if connection == self._connection and not self.has_gone else None)
+
+    def _release(self, ticket: str) -> None:
+        self.tickets.release(ticket, self._now())
+        if self.session is not None and self.session.ticket == ticket:
+            self.end()
+        self.report()
+
 
 @dataclass(frozen=True)
 class Assignment:
-    """A worker that the front has assigned to a client, and when."""
+    """A worker that the front has assigned to a client."""
 
     client: str
     worker: str
     ticket: IssuedTicket
-    at: float
 
 
 class RecordingIssuer(TicketIssuer):
     """Record each ticket; the id of a client is its name here."""
 
     def __init__(self, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
-        super().__init__("5" * 64, "test")
+        super().__init__(SECRET, CLUSTER)
         self._on_assigned = on_assigned
         self._clock = clock
 
-    def issue(self, worker: str, *, role: str, session: str, client: str, now: float, resume: str = "") -> IssuedTicket:
-        ticket = super().issue(worker, role=role, session=session, client=client, now=now, resume=resume)
-        self._on_assigned(Assignment(client, worker, ticket, self._clock.now()))
+    def issue(self, worker: str, **of_ticket: Any) -> IssuedTicket:
+        ticket = super().issue(worker, **{**of_ticket, "now": self._clock.now()})
+        self._on_assigned(Assignment(of_ticket["client"], worker, ticket))
         return ticket
+
+    def read_returned(self, text: str, now: float) -> Ticket:  # noqa: ARG002  (the clock is fake)
+        return super().read_returned(text, self._clock.now())
 
 
 class Simulation:
     """A front on machines with `slots` places each, and its placement.
 
-    A worker is ready `load_s` after its start. `on_assigned` is called when a client gets a worker, and `on_stop`
-    before the front stops one. Events of the simulation are called in the order of their times, which `run_until`
-    passes.
+    A worker is ready `load_s` after its start, and a message between it and the front takes `delay_s`. `on_assigned` is
+    called when a client gets a worker, and `on_stop` before the front stops one. Events of the simulation are called in
+    the order of their times, which `run_until` passes.
     """
 
     def __init__(
@@ -172,6 +205,7 @@ class Simulation:
         on_stop: Callable[[SimulatedWorker], None] = lambda _: None,
     ) -> None:
         self.clock = FakeClock()
+        self.delay_s = 0.0
         self.found: tuple[str, ...] = ()
         self.workers: dict[str, SimulatedWorker] = {}
         self.pending: list[str] = []
@@ -264,7 +298,7 @@ class Simulation:
             while self.pending and self.free[node]:
                 self.free[node] -= 1
                 id = self.pending.pop(0)
-                self.workers[id] = SimulatedWorker(id, node)
+                self.workers[id] = SimulatedWorker(id, node, now=self.clock.now, deliver=self._deliver)
                 self._on_event(WorkerPlaced(id, f"http://{id}", f"http://{id}", node))
 
     def _link(self, url: str, _secret: str, **callbacks: Any) -> SimulatedWorker:
@@ -273,6 +307,9 @@ class Simulation:
         self.at(self.clock.now(), worker.report)
         self.at(self.clock.now() + self._load_s, lambda: None if worker.has_gone else worker.load())
         return worker
+
+    def _deliver(self, arrive: Callable[[], None]) -> None:
+        self.at(self.clock.now() + self.delay_s, arrive)
 
     def _free(self, worker: SimulatedWorker) -> None:
         worker.has_gone = True

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import ssl
+import time
 from pathlib import Path
 
 import httpx
@@ -131,8 +132,15 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
                 assert (await viewer.data("reactor.welcome"))["role"] == "viewer"
                 await viewer.frame()
             foreign = TicketIssuer(SECRET, "another").issue("w", role="viewer", session="", client="", now=2e9)
-            assert await refusal(url, ticket=ticket) == "the ticket has been used: it is valid for one connection"
-            assert await refusal(url, ticket=foreign.text) in ("the ticket is for another cluster",)
+            assert (
+                await refusal(url, ticket=ticket)
+                == "the ticket has been used or released: it is valid for one connection"
+            )
+            assert await refusal(url, ticket=foreign.text) == "the ticket is for another cluster"
+            of_ended = TicketIssuer(SECRET, "test").issue(
+                front.slots[0].worker, role="controller", session="", client="", now=time.time(), resume="x"
+            )
+            assert await refusal(url, ticket=of_ended.text) == "the session of the ticket is over"
             assert "connect to its front" in await refusal(url)
             assert "connect to its front" in await refusal(url, resume="x", token="y")
         async with httpx.AsyncClient(base_url=redirect["url"]) as http:
@@ -154,6 +162,7 @@ async def test_a_client_that_can_not_reach_its_worker_is_relayed_before_all_othe
                 assert (lost["phase"], lost["message"]) == ("lost", "the client could not reach its worker")
                 await back.data("reactor.session", phase="started")
                 assert (await back.frame()).header.track == "main_video"
+                assert "used or released" in await refusal(socket_of(redirect), ticket=redirect["ticket"])
                 # The ticket gives no second place at the head of the queue.
                 async with client(front.url, returning=redirect["ticket"]) as again:
                     assert await again.data("reactor.queue") == {"position": 2, "length": 2}

@@ -9,6 +9,7 @@ from reactor_runtime.cluster.messages import (
     ContractChanged,
     Drain,
     FromWorker,
+    Release,
     SessionStatus,
     Stop,
     ToWorker,
@@ -25,6 +26,7 @@ STATUS = WorkerStatus(
     failed_loads=0,
     session=SessionStatus("s-1", "running", 1.5, "secret", "t-1", "c-1"),
     ended=("s-0", "left"),
+    released="t-0",
     clients=2,
     viewers=1,
     draining=False,
@@ -42,7 +44,7 @@ def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) ->
     assert FROM_WORKER.decode(FROM_WORKER.encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [Waiting(3), Drain(), Stop()])
+@pytest.mark.parametrize("message", [Waiting(3), Release("t-1"), Drain(), Stop()])
 def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
     assert TO_WORKER.decode(TO_WORKER.encode(message)) == message
 

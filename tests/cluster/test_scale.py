@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
 from itertools import count
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.tickets import LEEWAY_S, TICKET_S
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.workers.engine import EnginePhase
 from tests.cluster.crowd import Crowd
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
@@ -46,6 +45,8 @@ class FrontMachine(RuleBasedStateMachine):
         self.returned: list[str] = []
         self.arrived: list[str] = []
         self.visits: dict[str, Visit] = {}
+        self.assignments: list[Assignment] = []
+        self.given_up: list[Assignment] = []
         self.simulation = self.runner.run(self.open())
         # A front whose first workers all fail to load ends.
         self.wait(2)
@@ -59,9 +60,18 @@ class FrontMachine(RuleBasedStateMachine):
         self.runner.run(self.simulation.end())
         self.runner.close()
 
-    @rule(seconds=st.sampled_from([0, 1, 6, 11, 70]))
-    def wait(self, seconds: int) -> None:
+    @initialize(delay_s=st.sampled_from([0.0, 0.3]))
+    def set_delay(self, delay_s: float) -> None:
+        self.simulation.delay_s = delay_s
+
+    @rule(seconds=st.sampled_from([0.0, 0.2, 1.0, 6.0, 11.0, 70.0]))
+    def wait(self, seconds: float) -> None:
+        before = [slot.session for slot in self.slots if slot.session is not None and slot.session.is_released]
+        silent = {worker.id for worker in self.simulation.workers.values() if worker.is_silent}
         self.do(lambda: None, seconds)
+        if seconds >= 1.0:
+            # The workers have released these tickets, and that is known.
+            assert not [slot for slot in self.slots if slot.session in before and slot.worker not in silent]
 
     @rule()
     def arrive(self) -> None:
@@ -78,21 +88,18 @@ class FrontMachine(RuleBasedStateMachine):
 
     @rule(pick=PICKS, fails=st.booleans())
     def go(self, pick: int, fails: bool) -> None:
-        """Connect to the assigned worker, which admits one client with a ticket that has not expired."""
+        """Connect to the assigned worker."""
         if name := self.pick(pick, Place.RESERVED):
             visit = self.visits[name]
             worker = self.simulation.workers.get(visit.assignment.worker)
             self.simulation.leave(name)
-            is_valid = self.simulation.clock.now() < visit.assignment.at + TICKET_S + LEEWAY_S
-            if worker is None or worker.session is not None or not is_valid:
+            if worker is None or not worker.begin(visit.assignment.ticket.text, fails=fails):
                 visit.place = Place.REFUSED
-                return
-            if not worker.is_silent:
-                self.lose_clients(worker, but=name)
-            visit.place = Place.SERVED
-            if fails:
+            elif fails:
                 del self.visits[name]
-            self.do(partial(worker.fail_to_begin if fails else worker.begin, visit.assignment.ticket.id))
+            else:
+                visit.place = Place.SERVED
+            self.do(lambda: None)
 
     @rule(pick=PICKS)
     def end(self, pick: int) -> None:
@@ -107,8 +114,18 @@ class FrontMachine(RuleBasedStateMachine):
             visit = self.visits[name]
             is_first = visit.place is Place.LOST or (visit.place is Place.RESERVED and self.is_held(visit))
             del self.visits[name]
+            self.given_up.append(visit.assignment)
             (self.returned if is_first else self.arrived).append(name)
             self.do(lambda: self.simulation.arrive(name, returning=visit.assignment.ticket.text))
+
+    @rule(pick=PICKS)
+    def use_again(self, pick: int) -> None:
+        """Connect to a worker with a ticket whose client has come back to the front."""
+        if self.given_up:
+            assignment = self.given_up[pick % len(self.given_up)]
+            if (worker := self.simulation.workers.get(assignment.worker)) is not None:
+                worker.begin(assignment.ticket.text)
+                self.do(lambda: None)
 
     @rule(pick=PICKS)
     def kill(self, pick: int) -> None:
@@ -124,31 +141,45 @@ class FrontMachine(RuleBasedStateMachine):
     @rule(pick=PICKS)
     def speak(self, pick: int) -> None:
         if (worker := self.worker(pick)) and worker.is_silent:
-            for visit in self.on_worker(worker):
-                if worker.session is not None and visit.place is Place.RESERVED and self.is_held(visit):
-                    visit.place = Place.LOST
             self.do(worker.speak)
+
+    @rule(pick=PICKS)
+    def report(self, pick: int) -> None:
+        """Send a status as a worker does once a second."""
+        if worker := self.worker(pick):
+            self.do(worker.report)
 
     @invariant()
     def no_worker_is_idle_while_a_client_waits(self) -> None:
         assert self.simulation.waiting == [*self.returned, *self.arrived]
-        for slot in self.simulation.fleet.admission.slots if self.simulation.waiting else ():
+        for slot in self.slots if self.simulation.waiting else ():
             assert slot.session is not None or slot.engine.phase is not EnginePhase.READY
 
     @invariant()
-    def the_front_has_the_sessions_of_its_workers(self) -> None:
-        for slot in self.simulation.fleet.admission.slots:
-            worker = self.simulation.workers.get(slot.worker)
-            if worker is not None and not worker.is_silent and slot.session is not None and slot.session.is_reported:
-                assert worker.session is not None
-                assert worker.session.ticket == slot.session.ticket
+    def the_front_knows_each_session(self) -> None:
+        for worker in self.simulation.workers.values():
+            if worker.session is not None:
+                (slot,) = [slot for slot in self.slots if slot.worker == worker.id]
+                assert slot.session is not None
+                assert slot.session.ticket == worker.session.ticket
+
+    @invariant()
+    def nobody_can_go_to_a_worker_that_the_front_may_assign(self) -> None:
+        for slot in self.slots:
+            if slot.session is None and slot.engine.phase is EnginePhase.READY:
+                assert self.is_free(slot.worker)
+
+    @invariant()
+    def no_client_has_two_slots(self) -> None:
+        """Except while the order to end one of them is on its way."""
+        held = [slot.session.client for slot in self.slots if slot.session is not None and not slot.session.is_released]
+        assert len({*held, *self.simulation.waiting}) == len(held) + len(self.simulation.waiting)
 
     def on_assigned(self, assignment: Assignment) -> None:
-        """Check that the first client in the queue gets a worker that no other client has."""
+        """Check that the first client in the queue gets a worker that no other client has, or can go to."""
         assert assignment.client == (self.returned or self.arrived).pop(0)
-        for visit in self.on_worker(self.simulation.workers[assignment.worker]):
-            assert visit.place is not Place.SERVED
-            assert not self.is_held(visit)
+        assert self.is_free(assignment.worker)
+        self.assignments.append(assignment)
         self.visits[assignment.client] = Visit(assignment)
 
     def on_stop(self, worker: SimulatedWorker) -> None:
@@ -158,20 +189,28 @@ class FrontMachine(RuleBasedStateMachine):
         assert worker.is_silent or worker.session is None
         assert not any(self.is_held(visit) for visit in self.on_worker(worker) if visit.place is Place.RESERVED)
 
-    def lose_clients(self, worker: SimulatedWorker, *, but: str = "") -> None:
+    def is_free(self, id: str) -> bool:
+        """Return whether a worker has no session, and would admit nobody with a ticket for it."""
+        worker = self.simulation.workers[id]
+        tickets = [assignment.ticket.text for assignment in self.assignments if assignment.worker == id]
+        return worker.session is None and not any(worker.would_admit(ticket) for ticket in tickets)
+
+    def lose_clients(self, worker: SimulatedWorker) -> None:
         for visit in self.on_worker(worker):
-            if visit.assignment.client != but and visit.place in (Place.RESERVED, Place.SERVED):
+            if visit.place in (Place.RESERVED, Place.SERVED):
                 visit.place = Place.LOST if self.is_held(visit) else Place.REFUSED
 
     def is_held(self, visit: Visit) -> bool:
         """Return whether the front keeps the worker for a client."""
-        slots = self.simulation.fleet.admission.slots
-        (ticket,) = [
-            "" if slot.session is None else slot.session.ticket
-            for slot in slots
-            if slot.worker == visit.assignment.worker
-        ] or [""]
-        return ticket == visit.assignment.ticket.id
+        sessions = [slot.session for slot in self.slots if slot.worker == visit.assignment.worker]
+        return any(
+            session is not None and session.ticket == visit.assignment.ticket.id and not session.is_released
+            for session in sessions
+        )
+
+    @property
+    def slots(self) -> list[WorkerSlot]:
+        return list(self.simulation.fleet.admission.slots)
 
     def on_worker(self, worker: SimulatedWorker) -> list[Visit]:
         return [visit for visit in self.visits.values() if visit.assignment.worker == worker.id]
@@ -181,6 +220,12 @@ class FrontMachine(RuleBasedStateMachine):
         return workers[pick % len(workers)] if workers else None
 
     def pick(self, pick: int, *places: Place) -> str:
+        for name, visit in list(self.visits.items()):
+            worker = self.simulation.workers.get(visit.assignment.worker)
+            ticket = None if worker is None or worker.session is None else worker.session.ticket
+            if visit.place is Place.SERVED and ticket != visit.assignment.ticket.id:
+                # The client came so late that the front had released its ticket.
+                del self.visits[name]
         names = [name for name, visit in self.visits.items() if visit.place in places]
         return names[pick % len(names)] if names else ""
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactor_runtime.cluster.tickets import LEEWAY_S, TICKET_S, TicketGate, TicketIssuer, TicketRefused
+from reactor_runtime.cluster.tickets import LEEWAY_S, TICKET_S, IssuedTicket, TicketGate, TicketIssuer, TicketRefused
 
 NOW = 1_000_000.0
 SECRET, OTHER = "a" * 64, "b" * 64
@@ -10,6 +10,10 @@ SECRET, OTHER = "a" * 64, "b" * 64
 
 def ticket(*, secret: str = SECRET, cluster: str = "one", worker: str = "w-1", now: float = NOW) -> str:
     return TicketIssuer(secret, cluster).issue(worker, role="viewer", session="s-1", client="c-1", now=now).text
+
+
+def controllers_ticket() -> IssuedTicket:
+    return TicketIssuer(SECRET, "one").issue("w-1", role="controller", session="", client="c-1", now=NOW)
 
 
 def test_a_ticket_carries_role_session_and_client() -> None:
@@ -41,15 +45,25 @@ def test_a_ticket_is_valid_once_until_it_expires() -> None:
     gate, text = TicketGate(SECRET, "one", "w-1"), ticket()
     gate.admit(text, NOW)
     for later in (0, TICKET_S, TICKET_S + LEEWAY_S):
-        with pytest.raises(TicketRefused, match="has been used"):
+        with pytest.raises(TicketRefused, match="has been used or released"):
             gate.admit(text, NOW + later)
     with pytest.raises(TicketRefused, match="expired"):
         gate.admit(text, NOW + TICKET_S + LEEWAY_S + 1)
 
 
+def test_a_released_ticket_is_not_valid_whenever_it_comes() -> None:
+    gate, issued = TicketGate(SECRET, "one", "w-1"), controllers_ticket()
+    gate.release(issued.id, NOW)
+    gate.release(issued.id, NOW)
+    assert gate.released == issued.id
+    for clock_behind_s in (0.0, LEEWAY_S):
+        for age_s in (0.0, TICKET_S, TICKET_S + LEEWAY_S):
+            with pytest.raises(TicketRefused, match="has been used or released"):
+                gate.admit(issued.text, NOW - clock_behind_s + age_s)
+
+
 def test_a_lost_client_shows_its_expired_ticket_for_a_day() -> None:
-    issuer = TicketIssuer(SECRET, "one")
-    issued = issuer.issue("w-1", role="controller", session="", client="", now=NOW)
+    issuer, issued = TicketIssuer(SECRET, "one"), controllers_ticket()
     assert issuer.read_returned(issued.text, NOW + 3600).id == issued.id
     with pytest.raises(TicketRefused, match="older than a day"):
         issuer.read_returned(issued.text, NOW + 25 * 3600)

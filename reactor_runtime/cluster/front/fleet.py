@@ -264,7 +264,7 @@ class WorkerFleet:
     def _why_lost(self, returned: str) -> str:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.
 
-        The slot of a client that could not go to its worker is free then, for this client: it waits before all others.
+        The slot of a client that could not go to its worker is freed, for this client: it waits before all others.
         """
         try:
             ticket = self._tickets.read_returned(returned, time.time())
@@ -273,10 +273,7 @@ class WorkerFleet:
         if reason := self._lost.take_reason(ticket.id):
             return reason
         worker = self._workers.get(ticket.worker)
-        if worker is None or not worker.slot.release_reservation(ticket.id):
-            return ""
-        self.admission.slots.offer(worker.slot)
-        return UNREACHED
+        return UNREACHED if worker is not None and worker.slot.release_reservation(ticket.id) else ""
 
     def _session_lost(self, ticket: str, controller: Client | None, reason: str) -> None:
         """Put the controller of a lost session first in the wait queue: now, or when it comes with its ticket."""

@@ -11,11 +11,11 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.clock import Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
-from reactor_runtime.cluster.messages import SessionStatus, ToWorker, Waiting, WorkerStatus
+from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, Waiting, WorkerStatus
 from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.session import SessionPhase
@@ -85,23 +85,31 @@ class WorkerSession:
 
     `controller` is a client of the front that is relayed, `client` the id of the controller in either case. `expiry` is
     the timer of a ticket that was not used yet.
-    `is_reported` is whether the worker has reported the session: the ticket has been used.
+    `is_reported` is whether the worker has reported the session: the ticket has been used. `is_released` is whether the
+    ticket is to be released at the worker, as nobody is to come with it any more.
     """
 
-    def __init__(self, turn: WorkerTurn, ticket: str, client: str) -> None:
+    def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str) -> None:
         self.id = ticket
         self.client = client
         self.controller: Client | None = None
         self.phase = SessionPhase.STARTING
         self.started_at = 0.0
         self.over = asyncio.Event()
-        self.turn = turn
+        self.turn = WorkerTurn(send)
         self.ticket = ticket
         self.is_reported = False
+        self.is_released = False
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
         self.upload_key = ""
         self.resume_secret = ""
+        self._send = send
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the controller was sent to the worker, and is expected there."""
+        return not self.is_reported and not self.is_released and self.relay is None
 
     @property
     def ids(self) -> dict[str, str]:
@@ -122,11 +130,20 @@ class WorkerSession:
         if self.expiry is not None:
             self.expiry.cancel()
 
-    def is_replaced_by(self, status: SessionStatus | None) -> bool:
-        """Return whether a report of the worker shows that it has another session, or none any more."""
-        if not self.is_reported:
-            return status is not None and status.ticket != self.ticket
-        return status is None or status.id != self.id
+    def release(self) -> None:
+        """Release the ticket of a session that has not begun; the slot is free when the worker has done so."""
+        self.is_released = True
+        self.end()
+        self._send(Release(self.ticket))
+
+    def is_over(self, status: WorkerStatus) -> bool:
+        """Return whether the worker's status shows that the session has ended, or that its ticket was released."""
+        session = status.session
+        if self.is_reported:
+            return session is None or session.id != self.id
+        return (
+            self.is_released and status.released == self.ticket and (session is None or session.ticket != self.ticket)
+        )
 
     def connect(
         self, controller: Client, access: WorkerAccess, ticket: IssuedTicket, on_relay_end: Callable[[RelayEnd], None]
@@ -137,10 +154,6 @@ class WorkerSession:
             return
         self.controller = controller
         self.relay = access.relay(controller, ticket, on_relay_end)
-
-    def expect_arrival(self, clock: Clock, expire: Callable[[], None]) -> None:
-        """Call `expire` when the ticket has expired, unless the worker reports the session before."""
-        self.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
     def update(self, status: SessionStatus) -> None:
         """Follow what the worker reports."""
@@ -158,7 +171,8 @@ class WorkerSession:
 class WorkerSlot:
     """Assign clients to a worker, and follow the sessions that it reports; use on the front's loop.
 
-    From its redirect until the worker reports the session, or the ticket expires, a controller holds the slot.
+    A controller holds the slot from its redirect until the session that the worker reports is over. One that does not
+    come for 10 s, or comes back, loses it: the slot is free as soon as the worker has released the ticket.
     `send` sends a message to the worker. `on_session_lost` gets the ticket of a session that its worker lost, the
     controller if that is relayed, and the reason.
     """
@@ -216,30 +230,26 @@ class WorkerSlot:
     def start_session(self, controller: Client) -> None:
         self.subscribers.leave(controller)
         ticket = self._access.issue(controller, Role.CONTROLLER)
-        session = self.session = WorkerSession(WorkerTurn(self._send), ticket.id, controller.id)
+        session = self.session = WorkerSession(self._send, ticket.id, controller.id)
 
         def expire() -> None:
-            if self.release_reservation(ticket.id):
-                self._callbacks.on_session_ended(self)
-            elif self.session is session and not session.is_reported:
-                # Its controller is relayed, and may leave later.
-                session.expect_arrival(self._settings.clock, expire)
+            self.release_reservation(ticket.id)
 
-        session.expect_arrival(self._settings.clock, expire)
         session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
+        if session.relay is None:
+            clock = self._settings.clock
+            session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
     def release_reservation(self, ticket: str) -> bool:
-        """Free the slot of a controller that was sent to the worker and has not come there.
+        """Begin to free the slot of a controller that was sent to the worker and has not come there.
 
-        Returns False if the slot is not reserved for this ticket, or the ticket has been used.
+        Returns False if the slot is not reserved for this ticket.
         """
         session = self.session
-        if session is None or session.ticket != ticket or session.is_reported or session.relay is not None:
+        if session is None or session.ticket != ticket or not session.is_reserved:
             return False
         logger.info("client has not come to its worker id=%s worker=%s", session.client, self.worker, extra=session.ids)
-        session.end()
-        self.session = None
-        self.idle_since = self._settings.clock.now()
+        session.release()
         return True
 
     def resume_session(self, client: Client) -> None:
@@ -260,6 +270,8 @@ class WorkerSlot:
         if session is not None and session.relay is not None:
             session.relay.close(lost=lost)
             session.relay = session.controller = None
+            if not session.is_reported:
+                session.release()
 
     def close_session(self) -> None:
         if self.session is not None:
@@ -301,7 +313,7 @@ class WorkerSlot:
         self.status = status
         self._has_contact = True
         self.engine.update(status)
-        self._follow(status.session, had_started=had_started)
+        self._follow(status, had_started=had_started)
         if before is not EnginePhase.READY and self.engine.phase is EnginePhase.READY:
             self._callbacks.on_ready(self, status.loading_s)
         elif before is EnginePhase.READY and self.engine.phase is not EnginePhase.READY:
@@ -316,29 +328,37 @@ class WorkerSlot:
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""
         self.lose_contact(reason)
-        if self.session is not None:
+        if self.session is not None and not self.session.is_released:
             self._lose_session(self.session, reason)
+        if self.session is not None:
+            # The worker releases no ticket any more.
+            self._end_session(self.session)
         self.subscribers.close()
 
-    def _follow(self, report: SessionStatus | None, *, had_started: bool) -> None:
+    def _follow(self, status: WorkerStatus, *, had_started: bool) -> None:
         """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
-        session = self.session
-        replaced = session if session is not None and session.is_replaced_by(report) else None
-        if replaced is not None:
+        session, report = self.session, status.session
+        over = session if session is not None and session.is_over(status) else None
+        if over is not None:
             self.session = None
         if report is not None and self.session is None:
-            self.session = WorkerSession(WorkerTurn(self._send), report.ticket, report.client)
+            self.session = WorkerSession(self._send, report.ticket, report.client)
         # Only now, as the end of a session makes admission look for a free slot.
-        if replaced is not None and replaced.is_reported:
-            self._end_session(replaced)
-        elif replaced is not None:
-            # A client came late with a ticket, or with one of a front before this one.
-            self._lose_session(replaced, "another client has the worker")
-        if report is None or self.session is None:
+        if over is not None:
+            self._end_session(over)
+        session = self.session
+        if session is not None and session.is_released and status.released != session.ticket:
+            # The order was lost with a connection, or is on its way.
+            session.release()
+        if session is None or report is None:
             return
-        self.session.update(report)
+        if not session.is_reported and session.ticket != report.ticket:
+            if not session.is_released:
+                self._lose_session(session, "another client has the worker")
+            return
+        session.update(report)
         if self.has_started and not had_started:
-            self.session.started_at = self.session.started_at or self._settings.clock.now()
+            session.started_at = session.started_at or self._settings.clock.now()
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()
@@ -353,22 +373,28 @@ class WorkerSlot:
         else:
             session.relay = session.controller = None
             controller.close(CloseCode.SESSION_OVER if end.is_lost else CloseCode(end.code), end.reason)
+            if not session.is_reported:
+                session.release()
 
     def _lose_session(self, session: WorkerSession, reason: str) -> None:
         controller = session.controller
         if session.relay is not None:
             session.relay.close()
         session.relay = session.controller = None
-        self._end_session(session)
+        if session.is_reported:
+            self._end_session(session)
+        else:
+            session.release()
         self._on_session_lost(session.ticket, controller, reason)
 
     def _end_session(self, session: WorkerSession, reason: str = "") -> None:
         """Free the slot; the reason is that of the worker's status, or else the session was lost."""
-        id, reported = ("", "") if self.status is None else self.status.ended
-        reason = reason or (reported if id == session.id else LOST)
-        logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
-        self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
-        self._settings.metrics.sessions.add(reason)
+        if session.is_reported:
+            id, reported = ("", "") if self.status is None else self.status.ended
+            reason = reason or (reported if id == session.id else LOST)
+            logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
+            self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
+            self._settings.metrics.sessions.add(reason)
         session.end()
         if self.session is session:
             self.session = None

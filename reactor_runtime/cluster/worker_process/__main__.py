@@ -109,12 +109,9 @@ def _service(
         loading=GpuLoadLock(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
     )
     slots = backend.admission.slots
-    control = Control(job.worker, backend.admission, settings.clock, stop=stop)
-    gate = WorkerGate(
-        TicketGate(job.secret, job.cluster, job.worker),
-        job.secret,
-        is_resumed_by=lambda secret: slots.resumed_by(secret) is not None,
-    )
+    tickets = TicketGate(job.secret, job.cluster, job.worker)
+    control = Control(job.worker, backend.admission, tickets, settings.clock, stop=stop)
+    gate = WorkerGate(tickets, job.secret, is_resumed_by=lambda secret: slots.resumed_by(secret) is not None)
     return Service(backend, operator, tls, gate=gate, routes=[control.route()])
 
 

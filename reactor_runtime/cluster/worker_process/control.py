@@ -22,11 +22,13 @@ from reactor_runtime.cluster.messages import (
     TO_WORKER,
     ContractChanged,
     Drain,
+    Release,
     SessionStatus,
     Stop,
     Waiting,
     WorkerStatus,
 )
+from reactor_runtime.cluster.tickets import TicketGate
 from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.message_reader import Allowance
 from reactor_runtime.server.sessions.admission import Admission
@@ -45,10 +47,17 @@ class Control:
     """Serve the fronts of a worker, each on a socket of its own; `stop` ends the server. Use on the server's loop."""
 
     def __init__(
-        self, worker: str, admission: Admission[EngineSlot], clock: Clock, *, stop: Callable[[], None]
+        self,
+        worker: str,
+        admission: Admission[EngineSlot],
+        tickets: TicketGate,
+        clock: Clock,
+        *,
+        stop: Callable[[], None],
     ) -> None:
         self._worker = worker
         self._admission = admission
+        self._tickets = tickets
         self._clock = clock
         self._stop = stop
         self._alarms: set[Alarm] = set()
@@ -74,6 +83,7 @@ class Control:
             failed_loads=engine.failed_loads,
             session=_session_status(slot, self._clock.now()),
             ended=slot.last_end,
+            released=self._tickets.released,
             clients=statistics.clients,
             viewers=statistics.viewers,
             draining=self._admission.draining,
@@ -125,12 +135,21 @@ class Control:
         match message:
             case Waiting():
                 self._admission.set_waiting_elsewhere(message.count)
+            case Release():
+                self._release(message.ticket)
             case Drain():
                 # A second SIGTERM would end the session.
                 if not self._admission.draining:
                     os.kill(os.getpid(), signal.SIGTERM)
             case Stop():
                 self._stop()
+
+    def _release(self, ticket: str) -> None:
+        (slot,) = self._admission.slots
+        self._tickets.release(ticket, time.time())
+        if slot.session is not None and slot.session.controller.ids.get("ticket") == ticket:
+            slot.session.stop()
+        self.report()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class WorkerGate:
             return self._is_resumed_by(query.get("resume", ""))
         try:
             ticket = self._tickets.admit(query["ticket"], time.time())
+            if ticket.resume and not self._is_resumed_by(ticket.resume):
+                raise TicketRefused("the session of the ticket is over")
         except TicketRefused as refused:
             request.scope["state"]["refused"] = refused.message
             return False
