@@ -16,6 +16,7 @@ from reactor_runtime import manifest
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.messages import FrontIdentity
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.options import Operator, ServeOptions, ServerListening, TurnLimits
@@ -65,12 +66,14 @@ def main() -> None:
     options = ServeOptions(manifest=manifest.load(MODEL), config={}, port=0, max_waiting=most, limits=limits)
 
     def service(options: ServeOptions, operator: Operator, _tls: ssl.SSLContext | None) -> Service[WorkerSlot]:
+        front = FrontIdentity.of_this_process()
         fleet = WorkerFleet(
             SlotSettings.of(options),
             operator,
             placement=_Placement(url),
             scaling=Scaling(least=count, most=count),
-            tickets=TicketIssuer(SECRET, "benchmark"),
+            front=front,
+            tickets=TicketIssuer(SECRET, "benchmark", front.id),
         )
         return Service(fleet, operator)
 

@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from reactor_runtime.cluster.codec import MessageCodec
+from pydantic import TypeAdapter, ValidationError
+
+from reactor_runtime.cluster.codec import BadMessage, MessageCodec
+
+
+@dataclass(frozen=True, slots=True)
+class FrontIdentity:
+    """The front at the other end of a control socket: an id of its own, its machine, its process, and its start."""
+
+    id: str
+    host: str
+    pid: int
+    started_at_unix: float
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        return cls(f"f-{secrets.token_hex(4)}", socket.gethostname(), os.getpid(), time.time())
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the identity that a peer has sent. Raises BadMessage."""
+        try:
+            return TypeAdapter(cls).validate_python(dict(fields))
+        except ValidationError as error:
+            raise BadMessage(f"the peer does not name its front: {error}") from None
+
+    def __str__(self) -> str:
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started_at_unix))
+        return f"process {self.pid} on {self.host}, started {since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +90,16 @@ class ContractChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontHeartbeatRequest:
+    """Another front wants the worker: this one keeps it if it answers with a heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontHeartbeat:
+    """The front runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """So many controllers wait for this worker's slot, which limits its turns."""
 
@@ -83,8 +126,12 @@ class Stop:
     """End at once, as after a signal."""
 
 
-FromWorker: TypeAlias = WorkerStatus | ContractChanged
-ToWorker: TypeAlias = Waiting | Release | Drain | Stop
+FromWorker: TypeAlias = WorkerStatus | ContractChanged | FrontHeartbeatRequest
+ToWorker: TypeAlias = FrontHeartbeat | Waiting | Release | Drain | Stop
 
-FROM_WORKER = MessageCodec[FromWorker]({"status": WorkerStatus, "contract": ContractChanged})
-TO_WORKER = MessageCodec[ToWorker]({"waiting": Waiting, "release": Release, "drain": Drain, "stop": Stop})
+FROM_WORKER = MessageCodec[FromWorker](
+    {"status": WorkerStatus, "contract": ContractChanged, "heartbeat_request": FrontHeartbeatRequest}
+)
+TO_WORKER = MessageCodec[ToWorker](
+    {"heartbeat": FrontHeartbeat, "waiting": Waiting, "release": Release, "drain": Drain, "stop": Stop}
+)

@@ -29,12 +29,13 @@ class TicketRefused(ReactorError):
 class Ticket:
     """The permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
-    `client` is the id that the client has at the front, and keeps at the worker. `resume` is the secret of the session,
-    which its controller has shown.
+    `front` is the id of the front that has issued it, `client` the id that the client has there, and keeps at the
+    worker. `resume` is the secret of the session, which its controller has shown.
     """
 
     id: str
     worker: str
+    front: str
     role: str
     session: str
     client: str
@@ -51,11 +52,12 @@ class IssuedTicket:
 
 
 class TicketIssuer:
-    """Sign tickets for the workers of a cluster."""
+    """Sign tickets for the workers of a cluster, with the id of the `front`."""
 
-    def __init__(self, secret: str, cluster: str) -> None:
+    def __init__(self, secret: str, cluster: str, front: str) -> None:
         self.secret = secret
         self.cluster = cluster
+        self.front = front
 
     def issue(self, worker: str, *, role: str, session: str, client: str, now: float, resume: str = "") -> IssuedTicket:
         """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
@@ -65,6 +67,7 @@ class TicketIssuer:
             "iss": self.cluster,
             "aud": worker,
             "exp": now + TICKET_S,
+            "front": self.front,
             "role": role,
             "session": session,
             "client": client,
@@ -84,12 +87,16 @@ class TicketIssuer:
 
 
 class TicketGate:
-    """Admit each ticket for one worker once, unless it was released; `released` is the id of the last one that was."""
+    """Admit each ticket for one worker once, unless it was released; `released` is the id of the last one that was.
+
+    Tickets of other fronts than `front` are refused, unless that is "".
+    """
 
     def __init__(self, secret: str, cluster: str, worker: str) -> None:
         self._secret = secret
         self._cluster = cluster
         self._worker = worker
+        self.front = ""
         self.released = ""
         self._used: set[str] = set()
         self._expiring: list[tuple[float, str]] = []
@@ -99,6 +106,8 @@ class TicketGate:
         ticket = _decode(text, self._secret, self._cluster, worker=self._worker)
         if now > ticket.expires_at_unix + LEEWAY_S:
             raise TicketRefused(f"the ticket has expired: it is valid for {TICKET_S:.0f} s")
+        if self.front and ticket.front != self.front:
+            raise TicketRefused("the ticket is of a front that another one has replaced")
         if ticket.id in self._used:
             raise TicketRefused("the ticket has been used or released: it is valid for one connection")
         self._void(ticket.id, ticket.expires_at_unix + LEEWAY_S, now)
@@ -138,6 +147,7 @@ def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Tick
     return Ticket(
         str(claims["jti"]),
         str(claims["aud"]),
+        str(claims.get("front", "")),
         str(claims.get("role", "")),
         str(claims.get("session", "")),
         str(claims.get("client", "")),

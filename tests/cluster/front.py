@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.job import WorkerJob
+from reactor_runtime.cluster.messages import FrontIdentity
+from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.options import (
     LoadingProgress,
@@ -53,21 +55,27 @@ class MyModel(ReactorPipeline):
 class Front:
     """The front as its tests see it, and its operator."""
 
-    def __init__(self, project: Path, *, workers: int, **of_server: Any) -> None:
+    def __init__(
+        self, project: Path, *, workers: int, taken_over: Sequence[WorkerPlaced] = (), **of_server: Any
+    ) -> None:
         self.port = 0
         self.ready = 0
         self._ready = asyncio.Event()
         self._wanted = workers
         options = ServeOptions(manifest=manifest.load(project), **{"config": {}, **of_server})
         self.placement = LocalPlacement(
-            lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project))
+            lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project)),
+            taken_over,
         )
+        identity = FrontIdentity.of_this_process()
+        self.id = identity.id
         self.fleet = WorkerFleet(
             SlotSettings.of(options),
             self,
             placement=self.placement,
             scaling=Scaling(least=workers, most=workers),
-            tickets=TicketIssuer(SECRET, "test"),
+            front=identity,
+            tickets=TicketIssuer(SECRET, "test", identity.id),
             tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
         )
         self.service: Service[WorkerSlot] = Service(self.fleet, self)
@@ -116,9 +124,11 @@ class Front:
 
 
 @contextlib.asynccontextmanager
-async def running_front(project: Path, *, workers: int = 1, **of_server: Any) -> AsyncIterator[Front]:
+async def running_front(
+    project: Path, *, workers: int = 1, taken_over: Sequence[WorkerPlaced] = (), **of_server: Any
+) -> AsyncIterator[Front]:
     """Run a front with options of its server for the block, from when its workers are ready; they end with it."""
-    front = Front(project, workers=workers, **of_server)
+    front = Front(project, workers=workers, taken_over=taken_over, **of_server)
     try:
         await front.until_ready()
         yield front

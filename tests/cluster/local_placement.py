@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, parse_answer
@@ -14,14 +14,23 @@ from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGo
 
 @dataclass
 class LocalPlacement:
-    """Run each worker as a child process; tests kill them by `processes`."""
+    """Run each worker as a child process; tests kill them by `processes`.
+
+    Workers that were `taken_over` run already, and are reported as placed.
+    """
 
     job: Callable[[str], WorkerJob]
-    found: tuple[str, ...] = ()
+    taken_over: Sequence[WorkerPlaced] = ()
+    placed: list[WorkerPlaced] = field(default_factory=list)
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
     output: dict[str, list[str]] = field(default_factory=dict)
+    has_removed: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _on_event: Callable[[PlacementEvent], None] | None = None
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        return tuple(placed.worker for placed in self.taken_over)
 
     def start(self, worker: str) -> None:
         task = asyncio.create_task(self._serve(worker))
@@ -35,9 +44,12 @@ class LocalPlacement:
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
+        for placed in self.taken_over:
+            on_event(placed)
         await asyncio.Event().wait()
 
     async def aclose(self) -> None:
+        self.has_removed = True
         for process in self.processes.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGINT)
@@ -66,7 +78,8 @@ class LocalPlacement:
                 case WorkerListening(port):
                     scheme = "https" if self.job(worker).certificate else "http"
                     address = f"{scheme}://127.0.0.1:{port}"
-                    self._on_event(WorkerPlaced(worker, address, address, "here"))
+                    self.placed.append(WorkerPlaced(worker, address, address, "here"))
+                    self._on_event(self.placed[-1])
                 case WorkerFailed(error):
                     reason = error
         code = await process.wait()

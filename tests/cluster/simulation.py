@@ -14,7 +14,7 @@ from typing import Any
 
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import FrontIdentity, Release, SessionStatus, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, Ticket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
@@ -171,7 +171,7 @@ class RecordingIssuer(TicketIssuer):
     """Record each ticket; the id of a client is its name here."""
 
     def __init__(self, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
-        super().__init__(SECRET, CLUSTER)
+        super().__init__(SECRET, CLUSTER, "f-1")
         self._on_assigned = on_assigned
         self._clock = clock
 
@@ -222,6 +222,7 @@ class Simulation:
             SilentOperator(),
             placement=self,
             scaling=scaling,
+            front=FrontIdentity("f-1", "here", 1, 0.0),
             tickets=RecordingIssuer(on_assigned, self.clock),
             make_link=self._link,
         )

@@ -131,13 +131,13 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
             async with client(url, ticket=viewed["ticket"]) as viewer:
                 assert (await viewer.data("reactor.welcome"))["role"] == "viewer"
                 await viewer.frame()
-            foreign = TicketIssuer(SECRET, "another").issue("w", role="viewer", session="", client="", now=2e9)
+            foreign = TicketIssuer(SECRET, "another", "f-1").issue("w", role="viewer", session="", client="", now=2e9)
             assert (
                 await refusal(url, ticket=ticket)
                 == "the ticket has been used or released: it is valid for one connection"
             )
             assert await refusal(url, ticket=foreign.text) == "the ticket is for another cluster"
-            of_ended = TicketIssuer(SECRET, "test").issue(
+            of_ended = TicketIssuer(SECRET, "test", front.id).issue(
                 front.slots[0].worker, role="controller", session="", client="", now=time.time(), resume="x"
             )
             assert await refusal(url, ticket=of_ended.text) == "the session of the ticket is over"

@@ -9,6 +9,8 @@ from reactor_runtime.cluster.messages import (
     ContractChanged,
     Drain,
     FromWorker,
+    FrontHeartbeat,
+    FrontHeartbeatRequest,
     Release,
     SessionStatus,
     Stop,
@@ -39,12 +41,14 @@ STATUS = WorkerStatus(
 )
 
 
-@pytest.mark.parametrize("message", [STATUS, ContractChanged({"tracks": [], "schema": {"é": 1}})])
+@pytest.mark.parametrize(
+    "message", [STATUS, ContractChanged({"tracks": [], "schema": {"é": 1}}), FrontHeartbeatRequest()]
+)
 def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) -> None:
     assert FROM_WORKER.decode(FROM_WORKER.encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [Waiting(3), Release("t-1"), Drain(), Stop()])
+@pytest.mark.parametrize("message", [FrontHeartbeat(), Waiting(3), Release("t-1"), Drain(), Stop()])
 def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
     assert TO_WORKER.decode(TO_WORKER.encode(message)) == message
 

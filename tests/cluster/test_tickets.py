@@ -9,11 +9,11 @@ SECRET, OTHER = "a" * 64, "b" * 64
 
 
 def ticket(*, secret: str = SECRET, cluster: str = "one", worker: str = "w-1", now: float = NOW) -> str:
-    return TicketIssuer(secret, cluster).issue(worker, role="viewer", session="s-1", client="c-1", now=now).text
+    return TicketIssuer(secret, cluster, "f-1").issue(worker, role="viewer", session="s-1", client="c-1", now=now).text
 
 
 def controllers_ticket() -> IssuedTicket:
-    return TicketIssuer(SECRET, "one").issue("w-1", role="controller", session="", client="c-1", now=NOW)
+    return TicketIssuer(SECRET, "one", "f-1").issue("w-1", role="controller", session="", client="c-1", now=NOW)
 
 
 def test_a_ticket_carries_role_session_and_client() -> None:
@@ -51,6 +51,15 @@ def test_a_ticket_is_valid_once_until_it_expires() -> None:
         gate.admit(text, NOW + TICKET_S + LEEWAY_S + 1)
 
 
+def test_tickets_of_a_front_are_not_valid_when_another_one_has_the_worker() -> None:
+    gate = TicketGate(SECRET, "one", "w-1")
+    gate.front = "f-2"
+    with pytest.raises(TicketRefused, match="another one has replaced"):
+        gate.admit(ticket(), NOW)
+    gate.front = "f-1"
+    gate.admit(ticket(), NOW)
+
+
 def test_a_released_ticket_is_not_valid_whenever_it_comes() -> None:
     gate, issued = TicketGate(SECRET, "one", "w-1"), controllers_ticket()
     gate.release(issued.id, NOW)
@@ -63,9 +72,9 @@ def test_a_released_ticket_is_not_valid_whenever_it_comes() -> None:
 
 
 def test_a_lost_client_shows_its_expired_ticket_for_a_day() -> None:
-    issuer, issued = TicketIssuer(SECRET, "one"), controllers_ticket()
+    issuer, issued = TicketIssuer(SECRET, "one", "f-1"), controllers_ticket()
     assert issuer.read_returned(issued.text, NOW + 3600).id == issued.id
     with pytest.raises(TicketRefused, match="older than a day"):
         issuer.read_returned(issued.text, NOW + 25 * 3600)
     with pytest.raises(TicketRefused, match="not signed"):
-        TicketIssuer(OTHER, "one").read_returned(issued.text, NOW)
+        TicketIssuer(OTHER, "one", "f-1").read_returned(issued.text, NOW)

@@ -22,11 +22,12 @@ from reactor_runtime.cluster.front.lost_sessions import LostSessions
 from reactor_runtime.cluster.front.remote_worker import LOST_AFTER_S, ControlLink, RemoteWorker
 from reactor_runtime.cluster.front.scaling import Scaling, make_plan
 from reactor_runtime.cluster.front.starts import FailedStarts
+from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
 from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.front.worker_uploads import worker_uploads_route
-from reactor_runtime.cluster.messages import Drain, Stop
+from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop
 from reactor_runtime.cluster.placement.placement import (
     Placement,
     PlacementEvent,
@@ -60,6 +61,7 @@ class WorkerFleet:
         *,
         placement: Placement,
         scaling: Scaling,
+        front: FrontIdentity,
         tickets: TicketIssuer,
         relays_all: bool = False,
         tls: ssl.SSLContext | None = None,
@@ -78,6 +80,8 @@ class WorkerFleet:
         self._operator = operator
         self._placement = placement
         self._scaling = scaling
+        self._front = front
+        self._takeover = Takeover(placement.found)
         self._tickets = tickets
         self._relays_all = relays_all
         self._tls = tls
@@ -144,7 +148,12 @@ class WorkerFleet:
                 worker.send(Drain())
 
     async def stop(self) -> None:
-        """Stop all workers, and remove what was placed."""
+        """Stop all workers, and remove what was placed; leave workers that another front has."""
+        if self._takeover.other is not None:
+            for worker in self._workers.values():
+                worker.leave()
+            self._placement.kill()
+            return
         for worker in self._workers.values():
             worker.send(Stop())
         await asyncio.gather(*(worker.aclose() for worker in self._workers.values()))
@@ -157,10 +166,14 @@ class WorkerFleet:
         """Do nothing: `stop` has freed everything."""
 
     def _apply_plan(self) -> float | None:
-        """Start and release workers as the plan says; return when to look again. Raises LoadError if none can start."""
+        """Start and release workers as the plan says; return when to look again.
+
+        Raises LoadError if none can start, and UsageError if there is another front.
+        """
+        self._takeover.raise_failure(self._tickets.cluster)
         now = self._settings.clock.now()
         check_at = self._give_up_silent(now)
-        if self._stopping:
+        if self._stopping or not self._takeover.is_complete:
             return check_at
         self._starts.raise_failure()
         waiting = len(self.admission.wait_queue.waiting)
@@ -201,11 +214,13 @@ class WorkerFleet:
             number,
             access=WorkerAccess(id, self._tickets, relays_all=self._relays_all, tls=self._tls),
             secret=self._tickets.secret,
+            front=self._front,
             settings=self._settings,
             callbacks=self.admission.slot_callbacks,
             on_session_lost=self._session_lost,
             on_viewers_lost=self.admission.assignment.reassign,
             on_change=self._changed.ring,
+            takeover=self._takeover,
             make_link=self._make_link,
         )
         self.admission.slots.add(worker.slot)
@@ -214,6 +229,7 @@ class WorkerFleet:
     def _remove(self, id: str, reason: str) -> None:
         worker = self._workers.pop(id, None)
         self._loaded.discard(id)
+        self._takeover.record_contact(id)
         if worker is None:
             return
         heapq.heappush(self._unused_numbers, worker.slot.number)
@@ -232,6 +248,7 @@ class WorkerFleet:
     def _follow(self, event: PlacementEvent) -> None:
         match event:
             case WorkerPending():
+                self._takeover.record_contact(event.worker)
                 if (worker := self._workers.get(event.worker)) is not None:
                     worker.slot.engine.wait(event.reason)
             case WorkerPlaced():

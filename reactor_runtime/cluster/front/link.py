@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import ssl
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlencode
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
@@ -18,6 +21,9 @@ from reactor_runtime.cluster.messages import (
     TO_WORKER,
     ContractChanged,
     FromWorker,
+    FrontHeartbeat,
+    FrontHeartbeatRequest,
+    FrontIdentity,
     ToWorker,
     WorkerStatus,
 )
@@ -29,13 +35,14 @@ SILENCE_S = 3.0
 OPENING_S = 3.0
 RETRY_S = 0.5
 STOPPING_S = 3.0
+HAS_ANOTHER_FRONT = 409
 
 
 class WorkerLink:
     """Connect to a worker until closed, again whenever the connection breaks; use on the front's loop.
 
     `on_broken` is called when a connection breaks, can't be made, or has been silent for 3 s, as a half-open one is.
-    Messages are lost while there is no connection.
+    `on_refused` is called with the front that has the worker. Messages are lost while there is no connection.
     """
 
     def __init__(
@@ -43,17 +50,21 @@ class WorkerLink:
         url: str,
         secret: str,
         *,
+        front: FrontIdentity,
         on_status: Callable[[WorkerStatus], None],
         on_contract: Callable[[dict[str, Any]], None],
         on_broken: Callable[[str], None],
+        on_refused: Callable[[FrontIdentity], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._url = f"{url.replace('http', 'ws', 1)}/worker"
+        self._front = front
         self._secret = secret
         self._tls = tls
         self._on_status = on_status
         self._on_contract = on_contract
         self._on_broken = on_broken
+        self._on_refused = on_refused
         self._connection: ClientConnection | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run())
@@ -94,7 +105,7 @@ class WorkerLink:
         """Receive until the connection breaks; return why."""
         try:
             async with connect(
-                self._url,
+                f"{self._url}?{urlencode(asdict(self._front))}",
                 ssl=self._tls,
                 additional_headers={"Authorization": f"Bearer {self._secret}"},
                 compression=None,
@@ -116,6 +127,10 @@ class WorkerLink:
         except ConnectionClosed:
             return "the worker closed its control socket"
         except InvalidStatus as refused:
+            if refused.response.status_code == HAS_ANOTHER_FRONT:
+                other = FrontIdentity.from_fields(json.loads(refused.response.body or b"{}"))
+                self._on_refused(other)
+                return f"the worker has another front: {other}"
             return f"the worker at {self._url} answered with HTTP {refused.response.status_code}"
         except BadMessage as error:
             return error.message
@@ -123,7 +138,10 @@ class WorkerLink:
             return f"the worker at {self._url} can't be reached: {error}"
 
     def _receive(self, message: FromWorker) -> None:
-        if isinstance(message, ContractChanged):
-            self._on_contract(message.contract)
-        else:
-            self._on_status(message)
+        match message:
+            case ContractChanged():
+                self._on_contract(message.contract)
+            case FrontHeartbeatRequest():
+                self.send(FrontHeartbeat())
+            case WorkerStatus():
+                self._on_status(message)

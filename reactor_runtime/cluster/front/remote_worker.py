@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
+from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSlot
-from reactor_runtime.cluster.messages import Drain, Stop, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
@@ -45,11 +46,13 @@ class RemoteWorker:
         *,
         access: WorkerAccess,
         secret: str,
+        front: FrontIdentity,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
         on_session_lost: Callable[[str, Client | None, str], None],
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
+        takeover: Takeover,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
         self.id = id
@@ -69,9 +72,11 @@ class RemoteWorker:
         )
         self._access = access
         self._secret = secret
+        self._front = front
         self._now = settings.clock.now
         self._on_no_contact = callbacks.on_lost
         self._on_change = on_change
+        self._takeover = takeover
         self._make_link = make_link
         self._link: ControlLink | None = None
 
@@ -111,9 +116,11 @@ class RemoteWorker:
         self._link = self._make_link(
             placed.address,
             self._secret,
+            front=self._front,
             on_status=self._status_received,
             on_contract=self._contract_received,
             on_broken=self._link_broken,
+            on_refused=self._refused,
             tls=self._access.tls,
         )
 
@@ -131,6 +138,11 @@ class RemoteWorker:
             self._link.close()
         self.slot.lose(reason)
 
+    def leave(self) -> None:
+        """Close the link; the worker goes on, for another front."""
+        if self._link is not None:
+            self._link.close()
+
     async def aclose(self) -> None:
         """Close the link, after what was sent is on its way."""
         if self._link is not None:
@@ -139,9 +151,14 @@ class RemoteWorker:
     def _status_received(self, status: WorkerStatus) -> None:
         if self.silent_since is not None and self.slot.session is not None:
             self.slot.session.turn.send_again()
+        self._takeover.record_contact(self.id)
         self.silent_since = None
         self.was_ready = self.was_ready or status.phase == EnginePhase.READY
         self.slot.on_status(status)
+        self._on_change()
+
+    def _refused(self, other: FrontIdentity) -> None:
+        self._takeover.other = other
         self._on_change()
 
     def _contract_received(self, contract: dict[str, Any]) -> None:

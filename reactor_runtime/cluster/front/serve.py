@@ -11,6 +11,7 @@ from functools import partial
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.job import WorkerJob
+from reactor_runtime.cluster.messages import FrontIdentity
 from reactor_runtime.cluster.options import ClusterOptions
 from reactor_runtime.cluster.placement.driver_messages import DriverConnected, DriverJob, RemoveWorkers
 from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProcess, RayPlacement
@@ -91,6 +92,7 @@ def _service(
 ) -> Service[WorkerSlot]:
     # The workers of an earlier front know each other's tickets by their secret.
     secret = connected.secret or secrets.token_hex(32)
+    front = FrontIdentity.of_this_process()
 
     def make_job(worker: str) -> str:
         return WorkerJob.of(
@@ -115,7 +117,8 @@ def _service(
             make_job=make_job,
         ),
         scaling=cluster.scaling,
-        tickets=TicketIssuer(secret, cluster.name),
+        front=front,
+        tickets=TicketIssuer(secret, cluster.name, front.id),
         relays_all=cluster.relays_all,
         tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
     )

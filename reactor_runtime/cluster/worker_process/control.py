@@ -1,4 +1,4 @@
-"""The control socket of a worker: reports its status to fronts, and takes their orders."""
+"""The control socket of a worker: reports its status to its front, and takes orders. A worker has one front."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,6 +24,9 @@ from reactor_runtime.cluster.messages import (
     TO_WORKER,
     ContractChanged,
     Drain,
+    FrontHeartbeat,
+    FrontHeartbeatRequest,
+    FrontIdentity,
     Release,
     SessionStatus,
     Stop,
@@ -39,12 +44,16 @@ from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 logger = logging.getLogger(__name__)
 
 STATUS_S = 1.0
+HEARTBEAT_S = 2.0
 ORDER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"an order may have {MAX_VIEWER_BYTES} bytes")
 NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound")
 
 
 class Control:
-    """Serve the fronts of a worker, each on a socket of its own; `stop` ends the server. Use on the server's loop."""
+    """Serve the front of a worker; `stop` ends the server. Use on the server's loop.
+
+    Another front is refused while the first one answers, and otherwise replaces it.
+    """
 
     def __init__(
         self,
@@ -60,15 +69,15 @@ class Control:
         self._tickets = tickets
         self._clock = clock
         self._stop = stop
-        self._alarms: set[Alarm] = set()
+        self._connection: _Connection | None = None
 
     def route(self) -> WebSocketRoute:
         return WebSocketRoute("/worker", self._serve)
 
     def report(self) -> None:
-        """Send the status to all fronts."""
-        for alarm in self._alarms:
-            alarm.ring()
+        """Send the status to the front."""
+        if self._connection is not None:
+            self._connection.changed.ring()
 
     def status(self) -> WorkerStatus:
         """Return the status now."""
@@ -96,43 +105,65 @@ class Control:
         )
 
     async def _serve(self, websocket: WebSocket) -> None:
+        try:
+            front = FrontIdentity.from_fields(websocket.query_params)
+        except BadMessage as error:
+            await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
+            return
+        while (other := self._connection) is not None and other.front.id != front.id:
+            if await other.runs():
+                logger.warning("a front was refused: %s; this worker has another: %s", front, other.front)
+                await websocket.send_denial_response(JSONResponse(asdict(other.front), status_code=409))
+                return
+            if self._connection is other:
+                self._connection = None
+        connection = self._connection = _Connection(front, self._clock)
+        self._tickets.front = front.id
         await websocket.accept()
-        alarm = Alarm(self._clock)
-        self._alarms.add(alarm)
-        logger.info("a front is connected from=%s", websocket.client)
+        logger.info("a front is connected from=%s: %s", websocket.client, front)
+        await self._serve_front(websocket, connection)
+
+    async def _serve_front(self, websocket: WebSocket, connection: _Connection) -> None:
         protocol = SocketProtocol.serving(websocket.scope)
         assert protocol is not None, "a worker runs in a server of ours"
-        protocol.serve(_Orders(self._obey))
-        gone = asyncio.create_task(_disconnected(websocket, alarm))
+        protocol.serve(_Orders(partial(self._obey, connection)))
+        gone = asyncio.create_task(_disconnected(websocket, connection))
         try:
             with contextlib.suppress(WebSocketDisconnect):
-                await self._send(websocket, alarm, gone)
+                await self._send(websocket, connection)
+                await websocket.close()
         finally:
-            self._alarms.discard(alarm)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-            if not self._alarms:
+            if self._connection is connection:
+                self._connection = None
                 # Without a front there is no queue.
                 self._admission.set_waiting_elsewhere(0)
 
-    async def _send(self, websocket: WebSocket, alarm: Alarm, gone: asyncio.Task[None]) -> None:
-        """Send the status at each change and once a second, and the contract when it is new."""
+    async def _send(self, websocket: WebSocket, connection: _Connection) -> None:
+        """Send the status at each change and once a second, and the contract when it is new, while it is the front."""
         contract: dict[str, Any] | None = None
-        while not gone.done():
+        while self._connection is connection and not connection.has_gone:
             known = self._admission.slots.contract
             if known is not None and known is not contract:
                 contract = known
                 await websocket.send_text(FROM_WORKER.encode(ContractChanged(contract)))
+            if connection.take_request():
+                await websocket.send_text(FROM_WORKER.encode(FrontHeartbeatRequest()))
             await websocket.send_text(FROM_WORKER.encode(self.status()))
-            await alarm.wait(self._clock.now() + STATUS_S)
+            await connection.changed.wait(self._clock.now() + STATUS_S)
 
-    def _obey(self, text: bytes) -> None:
+    def _obey(self, connection: _Connection, text: bytes) -> None:
+        if self._connection is not connection:
+            return
         try:
             message = TO_WORKER.decode(text)
         except BadMessage as error:
             logger.warning("%s", error)
             return
         match message:
+            case FrontHeartbeat():
+                connection.record_heartbeat()
             case Waiting():
                 self._admission.set_waiting_elsewhere(message.count)
             case Release():
@@ -152,6 +183,43 @@ class Control:
         self.report()
 
 
+class _Connection:
+    """The connection to a front; `changed` rings when there is something to send."""
+
+    def __init__(self, front: FrontIdentity, clock: Clock) -> None:
+        self.front = front
+        self.changed = Alarm(clock)
+        self.has_gone = False
+        self._requested = False
+        self._answered = asyncio.Event()
+
+    async def runs(self) -> bool:
+        """Return whether the front answers within 2 s."""
+        self._answered.clear()
+        self._requested = True
+        self.changed.ring()
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._answered.wait()
+        except TimeoutError:
+            return False
+        return not self.has_gone
+
+    def take_request(self) -> bool:
+        """Return whether a heartbeat is to be requested, once."""
+        requested, self._requested = self._requested, False
+        return requested
+
+    def record_heartbeat(self) -> None:
+        self._answered.set()
+
+    def close(self) -> None:
+        """Note that the front has gone."""
+        self.has_gone = True
+        self._answered.set()
+        self.changed.ring()
+
+
 @dataclass(frozen=True, slots=True)
 class _Orders:
     """Receive the orders of a front."""
@@ -168,11 +236,11 @@ class _Orders:
         return 0.0
 
 
-async def _disconnected(websocket: WebSocket, alarm: Alarm) -> None:
-    """Wait until a front has gone, and ring."""
+async def _disconnected(websocket: WebSocket, connection: _Connection) -> None:
+    """Wait until a front has gone."""
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
-    alarm.ring()
+    connection.close()
 
 
 def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:

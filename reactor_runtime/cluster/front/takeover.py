@@ -1,0 +1,33 @@
+"""Whether a front may use the workers that it has found: those of an earlier front, which may be running. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reactor_runtime.cluster.messages import FrontIdentity
+from reactor_runtime.errors import UsageError
+
+
+class Takeover:
+    """Wait until each worker that was found has answered; `other` is the front that one of them has."""
+
+    def __init__(self, found: Iterable[str]) -> None:
+        self.other: FrontIdentity | None = None
+        self._waiting = set(found)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the front may start and release workers."""
+        return not self._waiting
+
+    def record_contact(self, worker: str) -> None:
+        """Record that a worker serves this front, or is not placed yet, or has gone."""
+        self._waiting.discard(worker)
+
+    def raise_failure(self, cluster: str) -> None:
+        """Raise UsageError if a worker has another front."""
+        if self.other is not None:
+            raise UsageError(
+                f"the cluster {cluster} has a front already: {self.other}",
+                hint="stop that one first, or start this one with other workers: `--cluster NAME`",
+            )
