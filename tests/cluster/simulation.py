@@ -282,6 +282,10 @@ class Simulation:
 
     def kill(self) -> None: ...
 
+    def report(self, event: PlacementEvent) -> None:
+        """Report an event to the front as the scheduler does."""
+        self._on_event(event)
+
     def kill_worker(self, worker: str) -> None:
         """End a worker as a crash does; the scheduler notices at once."""
         self._free(self.workers[worker])

@@ -26,8 +26,8 @@ from reactor_runtime.cluster.placement.placement import (
 @pytest.mark.parametrize(
     "message",
     [
-        DriverJob(address="10.0.0.1:6379", namespace="reactor-demo", project="/a b", gpus=0.5, cpus=1, most=3),
-        DriverJob(address="auto", namespace="reactor-demo", secret="0123", needs_secret=False),
+        DriverJob(address="10.0.0.1:6379", cluster="demo", project="/a b", gpus=0.5, cpus=1, most=3),
+        DriverJob(address="auto", cluster="demo", secret="0123", needs_secret=False),
         StartWorker("w-1", '{"line": "\\n"}'),
         StopWorker("w-1"),
         RemoveWorkers(),
@@ -55,3 +55,9 @@ def test_a_message_of_the_driver_is_one_line_and_read_as_written(message: FromDr
     text = FROM_DRIVER.encode(message)
     assert "\n" not in text
     assert FROM_DRIVER.decode(text) == message
+
+
+def test_a_job_names_the_command_that_ends_the_workers_of_its_cluster() -> None:
+    job = DriverJob(address="auto", cluster="my demo")
+    assert job.namespace == "reactor-my-demo"
+    assert job.removal == "reactor down --cluster 'my demo' --ray-address auto"

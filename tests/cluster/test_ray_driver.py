@@ -10,7 +10,7 @@ NO_GPU_FREE = "requested 1 GPU, 1 CPU of the cluster, free are 0 of 4 GPU, 4 of 
 
 
 def job(*requirements: str, gpus: float = 1.0, cpus: float = 1.0) -> DriverJob:
-    return DriverJob(address="auto", namespace="test", gpus=gpus, cpus=cpus, requirements=requirements)
+    return DriverJob(address="auto", cluster="test", gpus=gpus, cpus=cpus, requirements=requirements)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ class WorkerFleet:
         self._starts = FailedStarts()
         self._starting: set[str] = set()
         self._stopping = False
+        self._is_cut_off = False
 
     def routes(self) -> list[BaseRoute]:
         metrics = worker_metrics_routes(self._workers, self._tickets.secret, self._tls)
@@ -258,8 +259,12 @@ class WorkerFleet:
                 self._record_failure(event.worker, event.reason)
                 self._remove(event.worker, event.reason)
             case PlacementLost():
-                logger.warning("no contact with the cluster, its workers continue: %s", event.reason)
+                # The driver reports it, and ends later.
+                if not self._is_cut_off:
+                    logger.warning("no contact with the cluster, its workers continue: %s", event.reason)
+                self._is_cut_off = True
             case PlacementRestored():
+                self._is_cut_off = False
                 logger.info("contact with the cluster again")
                 self._remove_unknown(event.workers)
         self._changed.ring()

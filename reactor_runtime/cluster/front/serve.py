@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import ssl
 from dataclasses import replace
@@ -48,7 +47,7 @@ def remove_workers(name: str, address: str) -> int:
 
     Raises UsageError if Ray can't be used.
     """
-    driver = DriverProcess(DriverJob(address=address, namespace=namespace_of(name), needs_secret=False))
+    driver = DriverProcess(DriverJob(address=address, cluster=name, needs_secret=False))
     try:
         count = len(driver.connect().workers)
         driver.send(RemoveWorkers())
@@ -58,15 +57,10 @@ def remove_workers(name: str, address: str) -> int:
     return count
 
 
-def namespace_of(name: str) -> str:
-    """Return the namespace of Ray in which the workers of a cluster have their names."""
-    return f"reactor-{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}"
-
-
 def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "") -> DriverProcess:
     job = DriverJob(
         address=cluster.address,
-        namespace=namespace_of(cluster.name),
+        cluster=cluster.name,
         project=str(options.manifest.project.resolve()) if _copies_project(cluster) else "",
         requirements=cluster.requirements,
         gpus=cluster.gpus_per_session,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -27,7 +29,7 @@ class DriverJob:
     """
 
     address: str
-    namespace: str
+    cluster: str
     project: str = ""
     requirements: tuple[str, ...] = ()
     gpus: float = 0.0
@@ -35,6 +37,16 @@ class DriverJob:
     most: int = 0
     secret: str = ""
     needs_secret: bool = True
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of Ray in which the workers of the cluster have their names."""
+        return f"reactor-{re.sub(r'[^A-Za-z0-9_.-]', '-', self.cluster)}"
+
+    @property
+    def removal(self) -> str:
+        """The command that ends the workers of the cluster."""
+        return f"reactor down --cluster {shlex.quote(self.cluster)} --ray-address {self.address}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,7 @@ def _silent(job: DriverJob, count: int) -> DriverFailed:
     workers = "1 worker of an earlier front does" if count == 1 else f"{count} workers of an earlier front do"
     return DriverFailed(
         f"{workers} not answer in Ray at {job.address}",
-        f"try again, or end them with their sessions: `reactor down --ray-address {job.address}`",
+        f"try again, or end them with their sessions: `{job.removal}`",
     )
 
 

@@ -197,7 +197,7 @@ class RayPlacement:
             try:
                 connected = await asyncio.to_thread(self._driver.connect)
             except UsageError as error:
-                logger.info("Ray can't be reached again yet: %s", error.message)
+                logger.debug("Ray can't be reached again yet: %s", error.message)
             else:
                 return connected.workers
 

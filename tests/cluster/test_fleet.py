@@ -1,0 +1,26 @@
+"""What a front logs while its cluster can't be reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
+from tests.cluster.simulation import Simulation
+
+
+async def test_an_outage_of_the_cluster_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), on_assigned=lambda _: None)
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    outage: list[PlacementEvent] = [
+        PlacementLost("Ray has not answered"),
+        PlacementLost("the driver has ended"),
+        PlacementRestored(()),
+    ]
+    for event in outage * 2:
+        simulation.report(event)
+    await simulation.end()
+    lost = "no contact with the cluster, its workers continue: Ray has not answered"
+    logged = [record.getMessage() for record in caplog.records if "contact with the cluster" in record.getMessage()]
+    assert logged == [lost, "contact with the cluster again"] * 2
