@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 def serve_replay(recording: SessionRecording, manifest: Manifest, overrides: list[str], options: RunOptions) -> None:
     """Serve the replay of a recording until a signal; raise UsageError for one that the project can't replay."""
-    import yaml
-
     from reactor_cli.child import run_in_child
     from reactor_cli.commands.run import serve_model
     from reactor_runtime import config, streams
@@ -50,7 +48,7 @@ def serve_replay(recording: SessionRecording, manifest: Manifest, overrides: lis
             page=None,
             page_settings=_page_settings(recording, manifest, fps),
         )
-        values = config.override(yaml.safe_load(recording.header.config) or {}, overrides)
+        values = config.override({}, overrides)
         serve_model(options.serve_options(served, values), open_page=options.open_page)
 
 

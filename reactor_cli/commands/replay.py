@@ -114,7 +114,7 @@ def replay(
         _write_page(diff, recording, result, frame_diff, changed)
     for kept in recording.kept:
         console.out(f"kept after step {kept.step}; its last minute begins with step {kept.since_step}")
-    _print_result(result, changed, took_s)
+    _print_result(recording, result, changed, took_s)
     return 0 if _is_accepted(result, frame_diff, tolerance) else 1
 
 
@@ -128,15 +128,12 @@ def _refuse_options(given: dict[str, object], why: str) -> None:
 def _replay(
     recording: SessionRecording, checked: Manifest, overrides: list[str], out: Path | None, *, with_diff: bool
 ) -> tuple[Replay, FrameDiff | None]:
-    import yaml
-
     from reactor_runtime import config, schema
     from reactor_runtime.testing.frame_diff import FrameDiff
     from reactor_runtime.testing.session_replay import refuse_other_contract, replay_recording
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name)
     refuse_other_contract(recording, contract)
-    values = config.override(yaml.safe_load(recording.header.config) or {}, overrides)
     frame_diff = FrameDiff(recording) if with_diff and recording.has_frames else None
     # This command prints a failure as its error.
     logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
@@ -162,7 +159,7 @@ def _replay(
         result = replay_recording(
             recording,
             contract.model,
-            config=values,
+            config=config.override({}, overrides),
             project=checked.project,
             on_loaded=on_loaded,
             on_output=on_output,
@@ -238,10 +235,10 @@ def _progress(steps: int) -> Iterator[tuple[Callable[[int], None], Callable[[], 
 
 
 def _changed_files(recording: SessionRecording, project: Path) -> list[str]:
-    """Return the recorded files of the project that have another content now, or are gone."""
+    """Return the files of the project that have another content than at the end of the recording, or are gone."""
     from reactor_runtime.recording.file import hash_file
 
-    return [name for name, hash in recording.header.files.items() if hash_file(project / name) != hash]
+    return [name for name, hash in recording.files.items() if hash_file(project / name) != hash]
 
 
 def _write_page(
@@ -264,16 +261,29 @@ def _is_accepted(result: Replay, frame_diff: FrameDiff | None, tolerance: float 
     return not others and frame_diff.lowest_psnr >= tolerance
 
 
-def _print_result(result: Replay, changed: list[str], took_s: float) -> None:
+def _print_result(recording: SessionRecording, result: Replay, changed: list[str], took_s: float) -> None:
     if changed:
         console.out(f"changed since the recording: {', '.join(changed)}")
+    last = _print_code_changes(recording)
     steps = f"{result.steps} steps in {took_s:.1f} s"
     if not result.differences:
         console.out(f"{console.paint('equal', 'green')}: {steps}, {result.frames} frames and pieces of sound")
         return
-    share = f"{result.different} of {result.frames} frames and pieces of sound"
-    console.out(f"{console.paint('different', 'yellow')}: {steps}, {share} differ")
-    for difference in result.differences[:MOST_DIFFERENCES]:
+    share = f"{result.different} of {result.frames} frames and pieces of sound differ"
+    outdated = f", {result.outdated} of them up to step {last}" if result.outdated else ""
+    console.out(f"{console.paint('different', 'yellow')}: {steps}, {share}{outdated}")
+    differences = [each for each in result.differences if each.step > last]
+    for difference in differences[:MOST_DIFFERENCES]:
         console.out(f"  {console.printable(str(difference))}")
-    if len(result.differences) > MOST_DIFFERENCES:
-        console.out(f"  and {len(result.differences) - MOST_DIFFERENCES} more")
+    if len(differences) > MOST_DIFFERENCES:
+        console.out(f"  and {len(differences) - MOST_DIFFERENCES} more")
+
+
+def _print_code_changes(recording: SessionRecording) -> int:
+    """Print after which steps the code changed in the recorded session; return the last of them, 0 if it did not."""
+    steps = [change.step for change in recording.code_changes]
+    if not steps:
+        return 0
+    after = f"after step {steps[-1]}" if len(steps) == 1 else f"{len(steps)} times, at last after step {steps[-1]}"
+    console.out(f"the code changed {after} of the recording; other code made the frames before")
+    return steps[-1]

@@ -38,12 +38,13 @@ from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings, Ser
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.seeds import seed_generators
 from reactor_runtime.engine.session import ModelSession, must_pass
-from reactor_runtime.engine.session_log import CurrentLog, SessionLogs
+from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome, SessionLogs
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
 
@@ -126,13 +127,16 @@ class Host:
             model._runtime = self.runtime
 
     def _make_reloader(self, model: Model, settings: ReloadSettings) -> Reloader:
-        def survived(error: BaseException) -> None:
-            self._failed(error)
+        def on_restart(kind: ReloadKind) -> None:
             if self._current is not None:
-                # The session waits for other code; a replay raises the exception again.
-                self._current[0].end_log(author.session_failure(error, self._project).message)
+                self._current[0].log_reload(_outcome(kind, reloader.served, settings))
 
-        return Reloader(
+        def on_stop(error: BaseException) -> None:
+            if self._current is not None:
+                # A replay raises the exception again.
+                self._current[0].fail_step(author.session_failure(error, self._project).message)
+
+        reloader = Reloader(
             Served(model, self.contract, author.config_of(self.contract.model, settings.config, self._project)),
             settings,
             project=self._project,
@@ -144,8 +148,11 @@ class Host:
             in_session=lambda: self._current is not None,
             # A step of the warm-up that fails ends the engine.
             may_keep=lambda: self._serves,
-            failed=survived,
+            on_restart=on_restart,
+            failed=self._failed,
+            on_stop=on_stop,
         )
+        return reloader
 
     def _adopt(self, served: Served, state: InputState | None = None) -> InputState | None:
         """Serve another version of the model from now on; return the state that it replaced, for a way back."""
@@ -155,10 +162,7 @@ class Host:
         self._give_runtime(served.model, served.contract)
         self._driver.adopt(served.model, served.contract)
         if self._current is not None:
-            session, dispatcher = self._current
-            dispatcher.adopt(served.model, self._check)
-            # A replay runs one version of the code.
-            session.end_log()
+            self._current[1].adopt(served.model, self._check)
         return former
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
@@ -264,8 +268,10 @@ class Host:
         client = ClientInfo(
             start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
         )
-        config = None if self.reloader is None else self.reloader.served.config
-        log = None if self._logs is None else self._logs.start_log(start, self.contract, config)
+        reloaded = None
+        if self.reloader is not None and self._reload is not None:
+            reloaded = _outcome("applied", self.reloader.served, self._reload)
+        log = None if self._logs is None else self._logs.start_log(start, self.contract, reloaded)
         session = ModelSession(
             start.session,
             client,
@@ -377,3 +383,8 @@ class Host:
             dispatcher.accept(again)
         else:
             self._sink.send(again)
+
+
+def _outcome(kind: ReloadKind, served: Served, settings: ReloadSettings) -> ReloadOutcome:
+    sources = {source.file: source.data for source in settings.modules.sources.values()}
+    return ReloadOutcome(kind, served.contract, served.config, sources)

@@ -5,24 +5,17 @@ The file is temporary where only the sessions that a controller wants to keep ar
 
 from __future__ import annotations
 
-import contextlib
-import inspect
 import logging
-import os
 import platform
 import queue
 import secrets
-import shutil
 import sys
-import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import yaml
@@ -31,23 +24,25 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.seeds import MOST_SEEDS
+from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Written
+from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
+from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.entries import (
     EndEntry,
-    Entry,
+    ErrorEntry,
     EventEntry,
     FrameEntry,
     Header,
-    KeptEntry,
     MessageEntry,
     OutputEntry,
     ReadEntry,
-    UploadEntry,
+    ReloadEntry,
     hash_pieces,
     to_pieces,
 )
-from reactor_runtime.recording.file import RecordingWriter, encode_array, hash_file, require_extra
+from reactor_runtime.recording.file import encode_array, require_extra
 from reactor_runtime.version import version
 
 logger = logging.getLogger(__name__)
@@ -58,10 +53,6 @@ ENTRY_BYTES = 500
 CLOSE_S = 5.0
 # The size limit of a session held for `keep`.
 MOST_HELD_BYTES = 512 << 20
-SECOND_NS = 1_000_000_000
-MINUTE_NS = 60 * SECOND_NS
-# Settings files, hashed with the imported modules.
-SETTINGS = ("reactor.yaml", "config.yml", "config.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +97,14 @@ class Recorder:
             self._queue.failure = error
 
     def start_log(
-        self, start: StartSession, contract: Contract, config: dict[str, Any] | None = None
+        self, start: StartSession, contract: Contract, reloaded: ReloadOutcome | None = None
     ) -> _SessionRecorder | None:
         """Start the recording of a session; return None after a failure."""
         if self._queue.failure is not None:
             return None
         header = Header(
             model=f"{contract.model.__module__}:{contract.model.__qualname__}",
-            config=self._config if config is None else yaml.safe_dump(config, sort_keys=False),
+            config=self._config if reloaded is None else yaml.safe_dump(reloaded.config, sort_keys=False),
             contract=contract.to_json(),
             seed=secrets.randbelow(MOST_SEEDS),
             client=start.client,
@@ -121,8 +112,9 @@ class Recorder:
             started_at=time.time(),
             versions=_versions(),
         )
-        self._queue.put(_Start(self._options, self._project, header, self._most_held_bytes), 0)
-        return _SessionRecorder(header.seed, self._queue, with_video=self._options.with_video)
+        sources = {} if reloaded is None else reloaded.sources
+        self._queue.put(_Start(self._options, self._project, header, sources, self._most_held_bytes), 0)
+        return _SessionRecorder(header, self._queue, with_video=self._options.with_video)
 
     def keep(self, session: str) -> None:
         """Save the recording of the session up to now, and mark its last minute; any thread.
@@ -137,17 +129,48 @@ class Recorder:
 
 
 class _SessionRecorder:
-    """Put what happens in one session into the queue, as `SessionLog` describes it."""
+    """Put what happens in one session into the queue, as `SessionLog` describes it.
 
-    def __init__(self, seed: int, writing: _WriterThread, *, with_video: bool) -> None:
-        self.seed = seed
+    The recording ends with new code that has another contract, unless its first step fails.
+    """
+
+    def __init__(self, header: Header, writing: _WriterThread, *, with_video: bool) -> None:
+        self.seed = header.seed
+        self._contract = header.contract
         self._writing = writing
         self._with_video = with_video
         self._frames: dict[str, int] = {}
+        # The steps before code with another contract, and before a read that was cancelled.
+        self._other_contract_at: int | None = None
+        self._cancelled_at: int | None = None
 
     def on_begin(self) -> None: ...
 
-    def on_step(self, step: int) -> None: ...
+    def on_step(self, step: int) -> None:  # noqa: ARG002  (the signature of SessionLog)
+        self._leave_other_contract()
+
+    def on_reload(self, step: int, outcome: ReloadOutcome) -> None:
+        waiting, self._cancelled_at = self._cancelled_at == step, None
+        if contract_differences(self._contract, outcome.contract.to_json()):
+            self._other_contract_at = step
+            return
+        # Without an entry for the code on trial there is nothing to go back to.
+        kind = outcome.kind if self._other_contract_at is None else "failed"
+        self._other_contract_at = None
+        config = yaml.safe_dump(outcome.config, sort_keys=False)
+        entry = ReloadEntry(step, kind, waiting, config)
+        # The queue refers to the sources, which it does not copy.
+        self._writing.put(ReloadedFiles(entry, outcome.sources))
+
+    def on_error(self, step: int, error: str) -> None:
+        self._leave_other_contract()
+        self._writing.put(ErrorEntry(step, error))
+
+    def _leave_other_contract(self) -> None:
+        if self._other_contract_at is not None:
+            logger.warning("the recording of the session ends: a reload has changed the contract")
+            self._writing.put(EndEntry(self._other_contract_at))
+            self._other_contract_at = None
 
     def on_applied(self) -> None: ...
 
@@ -164,10 +187,15 @@ class _SessionRecorder:
                     self._writing.put(FrameEntry(track, number, array.copy()), array.nbytes)
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
+        self._leave_other_contract()
         entry = EventEntry(step, event.name, event.data_json, skipped)
         self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
 
-    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]]) -> None:
+    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:
+        if items is None:
+            self._cancelled_at = step
+            return
+        self._cancelled_at = None
         files = tuple(item.file or encode_array(item.array()) for item in items)
         self._writing.put(ReadEntry(step, track, call, files), ENTRY_BYTES + sum(map(len, files)))
 
@@ -178,6 +206,7 @@ class _SessionRecorder:
         self._writing.put(MessageEntry(step, kind, data))
 
     def on_end(self, step: int, error: str) -> None:
+        self._leave_other_contract()
         self._writing.put(EndEntry(step, error))
 
 
@@ -186,6 +215,7 @@ class _Start:
     options: RecordOptions
     project: Path
     header: Header
+    sources: dict[str, bytes]
     most_held_bytes: int
 
 
@@ -194,7 +224,7 @@ class _Keep:
     session: str
 
 
-_Job = _Start | _Keep | Entry | UploadedFile
+_Job = _Start | _Keep | Written
 
 
 class _WriterThread:
@@ -253,7 +283,7 @@ class _WriterThread:
             logger.warning("recording has stopped, the stream continues; restart to record again: %s", reason)
 
     def _run(self) -> None:
-        session: _SessionFile | None = None
+        session: SessionFile | None = None
         while (queued := self._jobs.get()) is not None:
             job, size_bytes, time_ns = queued
             with self._lock:
@@ -276,20 +306,25 @@ class _WriterThread:
         if session is not None:
             session.close()
 
-    def _write(
-        self, job: _Start | Entry | UploadedFile, session: _SessionFile | None, time_ns: int
-    ) -> _SessionFile | None:
+    def _write(self, job: _Start | Written, session: SessionFile | None, time_ns: int) -> SessionFile | None:
         """Write one entry, or start a file; return the session that is recorded from now on."""
         if isinstance(job, _Start):
             if session is not None:
                 session.close()
-            return _SessionFile(job)
+            return SessionFile(
+                job.header,
+                job.options.directory,
+                job.project,
+                job.sources,
+                temporary=job.options.only_kept,
+                most_held_bytes=job.most_held_bytes,
+            )
         # A thread of the author may still read an input when its session has ended.
         if session is not None and session.is_open:
             session.write(job, time_ns, flush=self._jobs.empty())
         return session
 
-    def _keep(self, job: _Keep, session: _SessionFile | None, time_ns: int) -> Kept:
+    def _keep(self, job: _Keep, session: SessionFile | None, time_ns: int) -> Kept:
         try:
             if self.failure is not None:
                 raise self.failure
@@ -312,130 +347,6 @@ class _WriterThread:
         return Kept(job.session, str(path), message, hint)
 
 
-class LastMinute:
-    """Find the step with which the last minute of a session begins, to the second."""
-
-    def __init__(self) -> None:
-        # The time of a step in each second.
-        self._seconds: deque[tuple[int, int]] = deque()
-        self._step = 0
-
-    def add_step(self, step: int, time_ns: int) -> None:
-        self._step = step
-        seconds = self._seconds
-        if not seconds or time_ns - seconds[-1][0] >= SECOND_NS:
-            seconds.append((time_ns, step))
-        while len(seconds) > 1 and seconds[1][0] <= time_ns - MINUTE_NS:
-            seconds.popleft()
-
-    def entry(self) -> KeptEntry:
-        return KeptEntry(self._step, self._seconds[0][1] if self._seconds else 0)
-
-
-class _SessionFile:
-    """Write the file of one session.
-
-    A file in the directory is closed with the EndEntry. A temporary one is held for `keep`, unless it is too large.
-    """
-
-    def __init__(self, start: _Start) -> None:
-        self._start = start
-        # None for a temporary file.
-        self._path: Path | None = None
-        self._file: IO[bytes]
-        if start.options.only_kept:
-            self._file = tempfile.TemporaryFile(prefix="reactor-")  # noqa: SIM115  (`close` closes it)
-        else:
-            self._file, self._path = _open_new(start.options.directory, start.header.started_at)
-        # Reading the project's files takes too long for the model's thread.
-        header = replace(start.header, files=_hashes(start.project))
-        self._writer = RecordingWriter(self._file, header)
-        self._file.flush()
-        self._end: tuple[int, EndEntry] | None = None
-        self._last_minute = LastMinute()
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether entries are recorded: the session has not ended, and is not too large."""
-        return self._end is None and not self._file.closed
-
-    def write(self, job: Entry | UploadedFile, time_ns: int, *, flush: bool) -> None:
-        match job:
-            case UploadedFile():
-                job = UploadEntry(job.id, job.name, job.content_type, job.read())
-            case OutputEntry():
-                self._last_minute.add_step(job.step, time_ns)
-            case EndEntry():
-                self._end = time_ns, job
-        self._writer.write(job, time_ns)
-        if self._path is None:
-            if self._file.tell() > self._start.most_held_bytes:
-                self._file.close()
-        elif self._end is not None:
-            self._writer.finish()
-            self._file.close()
-            logger.info("recorded the session file=%s", self._path)
-        elif flush:
-            self._file.flush()
-
-    def keep(self, time_ns: int) -> Path:
-        """Return the path of a file with the session up to now; raise UsageError if it is too large."""
-        if not self._file.closed:
-            self._writer.write(self._last_minute.entry(), time_ns)
-            self._file.flush()
-        if self._path is not None:
-            return self._path
-        if self._file.closed:
-            raise UsageError(
-                f"the session has more than {self._start.most_held_bytes >> 20} MB of inputs, the most that is held",
-                hint="start with --record DIR, which has no limit, or begin a new session",
-            )
-        return self._copy(time_ns)
-
-    def _copy(self, time_ns: int) -> Path:
-        copy, path = _open_new(self._start.options.directory, time_ns / SECOND_NS)
-        try:
-            with copy:
-                self._file.seek(0)
-                # This leaves the position at the end.
-                shutil.copyfileobj(self._file, copy)
-        except OSError:
-            self._file.seek(0, os.SEEK_END)
-            path.unlink()
-            raise
-        return path
-
-    def why_ended(self, now_ns: int) -> tuple[str, str]:
-        """Return why the recording ended before now, and what to do; "" for both if it did not."""
-        if self._end is None:
-            return "", ""
-        ended_ns, end = self._end
-        hint = "to record new code, begin a new session: reload the page"
-        if end.error:
-            return f"the recording ended with an error: {end.error}", hint
-        age_s = (now_ns - ended_ns) / SECOND_NS
-        ended = f"the recording ended {age_s:.0f} s ago, at a reload"
-        return f"{ended}: a replay runs one version of the code", hint
-
-    def close(self) -> None:
-        """Close the file of a session that has not ended; what can't be written is lost."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-def _open_new(directory: Path, at: float) -> tuple[BinaryIO, Path]:
-    """Create a file named after the time; a number follows where there is one of the same second."""
-    directory.mkdir(parents=True, exist_ok=True)
-    name = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(at))
-    number = 1
-    while True:
-        path = directory / (f"{name}.mcap" if number == 1 else f"{name}_{number}.mcap")
-        try:
-            return path.open("xb"), path
-        except FileExistsError:
-            number += 1
-
-
 def _versions() -> dict[str, str]:
     torch = sys.modules.get("torch")
     return {
@@ -445,24 +356,3 @@ def _versions() -> dict[str, str]:
         **({} if torch is None else {"torch": str(torch.__version__)}),
         "machine": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _hashes(project: Path) -> dict[str, str]:
-    """Return the hashes of the project's settings and of the modules that were imported from it, by name."""
-    root = project.resolve()
-    modules = [file for module in list(sys.modules.values()) if (file := _file_in(root, module)) is not None]
-    settings = [root / name for name in SETTINGS if (root / name).is_file()]
-    hashes = {path.relative_to(root).as_posix(): hash_file(path) for path in sorted({*modules, *settings})}
-    if unreadable := [name for name, hash in hashes.items() if hash is None]:
-        logger.warning("the recording lacks the hashes of files that can't be read: %s", ", ".join(unreadable))
-    return {name: hash for name, hash in hashes.items() if hash is not None}
-
-
-def _file_in(root: Path, module: ModuleType) -> Path | None:
-    # A lazy module is not to be imported by this.
-    file = inspect.getattr_static(module, "__file__", None)
-    if not isinstance(file, str):
-        return None
-    path = Path(file)
-    inside = root in path.parents and not {"site-packages", "dist-packages"} & set(path.parts)
-    return path if inside and path.is_file() else None

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
-from reactor_runtime.engine.session_log import SessionLog
+from reactor_runtime.engine.seeds import MOST_SEEDS, seed_generators
+from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.trace import TraceRecorder
 
 T = TypeVar("T")
@@ -76,6 +77,21 @@ class ModelSession:
         log = self.log
         if log is not None:
             log.on_step(self.steps)
+
+    def log_reload(self, outcome: ReloadOutcome) -> None:
+        """Report a reload to the log, and seed the generators of random numbers for the code that starts.
+
+        What the code before has drawn in a step that it did not complete has then no effect.
+        """
+        if self.log is not None:
+            self.log.on_reload(self.steps, outcome)
+            seed_generators((self.log.seed + self.steps) % MOST_SEEDS)
+
+    def fail_step(self, error: str) -> None:
+        """Count a step that raised an exception, with this message, which does not end the session."""
+        self.steps += 1
+        if self.log is not None:
+            self.log.on_error(self.steps, error)
 
     def end_log(self, error: str = "") -> None:
         """Report nothing of this session from now on; `error` is the message of the exception that ended it."""

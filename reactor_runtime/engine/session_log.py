@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
+from reactor_runtime.recording.entries import ReloadKind
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    """Describe a reload, after which the code that makes frames starts again, and what is served from then on.
+
+    `sources` maps the files of the project's modules to what they were executed from.
+    """
+
+    kind: ReloadKind
+    contract: Contract
+    config: dict[str, Any]
+    sources: dict[str, bytes]
 
 
 class SessionLog(Protocol):
@@ -33,8 +48,17 @@ class SessionLog(Protocol):
     def on_applied(self) -> None:
         """The event of the last `on_event` was handled."""
 
-    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]]) -> None:
-        """Read number `call` of an input track returned these items, or, without any, raised TimeoutError."""
+    def on_reload(self, step: int, outcome: ReloadOutcome) -> None:
+        """The code that makes frames has ended, and starts again."""
+
+    def on_error(self, step: int, error: str) -> None:
+        """The step of this number raised an exception with this message, and the session waits for new code."""
+
+    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:
+        """Read number `call` of an input track returned these items, or, without any, raised TimeoutError.
+
+        The number counts from the start of the session or the last reload. None: the read was cancelled.
+        """
 
     def on_upload(self, file: UploadedFile) -> None:
         """A client uploaded a file."""
@@ -50,11 +74,11 @@ class SessionLogs(Protocol):
     """Make the log of each session."""
 
     def start_log(
-        self, start: StartSession, contract: Contract, config: dict[str, Any] | None = None
+        self, start: StartSession, contract: Contract, reloaded: ReloadOutcome | None = None
     ) -> SessionLog | None:
         """Return the log of a session that starts with this contract; None if it is not logged.
 
-        `config` is what the model was loaded with last, None if it cannot change.
+        `reloaded` describes what is served, None if it cannot change.
         """
         ...
 
@@ -74,7 +98,7 @@ class CurrentLog:
         finally:
             self._current = None
 
-    def on_read(self, track: str, call: int, items: Sequence[Item[Any]]) -> None:
+    def on_read(self, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:
         if (current := self._current) is not None:
             log, steps = current
             log.on_read(steps(), track, call, items)

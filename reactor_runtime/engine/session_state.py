@@ -52,13 +52,16 @@ class SessionState:
     def adopt(self, model: Model, spec: StateSpec | None, state: InputState | None = None) -> InputState | None:
         """Make the states of another version of the model from now on; return the state that there was.
 
-        In a session the state becomes `state`, or gets the values of the former one that are still valid.
+        In a session the state gets the values of the former one that are still valid; or it becomes `state`, from which
+        the former one was made, with what has changed since.
         """
         with self._lock:
             former, old = (None if self._spec is None else self._model.state), self._spec
             self._model, self._spec = model, spec
             if spec is None:
                 return former
+            if state is not None and old is not None and former is not None:
+                spec.set_changes(state, old, former)
             if state is None and self._session:
                 state = spec.fresh() if old is None or former is None else spec.carry_over(old, former)
             model.state = state

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 # Maps each track of an output to its arrays: one for each frame of a batch.
 Pieces = dict[str, list[NDArray[Any]]]
+# What a reload has done: given the model its new code, loaded it again, failed to load it, or gone back to the code
+# before because the first step of the new code failed.
+ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,29 @@ class ReadEntry:
     track: str
     call: int
     files: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadEntry:
+    """The code that makes frames has ended after `step` steps and starts again, after a reload of this `kind`.
+
+    With `waiting` it ended in a read that waited for an input. `config` is the YAML of what the model was loaded with
+    last, `files` are the hashes of the project's files that are used from here on.
+    """
+
+    step: int
+    kind: ReloadKind
+    waiting: bool
+    config: str
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry:
+    """Step number `step` raised an exception with this message; the session waits for new code."""
+
+    step: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +137,18 @@ class KeptEntry:
     since_step: int
 
 
-Entry = EventEntry | ReadEntry | UploadEntry | MessageEntry | OutputEntry | FrameEntry | EndEntry | KeptEntry
+Entry = (
+    EventEntry
+    | ReadEntry
+    | ReloadEntry
+    | ErrorEntry
+    | UploadEntry
+    | MessageEntry
+    | OutputEntry
+    | FrameEntry
+    | EndEntry
+    | KeptEntry
+)
 
 
 def hash_pieces(pieces: Pieces) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -24,6 +24,7 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.entries import (
     EndEntry,
     Entry,
+    ErrorEntry,
     EventEntry,
     FrameEntry,
     Header,
@@ -31,16 +32,21 @@ from reactor_runtime.recording.entries import (
     MessageEntry,
     OutputEntry,
     ReadEntry,
+    ReloadEntry,
     UploadEntry,
 )
 
 EXTRA = "record"
-FORMAT = 1
+# Files of format 1 have no reloads and no errors.
+FORMAT = 2
+OLDER_FORMATS = (1,)
 _HEADER = "reactor.session"
 _JSON = "json"
 _TOPICS: dict[type, str] = {
     EventEntry: "/events",
     ReadEntry: "/reads",
+    ReloadEntry: "/reloads",
+    ErrorEntry: "/errors",
     MessageEntry: "/messages",
     OutputEntry: "/outputs",
     FrameEntry: "/frames",
@@ -124,12 +130,30 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredRead:
-    """A `ReadEntry` whose files are still in the recording."""
+    """A `ReadEntry` whose files are still in the recording; it came after so many `reloads`."""
 
     step: int
     track: str
     call: int
     files: tuple[StoredFile, ...]
+    reloads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReload:
+    """A `ReloadEntry`; so many `events` and `outputs` of the session came before it.
+
+    `changed` are the files of the project that had changed.
+    """
+
+    entry: ReloadEntry
+    events: int
+    outputs: int
+    changed: tuple[str, ...] = ()
+
+    @property
+    def step(self) -> int:
+        return self.entry.step
 
 
 @dataclass(slots=True)
@@ -143,20 +167,40 @@ class SessionRecording:
     path: Path
     header: Header
     events: list[EventEntry] = field(default_factory=list)
+    reloads: list[StoredReload] = field(default_factory=list)
     reads: list[StoredRead] = field(default_factory=list)
     uploads: list[UploadEntry] = field(default_factory=list)
     messages: list[MessageEntry] = field(default_factory=list)
     outputs: list[OutputEntry] = field(default_factory=list)
     output_times_s: list[float] = field(default_factory=list)
     kept: list[KeptEntry] = field(default_factory=list)
+    errors: list[ErrorEntry] = field(default_factory=list)
     end: EndEntry | None = None
     has_frames: bool = False
 
     @property
     def steps(self) -> int:
         """Return the number of steps that a replay makes: those up to the last entry."""
-        placed = (*self.events[-1:], *self.reads[-1:], *self.outputs[-1:], *([self.end] if self.end else ()))
-        return max((entry.step for entry in placed), default=0)
+        lists = (self.events, self.reloads, self.reads, self.outputs, self.errors, [self.end] if self.end else [])
+        return max((entries[-1].step for entries in lists if entries), default=0)
+
+    @property
+    def inputs(self) -> list[EventEntry | StoredReload]:
+        """Return the events and the reloads in the order in which they came."""
+        inputs: list[EventEntry | StoredReload] = list(self.events)
+        for before, reload in enumerate(self.reloads):
+            inputs.insert(before + reload.events, reload)
+        return inputs
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Return the hashes of the project's files that were used last."""
+        return self.reloads[-1].entry.files if self.reloads else self.header.files
+
+    @property
+    def code_changes(self) -> list[StoredReload]:
+        """Return the reloads that changed files of the project."""
+        return [reload for reload in self.reloads if reload.changed]
 
     def load(self, file: StoredFile) -> bytes:
         """Read an image or a piece of sound from the file."""
@@ -253,7 +297,11 @@ def _add_message(recording: SessionRecording, message: _Message, media: dict[int
         recording.events.append(EventEntry(**values))
     elif message.topic == "/reads":
         values["files"] = tuple(media.pop(number) for number in values["files"])
-        recording.reads.append(StoredRead(**values))
+        recording.reads.append(StoredRead(**values, reloads=len(recording.reloads)))
+    elif message.topic == "/reloads":
+        _add_reload(recording, ReloadEntry(**values))
+    elif message.topic == "/errors":
+        recording.errors.append(ErrorEntry(**values))
     elif message.topic == "/messages":
         recording.messages.append(MessageEntry(**values))
     elif message.topic == "/outputs":
@@ -265,11 +313,21 @@ def _add_message(recording: SessionRecording, message: _Message, media: dict[int
         recording.end = EndEntry(**values)
 
 
+def _add_reload(recording: SessionRecording, entry: ReloadEntry) -> None:
+    if entry.kind == "reverted" and recording.reloads:
+        # The model that it may have loaded has been discarded.
+        last = recording.reloads[-1]
+        recording.reloads[-1] = replace(last, entry=replace(last.entry, kind="applied"))
+    before, files = recording.files, entry.files
+    changed = tuple(sorted(name for name in {*before, *files} if before.get(name) != files.get(name)))
+    recording.reloads.append(StoredReload(entry, len(recording.events), len(recording.outputs), changed))
+
+
 def _header(path: Path, record: object) -> Header | None:
     if not isinstance(record, _Metadata) or record.name != _HEADER:
         return None
     values = {key: json.loads(value) for key, value in record.values.items()}
-    if values.pop("format") != FORMAT:
+    if values.pop("format") not in (FORMAT, *OLDER_FORMATS):
         raise UsageError(
             f"{path} was written by another version of Reactor", hint="replay it with the version that recorded it"
         )
@@ -349,6 +407,11 @@ def decode_array(file: bytes) -> np.ndarray[Any, Any]:
 def hash_file(path: Path) -> str | None:
     """Return a hash of a file's content; None if it can't be read."""
     try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+        return hash_content(path.read_bytes())
     except OSError:
         return None
+
+
+def hash_content(content: bytes) -> str:
+    """Return a hash of the content of a file."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Self
 
 from reactor_runtime.recording.entries import EventEntry, OutputEntry
-from reactor_runtime.recording.file import SessionRecording
+from reactor_runtime.recording.file import SessionRecording, StoredReload
 
 MOST_MARKS = 500
 MOST_LINES = 6
@@ -48,20 +48,26 @@ class RecordedFrames:
 
 
 def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[int, str]]:
-    """Return at most 500 frames with the events before them; the events of neighbouring frames share one."""
+    """Return at most 500 frames with the events and reloads before them; those of neighbouring frames share one."""
     steps = [output.step for output in recording.outputs]
     width = -(-len(frames) // MOST_MARKS)
 
-    def mark_at(event: EventEntry) -> int:
-        frame = frames.firsts[bisect_right(steps, event.step)]
+    def mark_at(entry: EventEntry | StoredReload) -> int:
+        frame = frames.firsts[bisect_right(steps, entry.step)]
         return min(frame, len(frames) - 1) // width * width
 
-    events = [event for event in recording.events if not event.skipped]
-    return [(frame, _describe(list(group))) for frame, group in groupby(events, mark_at)]
+    inputs = [each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped)]
+    return [(frame, _describe(list(group))) for frame, group in groupby(inputs, mark_at)]
 
 
-def _describe(events: list[EventEntry]) -> str:
-    lines = [f"{event.name} {event.data_json}" if event.data_json != "{}" else event.name for event in events]
+def _line_of(entry: EventEntry | StoredReload) -> str:
+    if isinstance(entry, EventEntry):
+        return entry.name if entry.data_json == "{}" else f"{entry.name} {entry.data_json}"
+    return f"the code changed: {', '.join(entry.changed)}" if entry.changed else "reload"
+
+
+def _describe(entries: list[EventEntry | StoredReload]) -> str:
+    lines = [_line_of(entry) for entry in entries]
     shown = [line if len(line) <= MOST_CHARACTERS else f"{line[:MOST_CHARACTERS]}…" for line in lines[:MOST_LINES]]
     more = len(lines) - len(shown)
     return "\n".join([*shown, *([f"and {more} more"] if more else [])])

@@ -35,12 +35,14 @@ class Difference:
 class Replay:
     """Hold the result of a replay: its steps, and the first 1,000 differences from the recording.
 
-    `frames` counts the frames and pieces of sound that were compared, `different` those of them that differ.
+    `frames` counts the frames and pieces of sound that were compared, `different` those of them that differ, and
+    `outdated` those of the different ones that other code made: the code changed later in the recorded session.
     """
 
     steps: int = 0
     frames: int = 0
     different: int = 0
+    outdated: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, step: int, text: str, *, track: str = "", frame: int = 0) -> None:
@@ -58,23 +60,25 @@ class Comparison:
     def __init__(self, recording: SessionRecording, on_output: OnOutput) -> None:
         self.result = Replay()
         self._steps = recording.steps
+        self._code_changed_at = max((change.step for change in recording.code_changes), default=0)
         self._outputs = recording.outputs
         self._messages = recording.messages
         self._on_output = on_output
-        self._compared = 0
+        # How many outputs have been compared.
+        self.outputs = 0
         self._sent = 0
         self._frames: dict[str, int] = defaultdict(int)
 
     @property
     def has_all_outputs(self) -> bool:
-        return self._compared == len(self._outputs)
+        return self.outputs == len(self._outputs)
 
     def compare_output(self, step: int, pieces: Pieces) -> None:
         """Compare the next output; do nothing if the recording has no more."""
         if self.has_all_outputs:
             return
-        recorded = self._outputs[self._compared]
-        self._compared += 1
+        recorded = self._outputs[self.outputs]
+        self.outputs += 1
         self._compare_step(step, recorded)
         self._compare_tracks(step, recorded, hash_pieces(pieces))
         self._on_output(step, pieces)
@@ -99,6 +103,7 @@ class Comparison:
         if was == is_now:
             return
         self.result.different += 1
+        self.result.outdated += step <= self._code_changed_at
         old, new = was.partition(":")[0], is_now.partition(":")[0]
         why = "differs" if old == new else f"is {new}, not {old}"
         self.result.add(step, f"frame {number} of {track} {why}", track=track, frame=number)
@@ -115,9 +120,9 @@ class Comparison:
 
     def finish(self) -> None:
         """Add a difference for missing outputs, and for each recorded message that was not sent."""
-        missing_outputs = len(self._outputs) - self._compared
+        missing_outputs = len(self._outputs) - self.outputs
         if missing_outputs:
-            step = self._outputs[self._compared].step
+            step = self._outputs[self.outputs].step
             self.result.add(step, f"{missing_outputs} of {len(self._outputs)} outputs are missing")
         for missing in self._messages[self._sent :]:
             if _is_expected(missing, self._steps):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from reactor_runtime.authoring.tracks.backlog import ReadMode
@@ -15,30 +16,47 @@ from reactor_runtime.recording.file import SessionRecording, StoredRead, decode_
 NPY, RIFF = b"\x93NUMPY", b"RIFF"
 
 
-class ReplayedReads:
-    """Hold the recorded reads of one track, in order.
+@dataclass(slots=True)
+class ReplayPosition:
+    """Count the steps of a replayed session, None before it begins, its reloads, and what it has done in all."""
 
-    `step` returns the number of steps made so far, None before the recorded session begins.
+    step: int | None = None
+    reloads: int = 0
+    actions: int = 0
+
+
+class ReplayedReads:
+    """Hold the recorded reads of one track, in order; a read gets only what was read after the same reload.
+
+    `on_wait` is called when the model waits for an item that was not recorded there.
     """
 
     def __init__(
-        self, recording: SessionRecording, reads: Iterable[StoredRead], step: Callable[[], int | None]
+        self,
+        recording: SessionRecording,
+        reads: Iterable[StoredRead],
+        position: ReplayPosition,
+        on_wait: Callable[[], object],
     ) -> None:
         self._recording = recording
         self._reads = deque(reads)
-        self._step = step
+        self._position = position
+        self.on_wait = on_wait
 
     @property
     def available(self) -> int:
         """Return how many items the next read of this step returns."""
-        step = self._step()
-        due = step is not None and self._reads and self._reads[0].step <= step
+        due = self.running and self._reads[0].step <= (self._position.step or 0)
         return len(self._reads[0].files) if due else 0
 
     @property
     def running(self) -> bool:
         """Return whether reads return recorded items: after the session has begun, as long as there are some."""
-        return self._step() is not None and bool(self._reads)
+        if self._position.step is None:
+            return False
+        while self._reads and self._reads[0].reloads < self._position.reloads:
+            self._reads.popleft()
+        return bool(self._reads) and self._reads[0].reloads == self._position.reloads
 
     def take(self) -> list[Any]:
         """Return the items of the next read; raise TimeoutError if it timed out."""
@@ -54,7 +72,7 @@ class ReplayedReads:
         """
         if not self.available:
             return False
-        return self._reads[0].step != self._step() or self._reads[0].call <= call
+        return self._reads[0].step != self._position.step or self._reads[0].call <= call
 
 
 class ReplayedBuffer(InputBuffer[Any]):
@@ -71,6 +89,7 @@ class ReplayedBuffer(InputBuffer[Any]):
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[Any]:
         # A recorded read of a closed buffer raised BufferClosed, unless items were left.
         if not self._replayed.running or (self.closed and not self._replayed.available):
+            self._replayed.on_wait()
             return await super().read(n, timeout, mode)
         self.reads.calls += 1
         await asyncio.sleep(0)

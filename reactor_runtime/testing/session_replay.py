@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +19,17 @@ from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import laid_over
-from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
-from reactor_runtime.errors import UsageError
-from reactor_runtime.ipc.messages import ClientEvent, Hold, StartSession
+from reactor_runtime.engine.session_log import ReloadOutcome
+from reactor_runtime.errors import UsageError, from_json
+from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.contracts import contract_differences
-from reactor_runtime.recording.entries import EventEntry, to_pieces
+from reactor_runtime.recording.entries import to_pieces
 from reactor_runtime.recording.file import SessionRecording, StoredRead, read_recording
 from reactor_runtime.testing.comparison import Comparison, OnOutput, Replay
 from reactor_runtime.testing.recorder import OutputRecorder
-from reactor_runtime.testing.replayed_input import ReplayedBuffer, ReplayedReads
+from reactor_runtime.testing.replayed_events import SESSION, ReplayedEvents
+from reactor_runtime.testing.replayed_input import ReplayedBuffer, ReplayedReads, ReplayPosition
 from reactor_runtime.testing.studio import PATIENCE_S, Studio
 
 OnStep = Callable[[int], object]
@@ -62,9 +63,13 @@ def replay_recording(
     returns, and `on_step` after each step.
     """
     refuse_other_contract(recording, Contract.of(model))
-    given = laid_over(yaml.safe_load(recording.header.config) or {}, dict(config or {}))
+
+    def configured(recorded: str) -> dict[str, Any]:
+        return laid_over(yaml.safe_load(recorded) or {}, dict(config or {}))
+
+    given = configured(recording.header.config)
     comparison = Comparison(recording, on_output)
-    log = _ReplayLog(recording, comparison, on_step)
+    log = _ReplayLog(recording, comparison, on_step, configured)
     with _ReplayStudio(model, given, project=project, logs=log, make_buffer=log.make_buffer) as studio:
         on_loaded()
         studio.replay(recording, log, comparison, is_stopped)
@@ -114,51 +119,62 @@ class _ReplayStudio(Studio[Model]):
         self._start(StartSession(log.session, recording.header.client, recording.header.joined_at))
 
         def over() -> bool:
-            return log.finished or self._recorder.ended or is_stopped()
+            return log.finished or self._recorder.ended or self._failed_to_load is not None or is_stopped()
 
+        progress = log.progress
         while not over():
-            before = log.progress
+            before = progress.actions
             self._wait.advance(over, PATIENCE_S)
             # With fewer outputs and more Idles, outputs are missing after the last step.
             if log.made_all_steps:
                 break
-            if log.progress == before and not over():
+            if progress.actions == before and not over():
                 raise RuntimeError(
-                    f"the replay stops after step {log.step} of {recording.steps}: the model waits for an event or an "
-                    "input that the recording does not have there"
+                    f"the replay stops after step {progress.step} of {recording.steps}: the model waits for an event "
+                    "or an input that the recording does not have there"
                 )
+        if self._failed_to_load is not None:
+            raise from_json(self._failed_to_load)
         if self._recorder.ended and not log.finished:
             self._wait.raise_failure()
-            comparison.result.add(log.step or 0, f"the session ended after {log.step} of {recording.steps} steps")
+            made = progress.step or 0
+            comparison.result.add(made, f"the session ended after {made} of {recording.steps} steps")
         # The server logs exceptions of handlers, and the session continues.
         self._recorder.failures.clear()
         comparison.finish()
 
+    @property
+    def _failed_to_load(self) -> dict[str, Any] | None:
+        """Return the error of a `load()` at a reload."""
+        return None if self._recorder.reloaded is None else self._recorder.reloaded.error
+
 
 class _ReplayLog:
-    """Send the recorded events at their steps, and pass on what the model returns to be compared.
+    """Repeat the recorded events and reloads at their steps, and pass on what the model returns to be compared.
 
     It is the `SessionLog` of the one session of a replay. `on_step` may be called on a thread of the model, all else
-    belongs to the loop's.
+    belongs to the loop's. `configured` returns the config of the replay for a recorded one.
     """
 
-    session = "s-1"
+    session = SESSION
 
-    def __init__(self, recording: SessionRecording, comparison: Comparison, on_step: OnStep) -> None:
+    def __init__(
+        self,
+        recording: SessionRecording,
+        comparison: Comparison,
+        on_step: OnStep,
+        configured: Callable[[str], dict[str, Any]],
+    ) -> None:
         self.seed = recording.header.seed
-        # None before the session begins, as in the warm-up.
-        self.step: int | None = None
-        # Grows with each step and each event.
-        self.progress = 0
+        # Its step is None before the session begins, as in the warm-up.
+        self.progress = ReplayPosition()
         self._recording = recording
         self._comparison = comparison
         self._on_step = on_step
-        self._events: deque[EventEntry] = deque(event for event in recording.events if not event.skipped)
+        self._events = ReplayedEvents(recording, self.progress, comparison, configured)
         self._reads: dict[str, list[StoredRead]] = defaultdict(list)
         for read in recording.reads:
             self._reads[read.track].append(read)
-        # An event was sent and is not handled yet.
-        self._handling = False
         failed = recording.end is not None and bool(recording.end.error)
         # A session that failed did so in the step after the last.
         self._last_step = recording.steps + (1 if failed else 0)
@@ -166,10 +182,11 @@ class _ReplayLog:
 
     def attach(self, host: Host, contract: Contract, loop: asyncio.AbstractEventLoop, recorder: OutputRecorder) -> None:
         """Use these parts of a studio from here on."""
-        self._studio = _Attached(host, contract, loop, recorder)
+        self._events.attach(host, contract)
+        self._studio = _Attached(host, loop, recorder)
 
     def make_buffer(self, track: str, *arguments: Any, **options: Any) -> InputBuffer[Any]:
-        reads = ReplayedReads(self._recording, self._reads[track], lambda: self.step)
+        reads = ReplayedReads(self._recording, self._reads[track], self.progress, self._events.on_wait)
         return ReplayedBuffer(reads, *arguments, **options)
 
     @property
@@ -180,22 +197,22 @@ class _ReplayLog:
     @property
     def made_all_steps(self) -> bool:
         """Return whether the recorded steps were made, and their events handled."""
-        return not self._handling and (self.step or 0) >= self._last_step
+        return not self._events.handling and (self.progress.step or 0) >= self._last_step
 
     def start_log(
         self,
         start: StartSession,
         contract: Contract,  # noqa: ARG002
-        config: dict[str, Any] | None = None,  # noqa: ARG002
+        reloaded: ReloadOutcome | None = None,  # noqa: ARG002
     ) -> _ReplayLog | None:
         return self if start.session == self.session else None
 
     def on_begin(self) -> None:
-        self.step = 0
+        self.progress.step = 0
         for upload in self._recording.uploads:
             file = UploadedFile.received(upload.id, upload.content, name=upload.name, content_type=upload.content_type)
             self._attached.host.uploads.add(file)
-        self._send_next()
+        self._events.send_next()
 
     @property
     def _attached(self) -> _Attached:
@@ -203,8 +220,8 @@ class _ReplayLog:
         return self._studio
 
     def on_step(self, step: int) -> None:
-        self.step = step
-        self.progress += 1
+        self.progress.step = step
+        self.progress.actions += 1
         loop = self._attached.loop
         if threading.get_ident() == self._attached.thread:
             self._end_step(step)
@@ -212,44 +229,30 @@ class _ReplayLog:
             loop.call_soon_threadsafe(self._end_step, step)
 
     def _end_step(self, step: int) -> None:
-        self._send_next()
+        self._events.send_next()
         if step >= self._last_step:
             self._attached.host.hold_steps(True)
         self._comparison.result.steps = min(step, self._recording.steps)
         self._on_step(step)
 
-    def _send_next(self) -> None:
-        """Send the next event that is due, unless one is being handled, and hold the model until none is due.
+    def on_reload(self, step: int, outcome: ReloadOutcome) -> None:  # noqa: ARG002  (the signature of SessionLog)
+        self._events.on_reload()
 
-        Only one waits at a time, so that none is superseded by a later one.
-        """
-        host = self._attached.host
-        while not self._handling and self._events and self._events[0].step <= (self.step or 0):
-            event = self._events.popleft()
-            sent = ClientEvent(self.session, self._recording.header.client, None, event.name, event.data_json)
-            checked = check_event(self._attached.contract.events, sent, host.uploads)
-            if isinstance(checked, CheckedEvent):
-                self._handling = True
-                host.receive_message(Hold(self.session, True))
-                host.receive_message(checked)
-            else:
-                self._comparison.result.add(event.step, f"event {event.name} is refused: {checked.message}")
+    def on_error(self, step: int, error: str) -> None: ...
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None: ...
 
     def on_applied(self) -> None:
-        self.progress += 1
-        self._handling = False
-        self._send_next()
-        if not self._handling:
-            self._attached.host.receive_message(Hold(self.session, False))
+        self._events.on_applied()
 
     def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
         # The studio would keep all frames.
         self._attached.recorder.clear()
-        self._comparison.compare_output(step, to_pieces(bundles))
+        if not self._events.discards_output:
+            self._comparison.compare_output(step, to_pieces(bundles))
+            self._events.send_next()
 
-    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]]) -> None: ...
+    def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None: ...
 
     def on_upload(self, file: UploadedFile) -> None: ...
 
@@ -264,7 +267,6 @@ class _Attached:
     """Hold the parts of a studio; made on the thread of its loop."""
 
     host: Host
-    contract: Contract
     loop: asyncio.AbstractEventLoop
     recorder: OutputRecorder
     thread: int = field(default_factory=threading.get_ident)

@@ -18,7 +18,8 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.engine.recorder import LastMinute, Recorder, RecordOptions
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.engine.session_file import LastMinute
 from reactor_runtime.interface import ReactorPipeline
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
 from reactor_runtime.recording.entries import EventEntry, KeptEntry
@@ -323,7 +324,9 @@ def test_a_recording_that_ended_before_says_why(holding: Holding) -> None:
         assert recording.end is not None
         assert recording.end.error == error
         assert kept.message.startswith(
-            f"the recording ended with an error: {error}" if error else "the recording ended 0 s ago, at a reload"
+            f"the recording ended with an error: {error}"
+            if error
+            else "the recording ended 0 s ago, where a reload changed the contract"
         )
 
 

@@ -13,15 +13,19 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.entries import (
     EndEntry,
     Entry,
+    ErrorEntry,
     EventEntry,
     FrameEntry,
     Header,
     MessageEntry,
     OutputEntry,
     ReadEntry,
+    ReloadEntry,
     UploadEntry,
 )
 from reactor_runtime.recording.file import RecordingWriter, SessionRecording, read_recording
+from reactor_runtime.testing import replay
+from tests.testing.test_session_replay import Mixer
 
 HEADER = Header(
     model="pipeline:MyModel",
@@ -42,6 +46,9 @@ ENTRIES: list[Entry] = [
     ReadEntry(1, "camera", 3, (b"one", b"two")),
     ReadEntry(1, "microphone", 1, ()),
     ReadEntry(2, "camera", 4, (b"three",)),
+    ReloadEntry(2, "applied", waiting=True, config="width: 64\n", files={"pipeline.py": "cd"}),
+    ReloadEntry(2, "failed", waiting=False, config="width: 64\n", files={"pipeline.py": "cd"}),
+    ErrorEntry(3, "the model failed"),
     OutputEntry(3, {"main_video": ["2x4x3:ff"]}),
     FrameEntry("main_video", 0, PIXELS),
     MessageEntry(3, "nudged", {"total": 5}),
@@ -70,6 +77,8 @@ def entries_of(recording: SessionRecording) -> list[Entry]:
         *recording.uploads,
         *recording.events,
         *reads,
+        *(reload.entry for reload in recording.reloads),
+        *recording.errors,
         *recording.outputs,
         *frames,
         *recording.messages,
@@ -150,10 +159,33 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
         read_recording(tmp_path / "gone.mcap")
 
 
+def test_the_place_of_a_reload_is_among_events_reads_and_outputs(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([*ENTRIES[:-1], *ENTRIES[:-1]]))
+    recording = read_recording(path)
+    assert [(each.events, each.outputs) for each in recording.reloads] == [(2, 0), (2, 0), (4, 1), (4, 1)]
+    assert [each.changed for each in recording.reloads] == [("pipeline.py",), (), (), ()]
+    assert [each.reloads for each in recording.reads] == [0, 0, 0, 2, 2, 2]
+    kinds = "".join("e" if isinstance(each, EventEntry) else "r" for each in recording.inputs)
+    assert kinds == "eerreerr"
+
+
+def test_a_model_that_was_loaded_for_code_that_failed_is_not_loaded_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([ReloadEntry(2, "loaded", False, ""), ReloadEntry(2, "reverted", False, "")]))
+    assert [each.entry.kind for each in read_recording(path).reloads] == ["applied", "reverted"]
+
+
+def test_a_recording_of_format_1_is_replayed() -> None:
+    recording = Path(__file__).parent / "files" / "format_1.mcap"
+    assert (result := replay(recording, Mixer)).differences == []
+    assert result.frames > 50
+
+
 def test_a_recording_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     path.write_bytes(
-        written(ENTRIES).replace(b"\x06\x00\x00\x00format\x01\x00\x00\x001", b"\x06\x00\x00\x00format\x01\x00\x00\x009")
+        written(ENTRIES).replace(b"\x06\x00\x00\x00format\x01\x00\x00\x002", b"\x06\x00\x00\x00format\x01\x00\x00\x009")
     )
     with pytest.raises(UsageError, match="written by another version"):
         read_recording(path)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.recording.entries import EventEntry, Header, OutputEntry
-from reactor_runtime.recording.file import SessionRecording
+from reactor_runtime.recording.entries import EventEntry, Header, OutputEntry, ReloadEntry
+from reactor_runtime.recording.file import SessionRecording, StoredReload
 from reactor_runtime.replaying.recorded_frames import MOST_MARKS, RecordedFrames, marks_of
 
 HEADER = Header(model="pipeline:MyModel", config="{}", contract={}, seed=0, client="c-1", joined_at=0.0, started_at=0.0)
@@ -52,6 +52,14 @@ def test_an_event_marks_the_first_frame_after_it() -> None:
     recording = recorded([(1, 0.0, 1), (5, 1.0, 1), (6, 2.0, 1)], events)
     marks = marks_of(recording, RecordedFrames.of(recording, None))
     assert marks == [(0, "start"), (1, 'set_level {"level": 5}'), (2, "late")]
+
+
+def test_a_reload_marks_the_first_frame_after_it_among_the_events() -> None:
+    recording = recorded([(1, 0.0, 1), (2, 1.0, 1), (3, 2.0, 1)], [EventEntry(1, "set_level", "{}")] * 2)
+    entry = ReloadEntry(1, "applied", waiting=False, config="")
+    recording.reloads += [StoredReload(entry, 1, 1, ("a.py", "b.py")), StoredReload(entry, 2, 1)]
+    marks = marks_of(recording, RecordedFrames.of(recording, None))
+    assert marks == [(1, "set_level\nthe code changed: a.py, b.py\nset_level\nreload")]
 
 
 def test_many_events_share_marks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 from reactor_runtime.client import SessionEnded
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from tests.cli.command import python, reactor
+from tests.server.client import controlling
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.session_client import several, until_over, visiting
+from tests.server.test_reload import MODEL as RELOADED
+from tests.server.test_reload import Project, shown, status
 
 MODEL = """
 import random
@@ -112,6 +116,48 @@ async def test_a_killed_engine_loses_at_most_the_last_second(server: RunningServ
     recording = newest(server)
     assert recording.end is None
     assert len(recording.outputs) >= last.seq - 60
+
+
+async def test_a_session_in_which_the_code_is_edited_is_recorded_to_its_end(tmp_path: Path) -> None:
+    project = Project(write_project(tmp_path, RELOADED))
+    with serving(project.folder, "--reload", "--record", str(tmp_path / "sessions")) as server:
+        async with controlling(server.url) as client:
+            await client.send("set_plus", {"plus": 2})
+            await shown(client, 12)
+            project.write("part.py", "LEVEL = 20\n")
+            await shown(client, 22)
+            project.write("part.py", "LEVEL = = 30\n")
+            await status(client, "failed")
+            await client.send("set_plus", {"plus": 5})
+            await shown(client, 25)
+            project.model(("yield gray(", "1 // (80 - self.state.plus); yield gray("))
+            await status(client, "failed")
+            project.write("part.py", "LEVEL = 30\n")
+            await shown(client, 35)
+            await client.send("set_plus", {"plus": 80})
+            await status(client, "failed")
+            project.model()
+            await shown(client, 110)
+            project.write("config.yml", "level: 40\n")
+            await shown(client, 150)
+            project.write("part.py", "LEVEL = 60\n")
+            await shown(client, 180)
+            for _ in range(30):
+                await client.frame()
+        server.wait_for("recorded the session file=")
+    (file,) = (tmp_path / "sessions").iterdir()
+    recording = read_recording(file)
+    assert [change.changed for change in recording.code_changes] == [
+        ("part.py",), ("part.py", "pipeline.py"), ("pipeline.py",), ("config.yml",), ("part.py",),
+    ]  # fmt: skip
+    assert recording.errors[0].error == "the model failed: ZeroDivisionError: integer division or modulo by zero"
+    last = recording.code_changes[-1].step
+    assert recording.steps > last + 25
+    outcome = reactor("replay", str(file), cwd=project.folder)
+    changes, result = outcome.out.splitlines()
+    assert changes.startswith(f"the code changed 5 times, at last after step {last} of the recording; ")
+    # The frames that the client saw after the last edit are the same.
+    assert re.search(rf", (\d+) of \d+ frames and pieces of sound differ, \1 of them up to step {last}$", result)
 
 
 def test_a_directory_that_can_not_be_written_is_a_usage_error(tmp_path: Path) -> None:

@@ -251,19 +251,27 @@ async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
         await status(client, "failed")
         await client.send("reactor.keep")
         failed = await client.data("reactor.keep")
-        assert failed["message"] == "the recording ended with an error: the model failed: ValueError: in a step"
         project.reset()
         project.write("part.py", "LEVEL = 20\n")
         await shown(client, 27)
         await client.send("reactor.keep")
-        assert "reload the page" in (await client.data("reactor.keep"))["hint"]
+        continued = await client.data("reactor.keep")
+        assert (continued["message"], continued["hint"]) == (None, None)
+        project.model(("le=99", "le=90"))
+        await client.data("reactor.contract")
+        await client.frame()
+        await client.send("reactor.keep")
+        ended = await client.data("reactor.keep")
+        assert "where a reload changed the contract" in ended["message"]
+        assert "reload the page" in ended["hint"]
     project.reset()
     outcome = reactor("replay", kept["file"], cwd=project.folder)
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("kept after step ")
-    outcome = reactor("replay", failed["file"], cwd=project.folder)
-    assert outcome.code == 1
-    assert outcome.err.startswith("error: the model failed: ValueError: in a step")
+    for file in (failed["file"], continued["file"]):
+        outcome = reactor("replay", file, cwd=project.folder)
+        assert outcome.code == 1
+        assert outcome.err.startswith("error: the model failed: ValueError: in a step")
 
 
 async def test_a_session_is_recorded_with_the_config_that_a_reload_has_applied(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import logging
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -19,8 +19,9 @@ import pytest
 
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.errors import ClassError, ConfigError, LoadError
-from reactor_runtime.recording.file import read_recording
-from reactor_runtime.testing import PipelineExecutor, Studio
+from reactor_runtime.recording.entries import EndEntry
+from reactor_runtime.recording.file import SessionRecording, read_recording
+from reactor_runtime.testing import PipelineExecutor, Studio, replay
 
 MODEL = """
     import numpy as np
@@ -732,24 +733,156 @@ def test_many_reloads_leave_no_class_thread_descriptor_or_memory_behind(
     assert after == before
 
 
-def test_the_recording_of_a_session_ends_with_its_code(project: Project, tmp_path: Path) -> None:
-    recorder = Recorder(RecordOptions(tmp_path / "recordings"), "{}", tmp_path)
-    project.write(MODEL)
-    with Studio(project.model(), logs=recorder) as studio:
-        studio.connect()
-        studio.run(0.55)
-        project.write(MODEL, ("red = 10", "red = 50"))
-        studio.reload()
-        studio.run(0.55)
-        assert studio.frames[-1].array[0, 0, 0] == 51
-        studio.disconnect()
-        studio.connect()
-        studio.run(0.25)
-    recorder.close()
-    first, second = (read_recording(file) for file in sorted((tmp_path / "recordings").iterdir()))
-    assert len(first.outputs) > 3
-    assert first.end is not None
-    assert first.end.error == ""
-    hashes = [{json.dumps(output.hashes) for output in each.outputs} for each in (first, second)]
-    assert [len(each) for each in hashes] == [1, 1]
-    assert hashes[0] != hashes[1]
+DRAWING = (
+    ("import numpy as np", "import random\n    import numpy as np"),
+    ("red + self.state.level", "red + self.state.level + self.shift + random.randrange(50)"),
+    ("self.weights = object()", "self.shift = config.get('shift', 0)"),
+)
+
+
+class Recorded:
+    """A recorded session of the model of a project, which edits change while it runs."""
+
+    def __init__(self, project: Project, directory: Path) -> None:
+        self.project = project
+        self.directory = directory
+        self.write()
+        self.recorder = Recorder(RecordOptions(directory), "shift: 3\n", project.folder)
+        self.studio = Studio(project.model(), {"shift": 3}, logs=self.recorder)
+        self.studio.connect()
+
+    def write(self, *replaced: tuple[str, str]) -> None:
+        self.project.write(MODEL, *DRAWING, *replaced)
+
+    def edit(self, *replaced: tuple[str, str]) -> None:
+        """Save and apply, then run for half a second."""
+        self.write(*replaced)
+        self.studio.reload()
+        self.studio.run(0.55)
+
+    def finish(self) -> SessionRecording:
+        self.studio.close()
+        self.recorder.close()
+        (file,) = self.directory.iterdir()
+        return read_recording(file)
+
+    def differing(self, recording: SessionRecording, config: dict[str, Any] | None = None) -> set[int]:
+        """Return the steps that differ when the code on disk replays a recording."""
+        shutil.rmtree(self.project.folder / "__pycache__", ignore_errors=True)
+        sys.modules.pop(self.project.name)
+        return {each.step for each in replay(recording.path, config=config).differences}
+
+
+@pytest.fixture
+def recorded(project: Project, tmp_path: Path) -> Recorded:
+    return Recorded(project, tmp_path / "recordings")
+
+
+def test_a_recording_goes_on_with_new_code_and_its_replay_differs_before(recorded: Recorded) -> None:
+    recorded.studio.run(0.55)
+    recorded.studio.send_event("set_level", level=7)
+    recorded.edit(("red = 10", "red = 50"))
+    recorded.edit(("red = 10", "red = 90"))
+    recording = recorded.finish()
+    assert [change.changed for change in recording.code_changes] == [(f"{recorded.project.name}.py",)] * 2
+    first, last = (change.step for change in recording.code_changes)
+    assert 0 < first < last < recording.steps == len(recording.outputs)
+    assert recorded.differing(recording) == set(range(1, last + 1))
+    recorded.write(("red = 10", "red = 50"))
+    assert recorded.differing(recording) == {*range(1, first + 1), *range(last + 1, recording.steps + 1)}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [("red = 10", "red = = 10"), ("red = 10", "red = random.randrange(9) // 0"), ("self.loads =", "1 // 0 #")],
+    ids=["compile", "first step", "load"],
+)
+def test_a_recording_goes_on_when_new_code_fails(recorded: Recorded, broken: tuple[str, str]) -> None:
+    recorded.studio.run(0.55)
+    recorded.write(broken)
+    with contextlib.suppress(ClassError, LoadError):
+        recorded.studio.reload()
+    with contextlib.suppress(ZeroDivisionError):
+        recorded.studio.run(0.25)
+    recorded.studio.send_event("set_level", level=7)
+    recorded.studio.run(0.55)
+    recording = recorded.finish()
+    assert [change.step for change in recording.code_changes] in ([], [6, 6])
+    assert recording.steps > 10
+    recorded.write()
+    assert recorded.differing(recording) == set()
+
+
+def test_a_value_that_was_set_before_new_code_failed_stays_also_in_the_replay(recorded: Recorded) -> None:
+    recorded.studio.run(0.55)
+    recorded.write(("red = 10", "red = 1 // 0"))
+    recorded.studio.reload()
+    recorded.studio.send_event("set_level", level=7)
+    with pytest.raises(ZeroDivisionError):
+        recorded.studio.run(0.55)
+    assert recorded.studio.model.state.level == 7
+    recorded.studio.run(0.55)
+    recording = recorded.finish()
+    recorded.write()
+    assert recorded.differing(recording) == set()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["load", "load, then a first step that fails"])
+def test_a_model_that_was_loaded_again_is_loaded_again_in_the_replay(recorded: Recorded, fails: bool) -> None:
+    recorded.studio.run(0.55)
+    recorded.studio.model.shift = 40
+    changed = ("self.loads =", "self.more = 1; self.loads =")
+    with contextlib.suppress(ZeroDivisionError):
+        recorded.edit(changed, ("red = 10", "red = 1 // 0" if fails else "red = 10"))
+    recorded.studio.run(0.55)
+    assert recorded.studio.model.shift == (40 if fails else 3)
+    recording = recorded.finish()
+    recorded.write(changed)
+    by_hand = {each for each in recorded.differing(recording) if each > 6}
+    assert by_hand == (set(range(7, recording.steps + 1)) if fails else set())
+
+
+def test_a_config_that_has_changed_is_the_one_of_the_replay_from_there_on(recorded: Recorded) -> None:
+    recorded.studio.run(0.55)
+    reloader = recorded.studio._host.reloader
+    assert reloader is not None
+    reloader.reload({"shift": 30})
+    recorded.studio.run(0.55)
+    recording = recorded.finish()
+    assert recording.reloads[0].entry.config == "shift: 30\n"
+    assert recorded.differing(recording) == set()
+    assert recorded.differing(recording, {"shift": 3}) == set(range(recording.reloads[0].step + 1, recording.steps + 1))
+
+
+def test_a_recording_ends_where_the_contract_changes(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    recorded.studio.run(0.55)
+    recorded.edit(("le=9", "le=8"))
+    recording = recorded.finish()
+    assert recording.end == EndEntry(6)
+    assert (recording.steps, len(recording.outputs)) == (6, 6)
+    assert "the recording of the session ends: a reload has changed the contract" in caplog.messages
+    recorded.write()
+    assert recorded.differing(recording) == set()
+
+
+def test_a_recording_goes_on_when_new_code_with_another_contract_fails(recorded: Recorded) -> None:
+    recorded.studio.run(0.55)
+    with pytest.raises(ZeroDivisionError):
+        recorded.edit(("le=9", "le=8"), ("red = 10", "red = random.randrange(9) // 0"))
+    recorded.studio.run(0.55)
+    recorded.studio.send_event("set_level", level=9)
+    recorded.studio.run(0.55)
+    recording = recorded.finish()
+    assert recording.steps > 14
+    recorded.write()
+    assert recorded.differing(recording) == set()
+
+
+def test_load_that_fails_at_a_reload_fails_the_replay(recorded: Recorded) -> None:
+    recorded.studio.run(0.55)
+    recorded.edit(("self.loads =", "self.more = 1; self.loads ="))
+    recording = recorded.finish()
+    recorded.write(("self.loads =", "self.failing = recorded.append(1) or 1 // (2 - len(recorded)); self.loads ="),
+                   ("class Picture", "recorded = []\n\n    class Picture"))  # fmt: skip
+    with pytest.raises(LoadError, match="ZeroDivisionError"):
+        recorded.differing(recording)

@@ -103,6 +103,16 @@ class StateSpec:
                 setattr(state, name, getattr(values, name))
         return state
 
+    def set_changes(self, state: InputState, newer: StateSpec, values: InputState) -> None:
+        """Set what has changed in `values`, which `newer` had carried over from `state`, as far as it is valid."""
+        if newer.cls is self.cls:
+            return
+        before, known = newer.carry_over(self, state), {field.name: field for field in newer.fields}
+        for field in self.fields:
+            there = known.get(field.name)
+            if there is not None and getattr(values, field.name) != getattr(before, field.name):
+                _set_valid(state, field, there, getattr(values, field.name))
+
     def _field_json(self, field: FieldSpec, value: object) -> Any:
         return to_json(value, f"{self.cls.__name__}.{field.name}")
 

@@ -147,7 +147,8 @@ class InputBuffer(Generic[T]):
     Call `read` on the model's event loop, everything else on any thread. Concurrent readers are served in order of
     arrival. `in_worker` runs a function on another thread, or at once. `on_bad` is called on any thread for an item
     that can't be decoded, which is dropped, and `on_available` when there is something to read. `on_read` is called
-    with the number of a read and the items it returns, none for one that raises TimeoutError.
+    with the number of a read and the items it returns, none for one that raises TimeoutError, None for one that was
+    cancelled.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class InputBuffer(Generic[T]):
         waits: WaitTimer,
         on_bad: Callable[[Item[T], Exception], None],
         on_available: Callable[[], None],
-        on_read: Callable[[int, Sequence[Item[T]]], None] = lambda _, __: None,
+        on_read: Callable[[int, Sequence[Item[T]] | None], None] = lambda _, __: None,
         capacity: int = CAPACITY,
     ) -> None:
         self._clock = clock
@@ -197,6 +198,9 @@ class InputBuffer(Generic[T]):
                         return _arrays(claim)
             except TimeoutError:
                 self._on_read(call, ())
+                raise
+            except asyncio.CancelledError:
+                self._on_read(call, None)
                 raise
             except BufferClosed:
                 # A loop that reads a closed buffer again and again must not starve the code that opens it.

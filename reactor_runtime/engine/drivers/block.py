@@ -147,7 +147,7 @@ class BlockDriver:
         """Apply new code, after a wait for it if there is none that runs; commands wait meanwhile."""
         while self._swap.broken and not (session.stopping or self._swap.pending):
             await session.alarm.wait()
-        if self._swap.pending:
+        while self._swap.pending:
             self._swap.apply()
 
     def _begin(self, session: ModelSession) -> _Serving:

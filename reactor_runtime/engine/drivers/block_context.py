@@ -117,6 +117,9 @@ class BlockContext:
         self._count_call()
         self._send_state()
         if self._stopped:
+            if not self._session.stopping:
+                # A block that was being made when new code came is discarded; a replay makes it.
+                self._session.count_step()
             return
         now = self._clock.now()
         checked = self._unpack.check(output)

@@ -40,8 +40,8 @@ class Inputs:
 
     Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. `on_available`
     is called when something can be read, `on_bad` when a file can't be decoded, `on_counts` with the counts of frames
-    that came and were taken, and `on_read` with the track, the number and the items of each read of a session; each of
-    them on any thread. `make_buffer` makes the buffer of a track.
+    that came and were taken, and `on_read` with the track, the number and the items of each read of a session, None if
+    it was cancelled; each of them on any thread. `make_buffer` makes the buffer of a track.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Inputs:
         on_available: Callable[[], None],
         on_bad: Callable[[str, Exception], None],
         on_counts: Callable[[InputsTaken], None],
-        on_read: Callable[[str, int, Sequence[Item[Any]]], None] = lambda _, __, ___: None,
+        on_read: Callable[[str, int, Sequence[Item[Any]] | None], None] = lambda _, __, ___: None,
         make_buffer: MakeBuffer = make_input_buffer,
     ) -> None:
         self._waits = WaitTimer(clock)
@@ -73,7 +73,10 @@ class Inputs:
         self.adopt(model, contract)
 
     def adopt(self, model: Model, contract: Contract) -> None:
-        """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers."""
+        """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers.
+
+        Reads are counted from 0 again.
+        """
         kinds: dict[str, str] = {
             track.name: track.kind for kind in contract.inputs.values() for track in tracks_of(kind)
         }
@@ -89,6 +92,8 @@ class Inputs:
             }
             self._counters = {track: new.get(track) or self._counters[track] for track in video}
             self._buffers, self._kinds = buffers, kinds
+            for buffer in buffers.values():
+                buffer.reads.calls = 0
         for attribute, kind in contract.inputs.items():
             setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
 

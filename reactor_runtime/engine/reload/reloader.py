@@ -21,6 +21,7 @@ from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, ou
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import changed_preparation
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
+from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ TRIAL_S = 0.5
 # New code waits so long for the end of the code before without a report.
 LATE_S = 5.0
 CONFIG_CHANGED = "the config has changed"
+RECORDED = "the recorded session loaded it again"
 LATE_HINTS = {
     "start_session": "return when get_ctx().should_stop() is true, or start `reactor run` again",
     "run": "raise CancelledError again where it is caught, or start `reactor run` again",
@@ -65,12 +67,16 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Hold new code that is to be applied; with a `reason` the model is loaded again."""
+    """Hold new code that is to be applied; with a `reason` the model is loaded again.
+
+    Without `on_trial` the code stays if its first step fails.
+    """
 
     contract: Contract
     config: Config
     reason: str = ""
     execution: Execution | None = None
+    on_trial: bool = True
 
     def undo(self) -> None:
         if self.execution is not None:
@@ -100,7 +106,8 @@ class Reloader:
     `adopt` gives the rest of the engine another model or contract, with the state of the session if that is known, and
     returns the state before. `load` makes and loads a model, `swap_soon` asks the driver to call `apply`, `in_session`
     returns whether a session runs, `may_keep` whether that may continue after an exception, and `failed` gets the
-    exceptions that do not end the session.
+    exceptions that do not end the session. `on_restart` is called before the code that makes frames starts again,
+    `on_stop` with an exception after which it waits for the next reload.
     """
 
     def __init__(
@@ -116,7 +123,9 @@ class Reloader:
         swap_soon: Callable[[], None],
         in_session: Callable[[], bool],
         may_keep: Callable[[], bool],
+        on_restart: Callable[[ReloadKind], object],
         failed: Callable[[BaseException], object],
+        on_stop: Callable[[BaseException], object],
     ) -> None:
         self.served = served
         self.broken = False
@@ -132,7 +141,9 @@ class Reloader:
         self._swap_soon = swap_soon
         self._in_session = in_session
         self._may_keep = may_keep
+        self._on_restart = on_restart
         self._failed = failed
+        self._on_stop = on_stop
         self._candidate: _Candidate | None = None
         self._trial: _Trial | None = None
         self._late: Timer | None = None
@@ -171,6 +182,16 @@ class Reloader:
         contract.style.check_finished(model)
         self._offer(_Candidate(contract, self.served.config))
 
+    def repeat(self, config: Config | None) -> None:
+        """Apply the code that runs again, as a replay does where the recorded session had a reload.
+
+        With a `config` the model is loaded again. The code stays if its first step fails.
+        """
+        self._given = self._given if config is None else config
+        contract, reason = self.served.contract, "" if config is None else RECORDED
+        merged = config_of(contract.model, self._given, self._project)
+        self._offer(_Candidate(contract, merged, reason, on_trial=False))
+
     def apply(self) -> None:
         """Apply the code that waits; with a session it is on trial until its first step has been made."""
         candidate = self._take_candidate()
@@ -182,13 +203,15 @@ class Reloader:
             model = self._make(candidate, trial)
         except errors.ReactorError as error:
             self._go_back(trial)
+            self._on_restart("failed")
             self._report_failure(error)
             return
         self.served = Served(model, candidate.contract, candidate.config)
         trial.state = self._adopt(self.served, None)
         self._trial = trial
         self.broken = False
-        if self._in_session():
+        self._on_restart("applied" if model is before.model else "loaded")
+        if self._in_session() and candidate.on_trial:
             trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
         else:
             self.step_made()
@@ -218,8 +241,10 @@ class Reloader:
         logger.error("%s", found, exc_info=errors.from_author(error))
         if trial is None:
             self.broken = True
+            self._on_stop(error)
         else:
             self._go_back(trial)
+            self._on_restart("reverted")
         self._failed(error)
         self._report_failure(found)
         return True
@@ -285,19 +310,10 @@ class Reloader:
         except BaseException:
             execution.undo()
             raise
-        reason = CONFIG_CHANGED if config != self.served.config else self._load_reason(execution, model)
+        reason = CONFIG_CHANGED
+        if config == self.served.config:
+            reason = _load_reason(type(self.served.model), model, execution, self._modules)
         return _Candidate(contract, config, reason, execution)
-
-    def _load_reason(self, execution: Execution, model: type) -> str:
-        """Return why a new class needs to be loaded; "" if the instance can get it."""
-        name, module = model.__qualname__, model.__module__
-        before = type(self.served.model)
-        if (before.__module__, before.__qualname__) != (module, name):
-            return f"the class is {name} of {module} now"
-        if module not in self._modules.sources:
-            # It is not of the project, and was not executed again.
-            return ""
-        return changed_preparation(execution.old_sources, self._modules.sources, module, name)
 
     def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
         """Return the model of the new code: the same instance with another class, or a new one that has been loaded."""
@@ -345,3 +361,14 @@ def _outdated(model: Model, execution: Execution | None, modules: ProjectModules
     names = outdated_attributes(model, before, modules.sources)
     attributes = ", ".join(f"self.{name}" for name in names)
     return f"the code before stays in {attributes}: it was defined in a function" if names else ""
+
+
+def _load_reason(before: type, model: type, execution: Execution, modules: ProjectModules) -> str:
+    """Return why a new class needs to be loaded; "" if the instance can get it."""
+    name, module = model.__qualname__, model.__module__
+    if (before.__module__, before.__qualname__) != (module, name):
+        return f"the class is {name} of {module} now"
+    if module not in modules.sources:
+        # It is not of the project, and was not executed again.
+        return ""
+    return changed_preparation(execution.old_sources, modules.sources, module, name)

@@ -1,0 +1,126 @@
+"""The recorded events and reloads in a replay: each comes after the same step as in the recorded session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.engine.host import Host
+from reactor_runtime.ipc.messages import ClientEvent, Hold
+from reactor_runtime.recording.entries import EventEntry
+from reactor_runtime.recording.file import SessionRecording, StoredReload
+from reactor_runtime.testing.comparison import Comparison
+from reactor_runtime.testing.replayed_input import ReplayPosition
+
+SESSION = "s-1"
+
+
+class ReplayedEvents:
+    """Send the events of a recording, and repeat its reloads; belongs to the model's loop.
+
+    `configured` returns the config of the replay for a recorded one.
+    """
+
+    def __init__(
+        self,
+        recording: SessionRecording,
+        position: ReplayPosition,
+        comparison: Comparison,
+        configured: Callable[[str], dict[str, Any]],
+    ) -> None:
+        # An event was sent and is not handled yet.
+        self.handling = False
+        # The code that makes frames has to end, and to start again.
+        self._reloading = False
+        self._inputs = deque(each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped))
+        self._reloads = deque(recording.reloads)
+        self._client = recording.header.client
+        self._position = position
+        self._comparison = comparison
+        self._configured = configured
+        self._attached: tuple[Host, Contract] | None = None
+
+    def attach(self, host: Host, contract: Contract) -> None:
+        """Send to this host, whose model has this contract."""
+        self._attached = host, contract
+
+    def send_next(self) -> None:
+        """Send the next event that is due, unless one is being handled, and hold the model until none is due.
+
+        Only one waits at a time, so that none is superseded by a later one. A reload is repeated where it was recorded.
+        """
+        while not (self.handling or self._reloading) and self._inputs:
+            event = self._inputs[0]
+            if isinstance(event, StoredReload):
+                if self._is_due(event):
+                    self._repeat_reload()
+                return
+            if event.step > (self._position.step or 0):
+                return
+            self._inputs.popleft()
+            self._send_event(event)
+
+    def _send_event(self, event: EventEntry) -> None:
+        host, contract = self._parts
+        sent = ClientEvent(SESSION, self._client, None, event.name, event.data_json)
+        checked = check_event(contract.events, sent, host.uploads)
+        if isinstance(checked, CheckedEvent):
+            self.handling = True
+            host.receive_message(Hold(SESSION, True))
+            host.receive_message(checked)
+        else:
+            self._comparison.result.add(event.step, f"event {event.name} is refused: {checked.message}")
+
+    def _is_due(self, reload: StoredReload) -> bool:
+        """Return whether a reload comes here: after its steps and their outputs, and not in a later wait.
+
+        Code that makes other outputs, or does not wait there, has it a step later.
+        """
+        step = self._position.step or 0
+        if step > reload.step:
+            return True
+        return step == reload.step and not reload.entry.waiting and self._comparison.outputs >= reload.outputs
+
+    def on_wait(self) -> None:
+        """Repeat a reload that comes while the model waits for an input, in the step after it at the latest."""
+        reload = self._inputs[0] if self._inputs and not self._reloading else None
+        step = self._position.step
+        if isinstance(reload, StoredReload) and step is not None and reload.step <= step + 1:
+            self._repeat_reload()
+
+    def _repeat_reload(self) -> None:
+        self._inputs.popleft()
+        reload = self._reloads.popleft()
+        reloader = self._parts[0].reloader
+        assert reloader is not None, "a studio has one"
+        self._reloading = True
+        reloader.repeat(self._configured(reload.entry.config) if reload.entry.kind == "loaded" else None)
+
+    def on_reload(self) -> None:
+        """Go on after a reload."""
+        self._position.actions += 1
+        self._position.reloads += 1
+        self._reloading = False
+        self.send_next()
+
+    def on_applied(self) -> None:
+        """Go on after an event was handled."""
+        self._position.actions += 1
+        self.handling = False
+        self.send_next()
+        if not self.handling:
+            self._parts[0].receive_message(Hold(SESSION, False))
+
+    @property
+    def discards_output(self) -> bool:
+        """Return whether the recorded session had a reload before another output, as for a block that was discarded."""
+        following = self._reloads[0] if self._reloads else None
+        return self._reloading or (following is not None and self._comparison.outputs >= following.outputs)
+
+    @property
+    def _parts(self) -> tuple[Host, Contract]:
+        assert self._attached is not None, "a studio is attached before it starts the session"
+        return self._attached
