@@ -146,6 +146,25 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
             gone(pid)
 
 
+def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(project: Path, nodes: Nodes) -> None:
+    with started(project, *WORKERS, "--ray-address", nodes.address) as server:
+        server.wait_for("ready 2 of 2")
+        url = f"http://127.0.0.1:{server.port}"
+        with connect(url) as hit, connect(url) as other:
+            shown(hit)
+            shown(other)
+            id, killed = other.id, int(hit.state["pid"])
+            os.kill(killed, signal.SIGKILL)
+            with pytest.raises(ClientError, match=r"the model's process was killed \(SIGKILL\)"):
+                for _ in hit.frames(decode=False):
+                    pass
+            with connect(url) as again:
+                shown(again)
+                assert again.state["pid"] not in (killed, other.state["pid"])
+            shown(other)
+            assert other.id == id
+
+
 def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes: Nodes) -> None:
     with started(project, *WORKERS, "--ray-address", nodes.address) as server:
         server.wait_for("ready 1 of 2")
