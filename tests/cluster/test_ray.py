@@ -113,6 +113,11 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
             shown(session)
             id, port = session.id, first.port
 
+            refused = reactor("run", str(project), *WORKERS, *where, "--port", "0")
+            assert refused.returncode == 2
+            assert f"the cluster my-model has a front already: process {first.process.pid} on" in refused.stderr
+            assert "`--cluster NAME`" in refused.stderr
+            shown(session)
             (driver,) = children(first.process.pid)
             os.kill(driver, signal.SIGKILL)
             first.wait_for("no contact with the cluster")
