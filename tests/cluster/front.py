@@ -56,7 +56,13 @@ class Front:
     """The front as its tests see it, and its operator."""
 
     def __init__(
-        self, project: Path, *, workers: int, taken_over: Sequence[WorkerPlaced] = (), **of_server: Any
+        self,
+        project: Path,
+        *,
+        workers: int,
+        taken_over: Sequence[WorkerPlaced] = (),
+        relays_all: bool = False,
+        **of_server: Any,
     ) -> None:
         self.port = 0
         self.ready = 0
@@ -76,6 +82,7 @@ class Front:
             scaling=Scaling(least=workers, most=workers),
             front=identity,
             tickets=TicketIssuer(SECRET, "test", identity.id),
+            relays_all=relays_all,
             tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
         )
         self.service: Service[WorkerSlot] = Service(self.fleet, self)

@@ -21,7 +21,7 @@ import simplejpeg
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -236,9 +236,13 @@ class FakeServer:
                 return Response(status_code=404)
             return Response(content, media_type=mimetypes.guess_type(name)[0])
 
+        async def health(_: Request) -> Response:
+            return JSONResponse({"status": "ready"})
+
         return Starlette(
             routes=[
                 Route("/", index),
+                Route("/health", health),
                 WebSocketRoute("/ws", self._socket),
                 Route("/static/{name:path}", static),
             ]

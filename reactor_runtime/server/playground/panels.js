@@ -52,6 +52,10 @@ export async function makePanels(session, stage, drawer) {
       onError("The toolbar can't be loaded", message);
       return { begin() {} };
     });
+  if (new URLSearchParams(location.search).get("role") === "viewer")
+    import("./sessions.js")
+      .then(({ attach }) => attach(session))
+      .catch(({ message }) => onError("The list of sessions can't be loaded", message));
   const bindings = new BindingsPanel(element, send);
   const media = new MediaPanels(session, element, log);
   session.addEventListener("contract", () => {
