@@ -21,7 +21,8 @@ class ClipTrack:
 class Clip(Protocol):
     """Write frames and sound in the order of their times, in seconds from the start of the clip.
 
-    All calls block until the data is encoded, and raise ReactorError if it can't be written, as on a full disk.
+    Calls may hold the newest frame or piece of sound back until the next; arrays are copied. They raise ReactorError if
+    the file can't be written, as on a full disk.
     """
 
     def write_frame(self, track: str, at_s: float, frame: NDArray[np.uint8]) -> None:

@@ -69,7 +69,7 @@ class Movie:
         self._lines = {track.name: SoundTrack(track.sample_rate) for track in sounds if track.sample_rate is not None}
         self._streams: _Streams | None = None
         # The newest frame, which is written when its duration is known.
-        self._held: tuple[float, NDArray[np.uint8]] | None = None
+        self._held: tuple[float, av.VideoFrame] | None = None
         # Sound before the first frame, whose size has to be known first.
         self._early: list[tuple[str, NDArray[np.int16]]] = []
         self._has_sound = False
@@ -77,12 +77,13 @@ class Movie:
     def write_frame(self, track: str, at_s: float, frame: NDArray[np.uint8]) -> None:
         if self._video is None or track != self._video.name:
             return
-        if self._held is None:
-            self._held = 0.0, frame
-            self._open(frame)
+        if self._streams is None:
+            at_s, streams = 0.0, self._open(frame)
         else:
+            streams = self._streams
             self._write_held(at_s)
-            self._held = at_s, frame
+        with writing(self._path):
+            self._held = at_s, streams.convert(frame)
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         self._has_sound = True
@@ -102,12 +103,13 @@ class Movie:
             self._streams.close()
         return [self._path]
 
-    def _open(self, first: NDArray[np.uint8] | None) -> None:
+    def _open(self, first: NDArray[np.uint8] | None) -> _Streams:
         with writing(self._path):
-            self._streams = _Streams(self._path, self._format, first, self._lines)
+            streams = self._streams = _Streams(self._path, self._format, first, self._lines)
         for track, samples in self._early:
             self._write_samples(track, samples)
         self._early.clear()
+        return streams
 
     def _write_samples(self, track: str, samples: NDArray[np.int16]) -> None:
         if self._streams is None:
@@ -118,9 +120,9 @@ class Movie:
 
     def _write_held(self, until_s: float) -> None:
         if self._held is not None and self._streams is not None:
-            at_s, frame = self._held
+            at_s, av_frame = self._held
             with writing(self._path):
-                self._streams.write_frame(at_s, until_s - at_s, frame)
+                self._streams.write_frame(at_s, until_s - at_s, av_frame)
 
 
 class _Streams:
@@ -138,18 +140,21 @@ class _Streams:
         self._counts = dict.fromkeys(lines, 0)
         self._container.start_encoding()
 
-    def write_frame(self, at_s: float, duration_s: float, frame: NDArray[np.uint8]) -> None:
+    def convert(self, frame: NDArray[np.uint8]) -> av.VideoFrame:
+        """Return a frame in the size and format of the file; later changes of the array have no effect."""
         assert self._video is not None, "the container was opened with the first frame"
-        picture = av.VideoFrame.from_ndarray(_even(frame), "rgb24").reformat(
+        return av.VideoFrame.from_ndarray(_even(frame), "rgb24").reformat(
             width=self._video.width,
             height=self._video.height,
             format=self._format.pixels,
             dst_colorspace="ITU709" if self._format.pixels == "yuv420p" else None,
         )
-        picture.pts = round(at_s / TIME_BASE)
-        picture.time_base = TIME_BASE
-        self._durations[picture.pts] = max(1, round((at_s + duration_s) / TIME_BASE) - picture.pts)
-        self._mux_video(picture)
+
+    def write_frame(self, at_s: float, duration_s: float, av_frame: av.VideoFrame) -> None:
+        av_frame.pts = round(at_s / TIME_BASE)
+        av_frame.time_base = TIME_BASE
+        self._durations[av_frame.pts] = max(1, round((at_s + duration_s) / TIME_BASE) - av_frame.pts)
+        self._mux_video(av_frame)
 
     def write_samples(self, name: str, samples: NDArray[np.int16]) -> None:
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
@@ -167,9 +172,9 @@ class _Streams:
             self._container.mux(stream.encode(None))
         self._container.close()
 
-    def _mux_video(self, picture: av.VideoFrame | None) -> None:
+    def _mux_video(self, av_frame: av.VideoFrame | None) -> None:
         assert self._video is not None, "there are frames"
-        for packet in self._video.encode(picture):
+        for packet in self._video.encode(av_frame):
             packet.duration = self._durations.pop(packet.pts, packet.duration)
             self._container.mux(packet)
 

@@ -76,6 +76,19 @@ def test_every_frame_is_in_the_file_at_its_time(name: str, tmp_path: Path) -> No
         assert np.abs(array.astype(int) - picture(red)).mean() < 5
 
 
+@pytest.mark.parametrize("name", [*MOVIES, "clip.gif"])
+def test_an_array_may_be_used_again_for_the_next_frame(name: str, tmp_path: Path) -> None:
+    clip = open_clip(tmp_path / name, [VIDEO])
+    array = picture(0)
+    for idx, red in enumerate((50, 100, 150)):
+        array[..., 0] = red
+        clip.write_frame("main_video", idx / FPS, array)
+    array[:] = 0
+    clip.close(0.3)
+    shown = [frame.array[..., 0].mean() for frame in frames_of(tmp_path / name)]
+    assert shown == pytest.approx([50, 100, 150], abs=5)
+
+
 def test_a_mkv_and_a_folder_have_the_exact_pixels(tmp_path: Path) -> None:
     noise = list(np.random.default_rng(1).integers(0, 256, (3, 47, 63, 3), np.uint8))
     write(tmp_path / "clip.mkv", noise)
