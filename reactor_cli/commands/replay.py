@@ -115,6 +115,8 @@ def replay(
     for kept in recording.kept:
         console.out(f"kept after step {kept.step}; its last minute begins with step {kept.since_step}")
     _print_result(recording, result, changed, took_s)
+    if frame_diff is None or tolerance is None or not result.total:
+        return 1 if result.total else 0
     return 0 if _is_accepted(result, frame_diff, tolerance) else 1
 
 
@@ -253,12 +255,14 @@ def _write_page(
     console.err(f"written: {path}")
 
 
-def _is_accepted(result: Replay, frame_diff: FrameDiff | None, tolerance: float | None) -> bool:
-    """Return whether the output is equal, or, with a tolerance, all differences are frames that are similar enough."""
-    if tolerance is None or frame_diff is None:
-        return not result.differences
-    others = [each for each in result.differences if each.track not in frame_diff.tracks]
-    return not others and frame_diff.lowest_psnr >= tolerance
+def _is_accepted(result: Replay, frame_diff: FrameDiff, tolerance: float) -> bool:
+    """Print and return whether output that differs is similar enough."""
+    refusal = frame_diff.refusal(result, tolerance)
+    if refusal:
+        console.out(f"not accepted: {refusal}")
+    else:
+        console.out(f"accepted: the lowest PSNR is {frame_diff.lowest_psnr:.1f} dB")
+    return not refusal
 
 
 def _print_result(recording: SessionRecording, result: Replay, changed: list[str], took_s: float) -> None:
@@ -266,7 +270,7 @@ def _print_result(recording: SessionRecording, result: Replay, changed: list[str
         console.out(f"changed since the recording: {', '.join(changed)}")
     last = _print_code_changes(recording)
     steps = f"{result.steps} steps in {took_s:.1f} s"
-    if not result.differences:
+    if not result.total:
         console.out(f"{console.paint('equal', 'green')}: {steps}, {result.frames} frames and pieces of sound")
         return
     share = f"{result.different} of {result.frames} frames and pieces of sound differ"
@@ -275,8 +279,9 @@ def _print_result(recording: SessionRecording, result: Replay, changed: list[str
     differences = [each for each in result.differences if each.step > last]
     for difference in differences[:MOST_DIFFERENCES]:
         console.out(f"  {console.printable(str(difference))}")
-    if len(differences) > MOST_DIFFERENCES:
-        console.out(f"  and {len(differences) - MOST_DIFFERENCES} more")
+    more = max(0, len(differences) - MOST_DIFFERENCES) + result.total - len(result.differences)
+    if more:
+        console.out(f"  and {more} more")
 
 
 def _print_code_changes(recording: SessionRecording) -> int:

@@ -37,18 +37,34 @@ class Replay:
 
     `frames` counts the frames and pieces of sound that were compared, `different` those of them that differ, and
     `outdated` those of the different ones that other code made: the code changed later in the recorded session.
+    `others` counts all other differences: in messages, events, steps, and the numbers of frames.
     """
 
     steps: int = 0
     frames: int = 0
     different: int = 0
     outdated: int = 0
+    others: int = 0
     differences: list[Difference] = field(default_factory=list)
 
-    def add(self, step: int, text: str, *, track: str = "", frame: int = 0) -> None:
-        """Add a difference, unless there are 1,000."""
+    @property
+    def total(self) -> int:
+        """Return the number of all differences."""
+        return self.different + self.others
+
+    def add_frame(self, step: int, track: str, frame: int, text: str) -> None:
+        """Count a frame or a piece of sound that differs."""
+        self.different += 1
+        self._keep(Difference(step, track, frame, text))
+
+    def add_other(self, step: int, text: str, *, track: str = "", frame: int = 0) -> None:
+        """Count any other difference."""
+        self.others += 1
+        self._keep(Difference(step, track, frame, text))
+
+    def _keep(self, difference: Difference) -> None:
         if len(self.differences) < MOST_DIFFERENCES:
-            self.differences.append(Difference(step, track, frame, text))
+            self.differences.append(difference)
 
 
 class Comparison:
@@ -85,14 +101,14 @@ class Comparison:
 
     def _compare_step(self, step: int, recorded: OutputEntry) -> None:
         if step != recorded.step:
-            self.result.add(step, f"the output of step {recorded.step} came in step {step}")
+            self.result.add_other(step, f"the output of step {recorded.step} came in step {step}")
 
     def _compare_tracks(self, step: int, recorded: OutputEntry, hashes: dict[str, list[str]]) -> None:
         for track in [*recorded.hashes, *(track for track in hashes if track not in recorded.hashes)]:
             before, now = recorded.hashes.get(track, []), hashes.get(track, [])
             if len(before) != len(now):
                 text = f"{track} has {len(now)} frames, not {len(before)}"
-                self.result.add(step, text, track=track, frame=self._frames[track])
+                self.result.add_other(step, text, track=track, frame=self._frames[track])
             for was, is_now in zip(before, now, strict=False):
                 self._compare_frame(step, track, was, is_now)
 
@@ -102,31 +118,30 @@ class Comparison:
         self.result.frames += 1
         if was == is_now:
             return
-        self.result.different += 1
         self.result.outdated += step <= self._code_changed_at
         old, new = was.partition(":")[0], is_now.partition(":")[0]
         why = "differs" if old == new else f"is {new}, not {old}"
-        self.result.add(step, f"frame {number} of {track} {why}", track=track, frame=number)
+        self.result.add_frame(step, track, number, f"frame {number} of {track} {why}")
 
     def compare_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
         """Compare the next message of the model."""
         recorded = self._messages[self._sent] if self._sent < len(self._messages) else None
         self._sent += 1
         if recorded is not None and (recorded.type, recorded.data) != (kind, data):
-            self.result.add(step, f"message {kind} {data} was {recorded.type} {recorded.data}")
+            self.result.add_other(step, f"message {kind} {data} was {recorded.type} {recorded.data}")
         # Those of the last step may have been sent after the end of the recording.
         elif recorded is None and step < self._steps:
-            self.result.add(step, f"message {kind} {data} is new")
+            self.result.add_other(step, f"message {kind} {data} is new")
 
     def finish(self) -> None:
         """Add a difference for missing outputs, and for each recorded message that was not sent."""
         missing_outputs = len(self._outputs) - self.outputs
         if missing_outputs:
             step = self._outputs[self.outputs].step
-            self.result.add(step, f"{missing_outputs} of {len(self._outputs)} outputs are missing")
+            self.result.add_other(step, f"{missing_outputs} of {len(self._outputs)} outputs are missing")
         for missing in self._messages[self._sent :]:
             if _is_expected(missing, self._steps):
-                self.result.add(missing.step, f"message {missing.type} {missing.data} was not sent")
+                self.result.add_other(missing.step, f"message {missing.type} {missing.data} was not sent")
 
 
 def _is_expected(message: MessageEntry, steps: int) -> bool:

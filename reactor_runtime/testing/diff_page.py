@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.media import jpeg
 from reactor_runtime.recording.file import SessionRecording
-from reactor_runtime.testing.comparison import Difference, Replay
+from reactor_runtime.testing.comparison import Replay
 from reactor_runtime.testing.frame_diff import FrameDiff, FramePair, FrameSimilarity
 
 MOST_LINES = 100
@@ -44,7 +44,7 @@ def diff_page(recording: SessionRecording, replay: Replay, diff: FrameDiff | Non
         _facts(recording, replay, changed_files),
         _charts(diff),
         _pairs([] if diff is None else diff.worst),
-        _differences(replay.differences),
+        _differences(replay),
     ]
     body = "\n".join(part for part in parts if part)
     return (
@@ -137,10 +137,10 @@ def _data_url(image: NDArray[np.uint8]) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(file).decode()}"
 
 
-def _differences(differences: Sequence[Difference]) -> str:
-    if not differences:
+def _differences(replay: Replay) -> str:
+    if not replay.differences:
         return ""
-    lines = "".join(f"<li>{escape(str(each))}</li>" for each in differences[:MOST_LINES])
-    more = len(differences) - MOST_LINES
+    lines = "".join(f"<li>{escape(str(each))}</li>" for each in replay.differences[:MOST_LINES])
+    more = replay.total - MOST_LINES
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     return f"<h2>Differences</h2><ol>{lines}</ol>{rest}"

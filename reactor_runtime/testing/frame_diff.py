@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reactor_runtime.media.quality import psnr, ssim
 from reactor_runtime.recording.entries import FrameEntry, Pieces
 from reactor_runtime.recording.file import SessionRecording
+from reactor_runtime.testing.comparison import Replay
 
 MOST_PAIRS = 6
 
@@ -65,13 +66,17 @@ class FrameDiff:
         return min((each.psnr for each in self.similarities), default=math.inf)
 
     @property
-    def tracks(self) -> set[str]:
-        """Return the tracks whose frames were compared."""
-        return {each.track for each in self.similarities}
-
-    @property
     def worst(self) -> list[FramePair]:
         return [pair for _, _, pair in sorted(self._pairs, reverse=True)]
+
+    def refusal(self, result: Replay, tolerance: float) -> str:
+        """Return why the output of a replay is not accepted; "" if it differs only in frames of at least this PSNR."""
+        if result.others:
+            return "not only frames differ"
+        compared = sum(each.psnr < math.inf for each in self.similarities)
+        if compared < result.different:
+            return f"{result.different - compared} of what differs is sound, or frames that were left out when recorded"
+        return "" if self.lowest_psnr >= tolerance else f"the lowest PSNR is {self.lowest_psnr:.1f} dB"
 
     def add_output(self, step: int, pieces: Pieces) -> None:
         """Compare the frames of an output; its arrays may change later."""

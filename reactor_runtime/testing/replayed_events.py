@@ -72,7 +72,7 @@ class ReplayedEvents:
             host.receive_message(Hold(SESSION, True))
             host.receive_message(checked)
         else:
-            self._comparison.result.add(event.step, f"event {event.name} is refused: {checked.message}")
+            self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
 
     def _is_due(self, reload: StoredReload) -> bool:
         """Return whether a reload comes here: after its steps and their outputs, and not in a later wait.

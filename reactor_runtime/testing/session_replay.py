@@ -138,7 +138,7 @@ class _ReplayStudio(Studio[Model]):
         if self._recorder.ended and not log.finished:
             self._wait.raise_failure()
             made = progress.step or 0
-            comparison.result.add(made, f"the session ended after {made} of {recording.steps} steps")
+            comparison.result.add_other(made, f"the session ended after {made} of {recording.steps} steps")
         # The server logs exceptions of handlers, and the session continues.
         self._recorder.failures.clear()
         comparison.finish()

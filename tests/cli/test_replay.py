@@ -81,8 +81,12 @@ def test_changed_code_is_reported_with_the_first_frame_and_the_worst(project: Pa
     page = (project / "diff.html").read_text()
     assert page.count('<div class="pair">') == 6
     assert "PSNR of frames 0 to" in page
-    assert replayed(project, "frames.mcap", "--tolerance", "10").code == 0
-    assert replayed(project, "frames.mcap", "--tolerance", "60").code == 1
+    accepted = replayed(project, "frames.mcap", "--tolerance", "10")
+    assert accepted.code == 0
+    assert re.fullmatch(r"accepted: the lowest PSNR is \d+\.\d dB", accepted.out.splitlines()[-1])
+    refused = replayed(project, "frames.mcap", "--tolerance", "60")
+    assert refused.code == 1
+    assert re.fullmatch(r"not accepted: the lowest PSNR is \d+\.\d dB", refused.out.splitlines()[-1])
     assert replayed(project, "hashes.mcap").code == 1
 
 

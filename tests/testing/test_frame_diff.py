@@ -9,6 +9,7 @@ import numpy as np
 
 from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
 from reactor_runtime.recording.file import read_recording
+from reactor_runtime.testing.comparison import MOST_DIFFERENCES, Replay
 from reactor_runtime.testing.frame_diff import FrameDiff
 from reactor_runtime.testing.session_replay import replay_recording
 from tests.testing.recorded import recorded
@@ -35,13 +36,16 @@ class Counting(ReactorPipeline):
 
 
 def compared(model: type[Counting], directory: Path) -> FrameDiff:
+    return replayed(model, directory)[0]
+
+
+def replayed(model: type[Counting], directory: Path) -> tuple[FrameDiff, Replay]:
     with recorded(Counting, directory, with_video=True) as studio:
         studio.run(1.0)
     (file,) = directory.iterdir()
     recording = read_recording(file)
     diff = FrameDiff(recording)
-    replay_recording(recording, model, on_output=diff.add_output)
-    return diff
+    return diff, replay_recording(recording, model, on_output=diff.add_output)
 
 
 def test_equal_frames_have_no_pairs(tmp_path: Path) -> None:
@@ -71,3 +75,40 @@ def test_frames_of_another_size_are_not_similar(tmp_path: Path) -> None:
     diff = compared(Wider, tmp_path)
     assert diff.lowest_psnr == 0.0
     assert diff.worst[0].similarity.ssim == 0.0
+
+
+class Changed(Counting):
+    changes = dict.fromkeys(range(1000), 2)
+
+
+def test_frames_with_the_demanded_psnr_are_accepted(tmp_path: Path) -> None:
+    diff, result = replayed(Changed, tmp_path)
+    assert result.different == len(diff.similarities) / 2 > 20
+    assert diff.refusal(result, diff.lowest_psnr) == ""
+    assert diff.refusal(result, diff.lowest_psnr + 1) == f"the lowest PSNR is {diff.lowest_psnr:.1f} dB"
+
+
+def test_other_differences_are_not_accepted_however_many_frames_differ_before(tmp_path: Path) -> None:
+    diff, result = replayed(Changed, tmp_path)
+    for number in range(MOST_DIFFERENCES):
+        result.add_frame(1, "main_video", number, "")
+    result.add_other(2, "message nudged was not sent")
+    assert len(result.differences) == MOST_DIFFERENCES
+    assert diff.refusal(result, 0.0) == "not only frames differ"
+
+
+def test_another_number_of_frames_is_not_accepted(tmp_path: Path) -> None:
+    class Twice(Counting):
+        def inference(self) -> Iterator[Any]:
+            for shown in super().inference():
+                yield Shown(main_video=np.stack([shown.main_video] * 2), depth=np.stack([shown.depth] * 2))
+
+    diff, result = replayed(Twice, tmp_path)
+    assert result.differences[0].text == "main_video has 2 frames, not 1"
+    assert diff.refusal(result, 0.0) == "not only frames differ"
+
+
+def test_frames_whose_pixels_were_not_recorded_are_not_accepted(tmp_path: Path) -> None:
+    diff, result = replayed(Changed, tmp_path)
+    result.add_frame(1, "main_video", len(diff.similarities), "")
+    assert diff.refusal(result, 0.0).startswith("1 of what differs is sound, or frames that were left out")
