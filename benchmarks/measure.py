@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import clusters, loops, namespaces, networks, recorders, reloads, tensors, viewers, waiting
+from benchmarks import clusters, failures, loops, namespaces, networks, recorders, reloads, tensors, viewers, waiting
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
-from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, run, serving
+from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, free_port, run, serving
 from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
@@ -172,6 +172,7 @@ BENCHMARKS = {
     "recording": recorders.recording,
     "cluster": clusters.cluster,
     "waiting": waiting.waiting,
+    "failures": failures.failures,
 }
 
 
@@ -212,11 +213,7 @@ def _wall_s(command: list[str]) -> float:
 
 
 def _until_page_s() -> float:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     began = time.perf_counter()
     command = [sys.executable, "-m", "reactor_cli", "run", str(MODEL), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -54,6 +55,14 @@ def serving(
         process.send_signal(signal.SIGINT)
         process.wait(STARTUP_S)
         process.stdout.close()
+
+
+def free_port() -> int:
+    """Return a port that is free now, for a server that is started more than once."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def address(port: int, host: str = "127.0.0.1") -> str:
