@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.errors import ClassError
 from reactor_runtime.interface import ReactorModel, ReactorPipeline, VideoModel, command, event, get_ctx
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
@@ -183,3 +184,23 @@ def test_what_a_first_step_that_failed_has_read_is_not_read_in_the_replay(
     result = replay(recording.path, model)
     assert result.differences == []
     assert result.frames > 20
+
+
+@pytest.mark.parametrize("model", STYLES)
+def test_a_save_that_fails_while_another_is_about_to_be_applied_restarts_the_code_before(
+    tmp_path: Path, model: type[Model]
+) -> None:
+    with recorded(model, tmp_path) as studio:
+        studio.push_media("camera", gray(5))
+        studio.run(0.3)
+        before, reloader = len(studio.frames), studio._host.reloader
+        assert reloader is not None
+        reloader.replace(model)
+        with pytest.raises(ClassError):
+            reloader.replace(object)
+        studio.push_media("camera", gray(6))
+        studio.run(0.5)
+        assert len(studio.frames) > before
+    recording = read_recording(recording_in(tmp_path))
+    assert len(recording.reloads) == 1
+    assert replay(recording.path, model).differences == []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
@@ -69,7 +69,7 @@ class Served:
 class _Candidate:
     """Hold new code that is to be applied; with a `reason` the model is loaded again.
 
-    Without `on_trial` the code stays if its first step fails.
+    Without `on_trial` it is the code that ran before, which is not reported, and stays if its first step fails.
     """
 
     contract: Contract
@@ -77,6 +77,11 @@ class _Candidate:
     reason: str = ""
     execution: Execution | None = None
     on_trial: bool = True
+
+    @classmethod
+    def running(cls, served: Served) -> Self:
+        """Return the code that runs, which starts again."""
+        return cls(served.contract, served.config, on_trial=False)
 
     def undo(self) -> None:
         if self.execution is not None:
@@ -162,24 +167,32 @@ class Reloader:
 
         Reports the outcome, and changes nothing if that fails. `everything`: all modules are executed again.
         """
-        self._drop_candidate()
+        restarts = self._drop_candidate()
         self._given = self._given if config is None else config
         names = frozenset(self._modules.sources) if everything else self._modules.changed()
         try:
             candidate = self._import(names) if names else self._same_code()
         except errors.ReactorError as error:
             self._report_failure(error)
-            return
-        if candidate is not None:
-            self._offer(candidate)
-        elif self._failure_shown:
-            self._report("applied")
+        else:
+            if candidate is not None:
+                self._offer(candidate)
+                return
+            if self._failure_shown:
+                self._report("applied")
+        if restarts:
+            self._offer(_Candidate.running(self.served))
 
     def replace(self, model: type) -> None:
         """Apply a class that was defined by other means than a file; raise ClassError if it can't be served."""
-        self._drop_candidate()
-        contract = Contract.of(model)
-        contract.style.check_finished(model)
+        restarts = self._drop_candidate()
+        try:
+            contract = Contract.of(model)
+            contract.style.check_finished(model)
+        except errors.ReactorError:
+            if restarts:
+                self._offer(_Candidate.running(self.served))
+            raise
         self._offer(_Candidate(contract, self.served.config))
 
     def repeat(self, config: Config | None) -> None:
@@ -187,10 +200,12 @@ class Reloader:
 
         With a `config` the model is loaded again. The code stays if its first step fails.
         """
-        self._given = self._given if config is None else config
-        contract, reason = self.served.contract, "" if config is None else RECORDED
-        merged = config_of(contract.model, self._given, self._project)
-        self._offer(_Candidate(contract, merged, reason, on_trial=False))
+        if config is None:
+            self._offer(_Candidate.running(self.served))
+            return
+        self._given, contract = config, self.served.contract
+        merged = config_of(contract.model, config, self._project)
+        self._offer(_Candidate(contract, merged, RECORDED, on_trial=False))
 
     def apply(self) -> None:
         """Apply the code that waits; with a session it is on trial until its first step has been made."""
@@ -208,10 +223,12 @@ class Reloader:
             return
         self.served = Served(model, candidate.contract, candidate.config)
         trial.state = self._adopt(self.served, None)
-        self._trial = trial
         self.broken = False
         self._on_restart("applied" if model is before.model else "loaded")
-        if self._in_session() and candidate.on_trial:
+        if not candidate.on_trial:
+            return
+        self._trial = trial
+        if self._in_session():
             trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
         else:
             self.step_made()
@@ -264,11 +281,13 @@ class Reloader:
         self._report_late_from(self._clock.now())
         self._swap_soon()
 
-    def _drop_candidate(self) -> None:
-        """Undo the import of code that was never applied."""
+    def _drop_candidate(self) -> bool:
+        """Undo the import of code that was never applied; return whether running code was asked to end for it."""
         candidate = self._take_candidate()
-        if candidate is not None:
-            candidate.undo()
+        if candidate is None:
+            return False
+        candidate.undo()
+        return not self.broken
 
     def _take_candidate(self) -> _Candidate | None:
         if self._late is not None:
