@@ -91,6 +91,7 @@ async def test_every_line_is_an_object_and_says_whose_it_is(tmp_path: Path) -> N
         assert ids(line) == ids(started), text
     fatal = next(line for line in found if line["message"].startswith("Fatal Python error"))
     assert (fatal["logger"], ids(fatal)) == ("model", ids(crashed))
+    assert ids(next(line for line in found if line["message"].startswith("the model's process"))) == ids(crashed)
     assert ids(next(line for line in found if line["message"] == "loading weights")) == (None, None)
 
 

@@ -142,7 +142,7 @@ class EnginePool:
             start=partial(
                 EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None
             ),
-            ids=ids,
+            ids=lambda: _log_ids(slot),
         )
         subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
         playout = Playout(settings.clock, self._encoder, subscribers, supervisor.send, settings.metrics)

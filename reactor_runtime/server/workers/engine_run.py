@@ -31,8 +31,8 @@ class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
     `on_message` gets each message but heartbeats, with the shared memory it refers to. `ready_at` is when the model was
-    ready, `failure` why it can't be served. `ids` are fields of each log line. Raises OSError when the process can't be
-    started.
+    ready, `failure` why it can't be served. `ids` returns the fields of a log line. Raises OSError when the process
+    can't be started.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class EngineRun:
         start: Callable[..., EngineProcess],
         options: ServeOptions,
         *,
-        ids: Mapping[str, str],
+        ids: Callable[[], Mapping[str, str]],
     ) -> None:
         self.process = start()
         self.failure: ReactorError | None = None
@@ -153,10 +153,10 @@ class EngineRun:
     async def _end_hung(self, how: str, where: str) -> None:
         self._hung = how
         if where:
-            logger.error("the model's process %s. It is here:\n%s", how, where.rstrip("\n"), extra=self._ids)
+            logger.error("the model's process %s. It is here:\n%s", how, where.rstrip("\n"), extra=self._ids())
             self.process.kill()
             return
-        logger.error("the model's process %s; its threads:", how, extra=self._ids)
+        logger.error("the model's process %s; its threads:", how, extra=self._ids())
         self.process.abort()
         await asyncio.sleep(ABORT_S)
         self.process.kill()

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
@@ -27,7 +26,6 @@ from reactor_runtime.server.workers.restarts import Restarts
 
 logger = logging.getLogger(__name__)
 
-NO_IDS: Mapping[str, str] = MappingProxyType({})
 SHORT_OF = "no memory, descriptor or process is left"
 
 
@@ -56,7 +54,7 @@ class Supervisor:
         *,
         loading: LoadLock,
         start: Callable[..., EngineProcess],
-        ids: Mapping[str, str] = NO_IDS,
+        ids: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.phase = EnginePhase.LOADING
         self.detail = ""
@@ -189,7 +187,7 @@ class Supervisor:
         except OSError as error:
             self._release_loading()
             if is_shortage(error):
-                return _pause_after_shortage(self._restarts, self._ids, error.strerror)
+                return _pause_after_shortage(self._restarts, self._ids(), error.strerror)
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
             await self._receive_all(engine_run)
@@ -210,16 +208,16 @@ class Supervisor:
         if self._stopping:
             return 0.0
         if engine_run.lacked_resources:
-            return _pause_after_shortage(self._restarts, self._ids, SHORT_OF)
+            return _pause_after_shortage(self._restarts, self._ids(), SHORT_OF)
         if engine_run.ready_at is None:
             reason = LoadError(f"the model's process {how} while the model was loading")
             return self._pause_after_failed_load(engine_run.failure or reason)
         pause_s = self._restarts.after_serving(time.monotonic() - engine_run.ready_at)
         if self._draining:
-            logger.error("the model's process %s", how, extra=self._ids)
+            logger.error("the model's process %s", how, extra=self._ids())
             callbacks.on_lost(how)
         else:
-            logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids)
+            logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids())
             callbacks.on_lost(f"{how}; it is started again")
         return pause_s
 
@@ -228,7 +226,7 @@ class Supervisor:
         try:
             await engine_run.run(self._load)
         except Exception:
-            logger.exception("receiving from the model's process failed: the process is killed", extra=self._ids)
+            logger.exception("receiving from the model's process failed: the process is killed", extra=self._ids())
             engine_run.process.kill()
 
     async def _acquire_loading(self) -> None:
@@ -287,7 +285,10 @@ class Supervisor:
         pause_s = self._restarts.after_failed_load()
         if pause_s is not None:
             logger.error(
-                "the model could not be loaded again, the next try is in %.1f s: %s", pause_s, failure, extra=self._ids
+                "the model could not be loaded again, the next try is in %.1f s: %s",
+                pause_s,
+                failure,
+                extra=self._ids(),
             )
             return pause_s
         self.phase = EnginePhase.FAILED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.ipc.messages import Heartbeat
@@ -13,7 +12,6 @@ logger = logging.getLogger(__name__)
 
 LONGEST_ROUND_S = 5.0
 WARN_S = 30.0
-NO_IDS: Mapping[str, str] = MappingProxyType({})
 GIL_HELD = "    (the model holds the interpreter lock: its stack is known only after a crash)\n"
 
 
@@ -30,7 +28,7 @@ class Watchdog:
         clock: Clock,
         request_heartbeat: Callable[[], None],
         step_timeout_s: float,
-        ids: Mapping[str, str] = NO_IDS,
+        ids: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.held_s = 0.0
         self.ending = False
@@ -72,5 +70,5 @@ class Watchdog:
             "the model has been in one step for %.0f s. It is here:\n%s",
             self.held_s,
             where.rstrip("\n"),
-            extra=self._ids,
+            extra=self._ids(),
         )

@@ -153,7 +153,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
         received.put_nowait(message)
 
     options = ServeOptions(manifest=MANIFEST, config={})
-    run = EngineRun(receive, clock, start, options, ids={})
+    run = EngineRun(receive, clock, start, options, ids=dict)
     running = asyncio.create_task(run.run(ipc.Load("", "", "", "", "", "")))
 
     async def answer(*messages: ipc.Message) -> None:
@@ -180,7 +180,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
 async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> None:
     process = SocketOfEngine()
     options = ServeOptions(manifest=MANIFEST, config={}, record=tmp_path)
-    run = EngineRun(lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids={})
+    run = EngineRun(lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids=dict)
     before = time.monotonic()
     await run.stop()
     assert process.deadline > before + CLOSE_S
