@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -34,6 +35,14 @@ class FrontIdentity:
         try:
             return TypeAdapter(cls).validate_python(dict(fields))
         except ValidationError as error:
+            raise BadMessage(f"the peer does not name its front: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Return the identity that a peer has sent in JSON. Raises BadMessage."""
+        try:
+            return cls.from_fields(json.loads(text))
+        except (ValueError, TypeError) as error:
             raise BadMessage(f"the peer does not name its front: {error}") from None
 
     def __str__(self) -> str:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from reactor_runtime.cluster.codec import BadMessage
@@ -11,6 +14,7 @@ from reactor_runtime.cluster.messages import (
     FromWorker,
     FrontHeartbeat,
     FrontHeartbeatRequest,
+    FrontIdentity,
     Release,
     SessionStatus,
     Stop,
@@ -67,3 +71,12 @@ def test_another_text_is_refused(text: str) -> None:
 def test_a_worker_can_give_the_front_no_order() -> None:
     with pytest.raises(BadMessage, match="unexpected"):
         FROM_WORKER.decode(TO_WORKER.encode(Stop()))
+
+
+def test_the_identity_of_a_front_is_read_as_it_was_written_and_another_text_is_refused() -> None:
+    identity = FrontIdentity.of_this_process()
+    assert FrontIdentity.from_json(json.dumps(asdict(identity)).encode()) == identity
+    assert FrontIdentity.from_fields({name: str(value) for name, value in asdict(identity).items()}) == identity
+    for text in (b"", b"<html>", b"[1]", b"null", b"{}", b'{"id": "f-1"}'):
+        with pytest.raises(BadMessage, match="does not name its front"):
+            FrontIdentity.from_json(text)

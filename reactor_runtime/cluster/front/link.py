@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import ssl
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.http11 import Response
 
 from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
@@ -127,15 +127,20 @@ class WorkerLink:
         except ConnectionClosed:
             return "the worker closed its control socket"
         except InvalidStatus as refused:
-            if refused.response.status_code == HAS_ANOTHER_FRONT:
-                other = FrontIdentity.from_fields(json.loads(refused.response.body or b"{}"))
-                self._on_refused(other)
-                return f"the worker has another front: {other}"
-            return f"the worker at {self._url} answered with HTTP {refused.response.status_code}"
+            return self._why_refused(refused.response)
         except BadMessage as error:
             return error.message
         except (OSError, WebSocketException) as error:
             return f"the worker at {self._url} can't be reached: {error}"
+
+    def _why_refused(self, response: Response) -> str:
+        if response.status_code == HAS_ANOTHER_FRONT:
+            # A proxy may answer with the same status.
+            with contextlib.suppress(BadMessage):
+                other = FrontIdentity.from_json(bytes(response.body or b""))
+                self._on_refused(other)
+                return f"the worker has another front: {other}"
+        return f"the worker at {self._url} answered with HTTP {response.status_code}"
 
     def _receive(self, message: FromWorker) -> None:
         match message:

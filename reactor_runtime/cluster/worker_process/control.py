@@ -119,9 +119,15 @@ class Control:
                 self._connection = None
         connection = self._connection = _Connection(front, self._clock)
         self._tickets.front = front.id
-        await websocket.accept()
         logger.info("a front is connected from=%s: %s", websocket.client, front)
-        await self._serve_front(websocket, connection)
+        try:
+            await websocket.accept()
+            await self._serve_front(websocket, connection)
+        finally:
+            if self._connection is connection:
+                self._connection = None
+                # Without a front there is no queue.
+                self._admission.set_waiting_elsewhere(0)
 
     async def _serve_front(self, websocket: WebSocket, connection: _Connection) -> None:
         protocol = SocketProtocol.serving(websocket.scope)
@@ -131,14 +137,11 @@ class Control:
         try:
             with contextlib.suppress(WebSocketDisconnect):
                 await self._send(websocket, connection)
-                await websocket.close()
+                if not connection.has_gone:
+                    await websocket.close()
         finally:
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-            if self._connection is connection:
-                self._connection = None
-                # Without a front there is no queue.
-                self._admission.set_waiting_elsewhere(0)
 
     async def _send(self, websocket: WebSocket, connection: _Connection) -> None:
         """Send the status at each change and once a second, and the contract when it is new, while it is the front."""
