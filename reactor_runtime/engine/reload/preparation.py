@@ -30,10 +30,10 @@ def changed_preparation(old: Mapping[str, Source], new: Mapping[str, Source], mo
 
 @dataclass(slots=True)
 class _Module:
-    """Hold the definitions of a module, and the target of each name that it imports: a module, or a name in one."""
+    """Hold the definitions of a module, and the target of each name that it imports: the parts of its dotted path."""
 
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
-    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    imports: dict[str, list[str]] = field(default_factory=dict)
 
 
 class _Preparation:
@@ -95,19 +95,20 @@ class _Preparation:
                 self._add_used(module, node)
 
     def _resolve(self, module: str, node: ast.expr) -> tuple[str, str] | None:
-        """Return the module of the project, and the name there, that a name or `module.name` stands for."""
-        known = self._module(module)
-        if isinstance(node, ast.Name):
-            if node.id in known.definitions:
-                return module, node.id
-            imported = known.imports.get(node.id)
-            if imported is None or imported[0] not in self._sources or not imported[1]:
+        """Return the module of the project, and the name there, that a name or `package.module.name` stands for."""
+        names = _names_in_chain(node)
+        followed = set()
+        # Modules may import a name from each other.
+        while names and (module, names[0]) not in followed:
+            known = self._module(module)
+            if names[0] in known.definitions:
+                return (module, names[0]) if len(names) == 1 else None
+            if names[0] not in known.imports:
                 return None
-            return imported
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            imported = known.imports.get(node.value.id, ("", ""))
-            target = ".".join(part for part in imported if part)
-            return (target, node.attr) if target in self._sources else None
+            followed.add((module, names[0]))
+            path = [*known.imports[names[0]], *names[1:]]
+            end = next((end for end in range(len(path), 0, -1) if ".".join(path[:end]) in self._sources), len(path))
+            module, names = ".".join(path[:end]), path[end:]
         return None
 
 
@@ -117,14 +118,28 @@ def _read_module(name: str, source: Source) -> _Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             base = imported_from(node, package)
-            module.imports.update({alias.asname or alias.name: (base, alias.name) for alias in node.names})
+            module.imports.update({alias.asname or alias.name: [*base.split("."), alias.name] for alias in node.names})
         elif isinstance(node, ast.Import):
-            module.imports.update({alias.asname or alias.name: (alias.name, "") for alias in node.names})
+            for alias in node.names:
+                # Without `as`, the name of the outermost package is bound.
+                path = alias.name.split(".")
+                module.imports.update({alias.asname: path} if alias.asname else {path[0]: path[:1]})
     for statement in _statements(tree.body):
         if isinstance(statement, Definition):
             for defined in _names_of(statement):
                 module.definitions.setdefault(defined, []).append(statement)
     return module
+
+
+def _names_in_chain(node: ast.expr) -> list[str]:
+    """Return ["a", "b", "c"] for `a.b.c`; an empty list for an expression that is no such chain."""
+    match node:
+        case ast.Name():
+            return [node.id]
+        case ast.Attribute():
+            before = _names_in_chain(node.value)
+            return [*before, node.attr] if before else []
+    return []
 
 
 def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
