@@ -22,6 +22,8 @@ SESSIONS = 3
 LEAST_BYTES = 16 << 20
 _STARTED_AT = "_reactor_started_at"
 _OURS = ("reactor-", "asyncio_")
+# Start threads for the author's code, with `asyncio.to_thread` or a pool.
+_STARTERS = (threading.__file__, pools.__file__, os.path.join(os.path.dirname(asyncio.__file__), ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def _author_line(frame: FrameType | None) -> Location | None:
     """Return the innermost line that is neither ours nor of the standard library's threads."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_ours(file) and file not in (threading.__file__, pools.__file__) and "asyncio" not in file:
+        if not is_ours(file) and not file.startswith(_STARTERS):
             return line_of(frame)
         frame = frame.f_back
     return None

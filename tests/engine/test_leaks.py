@@ -211,6 +211,22 @@ async def test_what_is_left_is_reported_with_its_origin(
         model.pool.shutdown()
 
 
+def test_the_line_that_starts_a_thread_is_found_in_a_project_about_asyncio(tmp_path: Path) -> None:
+    file = tmp_path / "asyncio_model.py"
+    file.write_text("import threading\n\nthread = threading.Thread(target=print, args=('',))\nthread.start()\n")
+    threads: dict[object, object] = {}
+    guard = LeakGuard(lambda: Usage({"threads": dict(threads)}, {}))
+    guard.begin()
+    with thread_starts_recorded():
+        for number in range(3):
+            model: dict[str, Any] = {}
+            exec(compile(file.read_text(), file, "exec"), model)
+            model["thread"].join()
+            threads[number] = model["thread"]
+            leaks = guard.compare()
+    assert [str(leak.finding.where) for leak in leaks] == [f"{file}:4:1"]
+
+
 @pytest.mark.parametrize("name", [template.name for template in templates()])
 async def test_templates_leave_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / name
