@@ -37,12 +37,13 @@ def _differences(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
             yield from (f"{kind} {name}: {line}" for line in _changes(old[name], new[name], ""))
 
 
-def _changes(old: object, new: object, path: str) -> Iterator[str]:
+def _changes(old: object, new: object, path: str, *, of_names: bool = False) -> Iterator[str]:
+    """Yield the differences of two JSON schemas; the keys of a mapping `of_names` are the author's, not a schema's."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in [*old, *(key for key in new if key not in old)]:
-            # A property may have any name, also one of these.
-            if key not in _PRESENTATION or path.endswith("properties"):
-                yield from _changes(old.get(key, _MISSING), new.get(key, _MISSING), f"{path}.{key}".lstrip("."))
+            if of_names or key not in _PRESENTATION:
+                values = old.get(key, _MISSING), new.get(key, _MISSING)
+                yield from _changes(*values, f"{path}.{key}".lstrip("."), of_names=key == "properties" and not of_names)
     elif old != new:
         was, now = ("none" if value is _MISSING else repr(value) for value in (old, new))
         yield f"{path} was {was}, is {now}"

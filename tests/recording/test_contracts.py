@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from reactor_runtime.recording.contracts import contract_differences
 
 CONTRACT: dict[str, Any] = {
@@ -30,11 +32,14 @@ def test_equal_contracts_have_no_differences() -> None:
     assert contract_differences(CONTRACT, changed()) == []
 
 
-def test_what_a_page_shows_may_differ() -> None:
-    other = changed()
-    gain = other["schema"]["events"]["set_gain"]["parameters"]["properties"]["gain"]
-    gain |= {"default": 0.5, "description": "How loud", "x-reactor-ui": {"widget": "slider"}}
-    assert contract_differences(CONTRACT, other) == []
+@pytest.mark.parametrize("field", ["gain", "light_properties", "properties", "default"])
+def test_what_a_page_shows_may_differ(field: str) -> None:
+    recorded, other = changed(), changed()
+    for contract in (recorded, other):
+        properties = contract["schema"]["events"]["set_gain"]["parameters"]["properties"]
+        properties[field] = properties.pop("gain")
+    properties[field] |= {"default": 0.5, "description": "How loud", "x-reactor-ui": {"widget": "slider"}}
+    assert contract_differences(recorded, other) == []
 
 
 def test_tracks_events_and_messages_are_compared() -> None:
