@@ -28,6 +28,8 @@ from reactor_runtime.serving import arguments_of, manifest_of
 MODULE = "notebook_model"
 STOP_S = 5.0
 _ADDRESS = re.compile(r"^  (http://\S+)$")
+# Magics that execute their cell in the notebook's namespace; others, such as `%%writefile`, do not define its names.
+_EXECUTING_MAGICS = re.compile(r"(\s*%%(time|capture|prun|debug)\b.*\n)+")
 _SERVERS = "_reactor_servers"
 # Only Jupyter and its proxies, which have the token, show the page in a frame; their address is not known here.
 _OPTIONS: dict[str, Any] = {
@@ -53,7 +55,7 @@ def show(
     servers: dict[str, NotebookServer] = vars(shell).setdefault(_SERVERS, {})
     if not isinstance(model, type) or not issubclass(model, Model):
         raise ClassError(f"{model!r} is not a class of a model", hint="show(MyModel), the class and not an object")
-    name, cells = model.__name__, shell.user_ns.get("In", [])
+    name, cells = model.__name__, _python_cells(shell)
     chosen = {**_OPTIONS, "set": config or {}, **options}
     if name not in servers or not servers[name].apply(model, cells, chosen):
         if name in servers:
@@ -94,7 +96,7 @@ class NotebookServer:
         )
         self._listening = threading.Event()
         self._is_stopping = False
-        # What the server printed before its address.
+        # The server's output before its address.
         self._before: list[str] = []
         self.url = ""
         threading.Thread(target=self._print_output, name="reactor-notebook", daemon=True).start()
@@ -177,6 +179,16 @@ def _shell() -> Any:
     return shell
 
 
+def _python_cells(shell: Any) -> list[str]:
+    """Return the executed cells as Python, without the magics at the top that execute the rest of their cell."""
+    history = shell.history_manager
+    cells = []
+    for raw, python in zip(history.input_hist_raw, history.input_hist_parsed, strict=True):
+        magics = _EXECUTING_MAGICS.match(raw)
+        cells.append(python if magics is None else shell.transform_cell(raw[magics.end() :]))
+    return cells
+
+
 def _end_with_kernel() -> None:
     """Stop the server when the kernel, which holds the other end of stdin, has ended."""
     with contextlib.suppress(OSError):
@@ -195,7 +207,7 @@ def main() -> int:
     try:
         return app.main(["run", *sys.argv[2:]], manifest=manifest.of_class(Path(project), module, name))
     finally:
-        # A kernel that is restarted or killed does not.
+        # A killed kernel leaves the folder, so the server removes it.
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import symtable
 import warnings
 from collections.abc import Iterator, Sequence, Set
@@ -30,7 +29,8 @@ class _Statement:
 def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
     """Return the source of a module with the class `name`: its newest definition, and what that uses, in order.
 
-    `folder` is where the modules of the notebook are imported from. Raises ClassError if no cell defines the class.
+    The cells are Python, without magics. `folder` is where the modules of the notebook are imported from. Raises
+    ClassError if no cell defines the class.
     """
     statements = [each for number, cell in enumerate(cells) for each in _statements(number, cell)]
     newest: dict[str, _Statement] = {}
@@ -49,8 +49,7 @@ def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
         statement = todo.pop()
         if statement not in needed:
             needed.append(statement)
-            used = statement.uses - vars(builtins).keys()
-            todo += [newest[each] for each in sorted(used) if each in newest]
+            todo += [newest[each] for each in sorted(statement.uses) if each in newest]
             todo += before[statement]
     chosen = [each for each in statements if each in needed]
     futures = [each.source for each in chosen if each.source.startswith("from __future__")]
@@ -59,8 +58,8 @@ def module_of_cells(name: str, cells: Sequence[str], *, folder: str) -> str:
 
 
 def _statements(number: int, cell: str) -> Iterator[_Statement]:
-    """Yield the statements of a cell; none of a cell that is not Python, such as one with a magic."""
-    parsed = _parse(cell) or _parse(_without_magics(cell))
+    """Yield the statements of a cell; nothing for a cell that is not Python."""
+    parsed = _parse(cell)
     if parsed is None:
         return
     tree, lines = parsed
@@ -85,15 +84,10 @@ def _parse(cell: str) -> tuple[ast.Module, list[str]] | None:
 
 
 def _is_always_needed(node: ast.stmt) -> bool:
-    """Return whether a statement binds names that it does not tell, or changes the language."""
+    """Return whether a statement binds unknown names, as `import *` does, or changes the language."""
     if not isinstance(node, ast.ImportFrom):
         return False
     return node.module == "__future__" or any(each.name == "*" for each in node.names)
-
-
-def _without_magics(cell: str) -> str:
-    """Return a cell with its lines of magics and shell commands as comments."""
-    return "\n".join(f"# {line}" if line.lstrip()[:1] in ("%", "!") else line for line in cell.splitlines())
 
 
 def _used(table: symtable.SymbolTable) -> Iterator[str]:

@@ -154,6 +154,13 @@ async def test_the_page_of_a_class_of_a_cell_is_shown_until_the_kernel_ends(kern
     assert not is_folder(folder)
 
 
+async def test_a_class_in_a_cell_with_magics_is_served(kernel: Kernel) -> None:
+    magics = "%%capture printed\n\n%%time\nhere = !pwd\n%precision 3\n"
+    kernel.execute(magics + MODEL.replace("{more}", "50"))
+    kernel.execute("%%writefile not_executed.py\n" + MODEL.replace("{more}", "90"))
+    assert abs(await level_at(url_in(kernel.execute("server = show(MyModel, config={'level': 100})"))) - 150) < 3
+
+
 async def test_the_cell_of_the_docs_shows_its_model(kernel: Kernel) -> None:
     assert abs(await level_at(url_in(kernel.execute(one("serving.md", "cell.py").text))) - 128) < 3
 

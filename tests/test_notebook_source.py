@@ -9,10 +9,11 @@ from reactor_runtime.notebook_source import module_of_cells
 
 CELLS = [
     "",
-    "from __future__ import annotations\n%matplotlib inline\nimport numpy as np, os.path\nfrom m import *",
+    "from __future__ import annotations\nget_ipython().system('ls')\nimport numpy as np, os.path\nfrom m import *",
     "SIZE = 4\nunused = print('no')\nif SIZE:\n    SCALE = 2",
     "def gray(level):\n    return np.full(SIZE, level * SCALE)\n\nclass Base:\n    pass",
     "this is not Python",
+    "get_ipython().run_cell_magic('writefile', 'm.py', 'class MyModel:\\n    other = True')",
     "class MyModel(Base):\n    old = True",
     "SIZE = 5",
     "@mark\nclass MyModel(Base):\n    def run(self):\n        unused = 3\n        return gray(unused)",
@@ -37,9 +38,9 @@ def gray(level):
 # In [3]:
 class Base:
     pass
-# In [6]:
-SIZE = 5
 # In [7]:
+SIZE = 5
+# In [8]:
 @mark
 class MyModel(Base):
     def run(self):
@@ -52,9 +53,9 @@ def test_a_module_has_the_newest_definitions_of_what_the_class_needs_and_nothing
     assert module_of_cells("MyModel", CELLS, folder="/work") == MODULE
 
 
-def test_lines_of_python_that_look_like_magics_stay() -> None:
-    cell = 'class MyModel:\n    name = (\n        "%d px"\n        % 4\n    )\n    text = """\n! as it is\n"""'
-    assert cell in module_of_cells("MyModel", [cell], folder="/work")
+def test_a_name_of_a_built_in_that_a_cell_defines_is_used() -> None:
+    cells = ["def round(level):\n    return 0", "class MyModel:\n    level = round(len([1.5]))"]
+    assert cells[0] in module_of_cells("MyModel", cells, folder="/work")
 
 
 def test_a_name_that_a_statement_changes_has_its_value_before() -> None:
