@@ -43,6 +43,7 @@ class WorkerLink:
 
     `on_broken` is called when a connection breaks, can't be made, or has been silent for 3 s, as a half-open one is.
     `on_refused` is called with the front that has the worker. Messages are lost while there is no connection.
+    A proxy in the environment is not used: it may not reach the workers, and would see their secret.
     """
 
     def __init__(
@@ -82,11 +83,14 @@ class WorkerLink:
 
     async def aclose(self) -> None:
         """Wait until the worker, which was stopped, has ended the connection, at most 3 s; then end it."""
-        await asyncio.gather(*self._sending)
-        if self._connection is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STOPPING_S):
+        try:
+            async with asyncio.timeout(STOPPING_S):
+                await asyncio.gather(*self._sending)
+                if self._connection is not None:
                     await self._connection.wait_closed()
+        except TimeoutError:
+            if self._connection is not None:
+                self._connection.transport.abort()
         self.close()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -113,6 +117,7 @@ class WorkerLink:
                 close_timeout=1,
                 ping_interval=None,
                 max_size=None,
+                proxy=None,
             ) as connection:
                 self._connection = connection
                 try:
@@ -120,6 +125,10 @@ class WorkerLink:
                         async with asyncio.timeout(SILENCE_S):
                             text = await connection.recv(decode=True)
                         self._receive(FROM_WORKER.decode(text))
+                except TimeoutError:
+                    # A worker that is silent does not answer a close either.
+                    connection.transport.abort()
+                    raise
                 finally:
                     self._connection = None
         except TimeoutError:
