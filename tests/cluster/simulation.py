@@ -269,7 +269,10 @@ class Simulation:
         self.at(self.clock.now(), self._place)
 
     def stop(self, worker: str) -> None:
-        if (stopped := self.workers.get(worker)) is not None:
+        if worker in self.pending:
+            self.pending.remove(worker)
+            self.at(self.clock.now() + STOP_S, lambda: self._on_event(WorkerGone(worker, "it was stopped")))
+        elif (stopped := self.workers.get(worker)) is not None:
             self._on_stop(stopped)
             self._free(stopped)
             self.at(self.clock.now() + STOP_S, lambda: self._on_event(WorkerGone(worker, "it was stopped")))

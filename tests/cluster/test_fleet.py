@@ -1,4 +1,4 @@
-"""What a front logs while its cluster can't be reached."""
+"""What a front logs while its cluster can't be reached, and which requests for workers it withdraws."""
 
 from __future__ import annotations
 
@@ -24,3 +24,23 @@ async def test_an_outage_of_the_cluster_is_logged_once_and_its_end_once(caplog: 
     lost = "no contact with the cluster, its workers continue: Ray has not answered"
     logged = [record.getMessage() for record in caplog.records if "contact with the cluster" in record.getMessage()]
     assert logged == [lost, "contact with the cluster again"] * 2
+
+
+async def test_requests_for_clients_that_have_left_are_withdrawn() -> None:
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=16), on_assigned=lambda _: None)
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    names = [f"c-{number}" for number in range(14)]
+    for name in names:
+        simulation.arrive(name)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    assert len(simulation.pending) == 13
+    for name in names:
+        simulation.leave(name)
+    await simulation.run_until(simulation.clock.now() + 5.0)
+    assert (simulation.pending, len(simulation.workers)) == ([], 1)
+    # A withdrawn request is no failed start, after which the next one would wait.
+    for name in ("again", "and again"):
+        simulation.arrive(name)
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    assert len(simulation.pending) == 1
+    await simulation.end()

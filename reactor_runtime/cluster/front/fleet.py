@@ -21,7 +21,7 @@ from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.lost_sessions import LostSessions
 from reactor_runtime.cluster.front.remote_worker import LOST_AFTER_S, ControlLink, RemoteWorker
 from reactor_runtime.cluster.front.scaling import Scaling, make_plan
-from reactor_runtime.cluster.front.starts import FailedStarts
+from reactor_runtime.cluster.front.starts import WorkerStarts
 from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
 from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
@@ -90,8 +90,7 @@ class WorkerFleet:
         self._loaded: set[str] = set()
         # Numbers of workers that have gone, which are given again.
         self._unused_numbers: list[int] = []
-        self._starts = FailedStarts()
-        self._starting: set[str] = set()
+        self._starts = WorkerStarts()
         self._stopping = False
         self._is_cut_off = False
 
@@ -184,6 +183,7 @@ class WorkerFleet:
         plan = make_plan(self._scaling, staying, waiting, now)
         for id in plan.release:
             logger.info("worker released worker=%s", id)
+            self._starts.forget(id)
             self.admission.slots.remove(self._workers[id].slot)
             self._workers[id].send(Stop())
             self._placement.stop(id)
@@ -192,9 +192,9 @@ class WorkerFleet:
             times.append(self._starts.retry_at)
         else:
             for _ in range(plan.start):
-                worker = self._add(f"w-{secrets.token_hex(4)}")
+                worker = self._add(f"w-{secrets.token_hex(4)}", is_requested=True)
                 worker.slot.engine.wait("waits for a place in the cluster")
-                self._starting.add(worker.id)
+                self._starts.begin(worker.id)
                 self._placement.start(worker.id)
         return min(times, default=None)
 
@@ -204,11 +204,11 @@ class WorkerFleet:
             if worker.lost_at is not None and now >= worker.lost_at:
                 self._placement.stop(worker.id)
                 reason = f"there was no contact with the worker for {LOST_AFTER_S:.0f} s"
-                self._record_failure(worker.id, f"{reason}: {worker.no_contact}")
+                self._starts.record_failure(worker.id, f"{reason}: {worker.no_contact}", now)
                 self._remove(worker.id, reason)
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
-    def _add(self, id: str) -> RemoteWorker:
+    def _add(self, id: str, *, is_requested: bool = False) -> RemoteWorker:
         number = heapq.heappop(self._unused_numbers) if self._unused_numbers else len(self._workers) + 1
         worker = self._workers[id] = RemoteWorker(
             id,
@@ -223,6 +223,7 @@ class WorkerFleet:
             on_change=self._changed.ring,
             takeover=self._takeover,
             make_link=self._make_link,
+            is_requested=is_requested,
         )
         self.admission.slots.add(worker.slot)
         return worker
@@ -238,13 +239,8 @@ class WorkerFleet:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
                 logger.warning("worker gone worker=%s node=%s: %s", id, worker.slot.node, reason)
-        self._starting.discard(id)
+        self._starts.forget(id)
         worker.lose(reason)
-
-    def _record_failure(self, id: str, reason: str) -> None:
-        """Count the end of a worker that this front has started and that was never ready."""
-        if id in self._starting:
-            self._starts.record_failure(reason, self._settings.clock.now())
 
     def _follow(self, event: PlacementEvent) -> None:
         match event:
@@ -256,7 +252,7 @@ class WorkerFleet:
                 # Workers of a front before this one are reported too.
                 (self._workers.get(event.worker) or self._add(event.worker)).connect(event)
             case WorkerGone():
-                self._record_failure(event.worker, event.reason)
+                self._starts.record_failure(event.worker, event.reason, self._settings.clock.now())
                 self._remove(event.worker, event.reason)
             case PlacementLost():
                 # The driver reports it, and ends later.
@@ -278,8 +274,7 @@ class WorkerFleet:
                 self._placement.stop(worker.id)
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
-        self._starting.discard(slot.worker)
-        self._starts.record_success()
+        self._starts.record_success(slot.worker)
         self._loaded.add(slot.worker)
         self._operator.on_ready(ServerReady(load_s, len(self._loaded), len(self.admission.slots), slot.node))
 

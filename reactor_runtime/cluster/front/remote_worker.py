@@ -37,7 +37,10 @@ class ControlLink(Protocol):
 
 
 class RemoteWorker:
-    """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop."""
+    """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop.
+
+    `is_requested` is whether the front that runs has requested a place for it, and no front before.
+    """
 
     def __init__(
         self,
@@ -54,11 +57,12 @@ class RemoteWorker:
         on_change: Callable[[], None],
         takeover: Takeover,
         make_link: Callable[..., ControlLink] = WorkerLink,
+        is_requested: bool = False,
     ) -> None:
         self.id = id
-        self.was_ready = False
         self.silent_since: float | None = None
         self.no_contact = ""
+        self._is_requested = is_requested
         self._is_ending = False
         self.slot = WorkerSlot(
             number,
@@ -85,7 +89,12 @@ class RemoteWorker:
         """The state of the worker for the plan of the fleet."""
         slot = self.slot
         is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
-        return WorkerState(self.id, slot.session is not None, slot.idle_since if is_idle else None)
+        return WorkerState(
+            self.id,
+            busy=slot.session is not None,
+            idle_since=slot.idle_since if is_idle else None,
+            requested=self._is_requested and self._link is None,
+        )
 
     @property
     def is_draining(self) -> bool:
@@ -153,7 +162,6 @@ class RemoteWorker:
             self.slot.session.turn.send_again()
         self._takeover.record_contact(self.id)
         self.silent_since = None
-        self.was_ready = self.was_ready or status.phase == EnginePhase.READY
         self.slot.on_status(status)
         self._on_change()
 

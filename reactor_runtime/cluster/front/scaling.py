@@ -18,11 +18,15 @@ class Scaling:
 
 
 class WorkerState(NamedTuple):
-    """A worker as the plan sees it; `idle_since` is None while it loads or has a session."""
+    """A worker as the plan sees it; `idle_since` is None while it loads or has a session.
+
+    `requested` is whether this front has requested a place for it, which it does not have yet.
+    """
 
     id: str
     busy: bool
     idle_since: float | None
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,17 @@ class Plan:
 def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, now: float) -> Plan:
     """Return the plan for a fleet with this many `waiting` controllers; it never releases a worker with a session.
 
-    Of the workers that may be released, those go first that have been idle longest.
+    Requests for places that are not needed any more are withdrawn at once, the newest first, before a machine is
+    started for them. Of the workers that may be released, those go first that have been idle longest.
     """
     busy = sum(worker.busy for worker in workers)
     wanted = min(max(busy + waiting + scaling.spare, scaling.least), scaling.most)
-    if len(workers) <= wanted:
-        return Plan(wanted - len(workers), (), None)
+    surplus = len(workers) - wanted
+    if surplus <= 0:
+        return Plan(-surplus, (), None)
+    withdrawn = [worker.id for worker in workers if worker.requested][-surplus:]
     idle = sorted((worker.idle_since, worker.id) for worker in workers if worker.idle_since is not None)
-    surplus = idle[: len(workers) - wanted]
-    release = tuple(id for since, id in surplus if now - since >= scaling.idle_after_s)
-    left = surplus[len(release) :]
-    return Plan(0, release, left[0][0] + scaling.idle_after_s if left else None)
+    idle = idle[: surplus - len(withdrawn)]
+    released = [id for since, id in idle if now - since >= scaling.idle_after_s]
+    left = idle[len(released) :]
+    return Plan(0, (*withdrawn, *released), left[0][0] + scaling.idle_after_s if left else None)
