@@ -14,7 +14,7 @@ from typing import Any
 
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.messages import FrontIdentity, Release, SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import FrontIdentity, Release, SessionStatus, ToWorker, Waiting, WorkerStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, Ticket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
@@ -85,6 +85,7 @@ class SimulatedWorker:
         self.ended = ("", "")
         self.has_gone = False
         self.is_silent = False
+        self.waiting_elsewhere = 0
         self.tickets = TicketGate(SECRET, CLUSTER, id)
         self.on_status: Callable[[WorkerStatus], None] = lambda _: None
         self.on_broken: Callable[[str], None] = lambda _: None
@@ -139,8 +140,11 @@ class SimulatedWorker:
         self.report()
 
     def send(self, message: ToWorker) -> None:
-        if isinstance(message, Release):
-            self._pass(lambda: self._release(message.ticket))
+        match message:
+            case Release(ticket):
+                self._pass(lambda: self._release(ticket))
+            case Waiting(count):
+                self._pass(lambda: self._limit_turn(count))
 
     def close(self) -> None: ...
 
@@ -150,6 +154,9 @@ class SimulatedWorker:
         connection = self._connection
         if not self.is_silent:
             self._deliver(lambda: arrive() if connection == self._connection and not self.has_gone else None)
+
+    def _limit_turn(self, waiting: int) -> None:
+        self.waiting_elsewhere = waiting
 
     def _release(self, ticket: str) -> None:
         self.tickets.release(ticket, self._now())

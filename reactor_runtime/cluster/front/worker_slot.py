@@ -127,6 +127,8 @@ class WorkerSession:
     def end(self) -> None:
         """Release the tasks that wait for the end; the worker closes the connection of a relayed controller."""
         self.over.set()
+        # A worker keeps the limit for its next session.
+        self.turn.set_others_waiting(False)
         if self.expiry is not None:
             self.expiry.cancel()
 
