@@ -12,6 +12,8 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Self
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -25,33 +27,46 @@ from reactor_runtime.server.encoding.track_encoding import TOP
 from reactor_runtime.wire.codec import decode_ack, encode_text
 from reactor_runtime.wire.media_header import MediaHeader, detach, media_kind, read_jpeg_header
 from reactor_runtime.wire.messages import View
+from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
 OPENING_S = 5.0
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 UNKNOWN_INTERVAL_S = 1 / 30
-NO_CODE = 1006
 BYTES_PER_SAMPLE = 2
+TOO_SLOW = "the session takes too little of what this client sends: 4 MiB wait"
+
+
+class Failure(Enum):
+    """Why there is no connection to the worker."""
+
+    UNREACHED = auto()
+    BROKEN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class RelayEnd:
-    """How the connection to the worker has ended: closed by the worker with a code, or lost."""
+    """How a relay has ended: with a code to close the client with, or without a connection to the worker."""
 
-    code: int
+    code: CloseCode
     reason: str
+    failure: Failure | None = None
 
-    @property
-    def is_lost(self) -> bool:
-        return self.code == NO_CODE
+    @classmethod
+    def closed(cls, code: int, reason: str) -> Self:
+        """Return the end by a worker that has closed the connection."""
+        try:
+            return cls(CloseCode(code), reason)
+        except ValueError:
+            return cls(CloseCode.SESSION_OVER, reason)
 
 
 class Relay:
     """Connect to a worker for a client and pass messages both ways; use on the server's loop.
 
-    Calls `on_end` once, unless it was closed before. From the client to the worker at most 4 MiB wait; a newer frame
-    of a track replaces an older one there; sound and messages that do not fit close the connection of this client.
+    Calls `on_end` once, unless it was closed before. Queues at most 4 MiB from the client to the worker: a newer frame
+    replaces an older one of its track; a message that does not fit ends the relay, as the worker is too slow.
     """
 
     def __init__(
@@ -61,7 +76,7 @@ class Relay:
         self._on_end = on_end
         self._tls = tls
         self._client_acknowledges = False
-        self._waiting: deque[tuple[str, str | bytes]] = deque()
+        self._waiting: deque[tuple[str | None, str | bytes]] = deque()
         self._waiting_bytes = 0
         self._socket = WorkerSocket(url, on_message=self._receive, on_writable=self._send_waiting)
         client.upstream = self
@@ -95,45 +110,55 @@ class Relay:
             self._queue(encode_text("reactor.ack", {"track": header.track, "seq": header.seq}))
 
     def _queue(self, message: str | bytes) -> None:
-        track = _frame_track(message) if isinstance(message, bytes) else ""
-        if track:
-            for index, (waiting, older) in enumerate(self._waiting):
-                if waiting == track:
-                    self._waiting_bytes += len(message) - len(older)
-                    self._waiting[index] = (track, message)
-                    return
-        if self._waiting_bytes + len(message) > MOST_WAITING_BYTES:
-            self._lose("the worker reads too slowly")
+        track = _frame_track(message) if isinstance(message, bytes) else None
+        older = None if track is None else next((item for item in self._waiting if item[0] == track), None)
+        size = self._waiting_bytes + len(message) - (0 if older is None else len(older[1]))
+        if size > MOST_WAITING_BYTES:
+            self._end(self._failed(TOO_SLOW), lost=True)
             return
-        self._waiting.append((track, message))
-        self._waiting_bytes += len(message)
+        self._waiting_bytes = size
+        if older is None:
+            self._waiting.append((track, message))
+        else:
+            self._waiting[self._waiting.index(older)] = (track, message)
         self._send_waiting()
 
-    def _end(self, end: RelayEnd) -> None:
+    def _end(self, end: RelayEnd, *, lost: bool = False) -> None:
         """Report the end, unless the relay was closed."""
         if self._client.upstream is self:
-            self.close()
+            self.close(lost=lost)
             self._on_end(end)
 
-    def _lose(self, reason: str) -> None:
-        # Addresses are not for clients.
-        logger.warning("relaying ended id=%s: %s", self._client.id, reason, extra=self._client.ids)
-        self._end(RelayEnd(NO_CODE, ""))
-
     async def _run(self) -> None:
+        client = self._client
+        try:
+            self._end(await self._connect())
+        except Exception:
+            logger.exception("relaying failed id=%s", client.id, extra=client.ids)
+            client.close(CloseCode.MODEL_FAILED, "the connection to the session failed")
+        finally:
+            self._socket.close()
+
+    async def _connect(self) -> RelayEnd:
+        """Connect to the worker, and wait for the end."""
         try:
             async with asyncio.timeout(OPENING_S):
                 await self._socket.open(self._tls)
-            self._send_waiting()
-            closed = await self._socket.closed
-            self._end(RelayEnd(NO_CODE, "") if closed is None else RelayEnd(*closed))
         except InvalidStatus as refused:
             reason = (refused.response.body or b"").decode(errors="replace").strip()
-            self._lose(f"the worker refused the connection: {reason}")
+            return self._failed(f"the worker refused the connection: {reason}")
         except (OSError, WebSocketException) as error:
-            self._lose(f"the worker can't be reached: {error}")
-        finally:
-            self._socket.close()
+            # Addresses are not for clients.
+            return self._failed("the worker can't be reached", str(error), failure=Failure.UNREACHED)
+        self._send_waiting()
+        closed = await self._socket.closed
+        if closed is None:
+            return self._failed("the connection to the worker broke", failure=Failure.BROKEN)
+        return RelayEnd.closed(*closed)
+
+    def _failed(self, reason: str, detail: str = "", *, failure: Failure | None = None) -> RelayEnd:
+        logger.warning("relaying ended id=%s: %s %s", self._client.id, reason, detail, extra=self._client.ids)
+        return RelayEnd(CloseCode.FULL, reason, failure)
 
     def _send_waiting(self) -> None:
         while self._waiting and self._socket.ready:
@@ -168,12 +193,12 @@ class Relay:
             self._client.outbox.queue_sound(EncodedSound(header, data, seconds))
 
 
-def _frame_track(message: bytes) -> str:
-    """Return the name of the track that a message is a frame of, as a newer frame replaces it; "" for sound."""
+def _frame_track(message: bytes) -> str | None:
+    """Return the track that a frame replaces older ones of, "" for a frame without a header; None for sound."""
     if media_kind(message) != "video":
-        return ""
+        return None
     try:
         header = read_jpeg_header(message)
     except WireError:
-        return ""
-    return " " if header is None else header.track
+        return None
+    return "" if header is None else header.track

@@ -13,7 +13,7 @@ from typing import Any
 
 from reactor_runtime.clock import Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
-from reactor_runtime.cluster.front.relay import Relay, RelayEnd
+from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
 from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, Waiting, WorkerStatus
 from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
@@ -117,9 +117,10 @@ class WorkerSession:
         return {"client": self.client, **({"session": self.id} if self.is_reported else {})}
 
     def is_resumed_by(self, secret: str) -> bool:
-        return bool(self.resume_secret) and secrets.compare_digest(
-            secret.encode(errors="replace"), self.resume_secret.encode()
-        )
+        """Return whether a client with this secret may resume the session."""
+        if not self.resume_secret or self.is_released:
+            return False
+        return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
 
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
         """Do nothing: the worker ends its session itself when it is stopped."""
@@ -133,7 +134,7 @@ class WorkerSession:
             self.expiry.cancel()
 
     def release(self) -> None:
-        """Release the ticket of a session that has not begun; the slot is free when the worker has done so."""
+        """Let the worker end the session, or refuse its ticket; the slot is free when the worker has done so."""
         self.is_released = True
         self.end()
         self._send(Release(self.ticket))
@@ -156,6 +157,14 @@ class WorkerSession:
             return
         self.controller = controller
         self.relay = access.relay(controller, ticket, on_relay_end)
+
+    def disconnect(self, *, lost: bool = False) -> Client | None:
+        """End the relay of the controller, as if its connection broke if it is `lost`; return the controller."""
+        controller = self.controller
+        if self.relay is not None:
+            self.relay.close(lost=lost)
+        self.relay = self.controller = None
+        return controller
 
     def update(self, status: SessionStatus) -> None:
         """Follow what the worker reports."""
@@ -192,8 +201,10 @@ class WorkerSlot:
         on_viewers_lost: Callable[[], None],
     ) -> None:
 
-        def viewers_lost() -> None:
-            self.lose_contact(NO_CONTACT)
+        def viewers_lost(*, is_reachable: bool) -> None:
+            if not is_reachable:
+                # The next status says whether the worker serves.
+                self.lose_contact(NO_CONTACT)
             on_viewers_lost()
 
         self.number = number
@@ -209,7 +220,7 @@ class WorkerSlot:
         self.subscribers = WorkerViewers(
             access,
             settings=settings,
-            contract=lambda: self.engine.contract,
+            contract=lambda: self.engine.contract if self._has_contact else None,
             session=lambda: self.session.id if self.session is not None and self.has_started else "",
             on_lost=viewers_lost,
         )
@@ -227,7 +238,9 @@ class WorkerSlot:
     @property
     def has_started(self) -> bool:
         session = self.session
-        return self._has_contact and session is not None and session.phase is SessionPhase.RUNNING
+        if session is None or session.is_released:
+            return False
+        return self._has_contact and session.phase is SessionPhase.RUNNING
 
     def start_session(self, controller: Client) -> None:
         self.subscribers.leave(controller)
@@ -257,10 +270,9 @@ class WorkerSlot:
     def resume_session(self, client: Client) -> None:
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
-        if session.relay is not None:
-            session.relay.close(lost=True)
-        if session.controller is not None:
-            session.controller.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
+        controller = session.disconnect(lost=True)
+        if controller is not None and controller is not client:
+            controller.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
         ticket = self._access.issue(client, Role.CONTROLLER, resume=session.resume_secret)
         session.connect(client, self._access, ticket, lambda end: self._relay_ended(session, end))
 
@@ -270,8 +282,7 @@ class WorkerSlot:
     def detach_controller(self, *, lost: bool) -> None:
         session = self.session
         if session is not None and session.relay is not None:
-            session.relay.close(lost=lost)
-            session.relay = session.controller = None
+            session.disconnect(lost=lost)
             if not session.is_reported:
                 session.release()
 
@@ -368,32 +379,28 @@ class WorkerSlot:
     def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
         controller = session.controller
         assert controller is not None, "a relay is for a controller"
-        if end.is_lost and self.session is session:
-            # The next status says whether the worker serves.
-            self.lose_contact(NO_CONTACT)
+        if end.failure is Failure.BROKEN and self.session is session and session.resume_secret:
+            # The worker keeps the session for its controller, unless it has gone: then it can't be reached.
+            self.resume_session(controller)
+        elif end.failure is not None and self.session is session:
             self._lose_session(session, NO_CONTACT)
         else:
-            session.relay = session.controller = None
-            controller.close(CloseCode.SESSION_OVER if end.is_lost else CloseCode(end.code), end.reason)
+            session.disconnect()
+            controller.close(end.code, end.reason)
             if not session.is_reported:
                 session.release()
 
     def _lose_session(self, session: WorkerSession, reason: str) -> None:
-        controller = session.controller
-        if session.relay is not None:
-            session.relay.close()
-        session.relay = session.controller = None
-        if session.is_reported:
-            self._end_session(session)
-        else:
-            session.release()
+        """Let the worker end a session, and its controller wait for another one."""
+        controller = session.disconnect()
+        session.release()
         self._on_session_lost(session.ticket, controller, reason)
 
-    def _end_session(self, session: WorkerSession, reason: str = "") -> None:
+    def _end_session(self, session: WorkerSession) -> None:
         """Free the slot; the reason is that of the worker's status, or else the session was lost."""
         if session.is_reported:
             id, reported = ("", "") if self.status is None else self.status.ended
-            reason = reason or (reported if id == session.id else LOST)
+            reason = reported if id == session.id and not session.is_released else LOST
             logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
             self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
             self._settings.metrics.sessions.add(reason)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
-from reactor_runtime.cluster.front.relay import Relay, RelayEnd
+from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.sessions.slot import SlotSettings
@@ -15,11 +15,15 @@ from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 
 
+class ViewerLost(Protocol):
+    def __call__(self, *, is_reachable: bool) -> None: ...
+
+
 class WorkerViewers:
     """Relay viewers, or let them wait here until there is a session to send them to; use on the front's loop.
 
-    `session` returns the id of the session that runs, or "".
-    `on_lost` is called when viewers have lost the connection to the worker.
+    `contract` returns None if the worker has none or does not serve, and `session` the id of the session that runs,
+    or "". `on_lost` is called for a viewer that has lost its connection to the worker, with whether that is reachable.
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class WorkerViewers:
         settings: SlotSettings,
         contract: Callable[[], dict[str, Any] | None],
         session: Callable[[], str],
-        on_lost: Callable[[], None],
+        on_lost: ViewerLost,
     ) -> None:
         self._access = access
         self._settings = settings
@@ -48,9 +52,13 @@ class WorkerViewers:
     def watch(self, client: Client) -> None:
         """Send a viewer to the worker, relay it, or let it wait for a session to be sent to.
 
+        Does nothing while the worker does not serve, as the viewer is assigned again when it does.
         A controller that watches while it waits is relayed: it keeps its connection to the front, and its position.
         """
         self.leave(client)
+        contract = self._contract()
+        if contract is None:
+            return
         if not self._access.redirects(client) or client.role is Role.CONTROLLER:
             ticket = self._access.issue(client, Role.VIEWER)
             relay = self._relays[client] = self._access.relay(
@@ -60,7 +68,7 @@ class WorkerViewers:
                 relay.set_view(client.outbox.view)
         elif session := self._session():
             self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
-        elif (contract := self._contract()) is not None:
+        else:
             self._relays[client] = None
             model, limits = self._settings.name_of(contract), self._settings.options.limits
             welcome = welcome_message(None, contract, model=model, client=client.id, controls=False, limits=limits)
@@ -96,7 +104,10 @@ class WorkerViewers:
 
     def _relay_ended(self, client: Client, end: RelayEnd) -> None:
         self._relays.pop(client, None)
-        if end.is_lost:
-            self._on_lost()
+        if end.failure is not None:
+            self._on_lost(is_reachable=end.failure is not Failure.UNREACHED)
+        elif end.code is CloseCode.SERVER_STOPPING and client.closing is None:
+            # It was stopped alone: this client goes on with another worker.
+            self._on_lost(is_reachable=False)
         else:
-            client.close(CloseCode(end.code), end.reason)
+            client.close(end.code, end.reason)

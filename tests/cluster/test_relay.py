@@ -1,0 +1,114 @@
+"""One relay between a client and a worker: how it ends, and what it passes on."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
+
+from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.protocol import CloseCode
+from tests.cluster.test_worker_socket import worker
+from tests.fakes import FakeClock
+from tests.server.client import picture
+from tests.timeouts import TIMEOUT_S
+
+
+def new_client() -> Client:
+    return Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
+
+
+async def end_of(url: str) -> RelayEnd:
+    """Return how the relay of a new client has ended."""
+    ended = asyncio.get_running_loop().create_future()
+    Relay(new_client(), url, ended.set_result)
+    return await asyncio.wait_for(ended, TIMEOUT_S)
+
+
+async def waiting(connection: ServerConnection) -> None:
+    await connection.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("code", "closed"), [(1001, CloseCode.SERVER_STOPPING), (1012, CloseCode.SESSION_OVER), (4999, 1000)]
+)
+async def test_a_close_of_the_worker_is_passed_on_and_an_unknown_code_is_the_end_of_the_session(
+    code: int, closed: CloseCode
+) -> None:
+    async def handle(connection: ServerConnection) -> None:
+        await connection.close(code, "because")
+
+    async with worker(handle) as url:
+        assert await end_of(url) == RelayEnd(closed, "because")
+
+
+async def test_a_connection_that_breaks_is_no_close() -> None:
+    async def handle(connection: ServerConnection) -> None:
+        connection.transport.abort()
+
+    async with worker(handle) as url:
+        assert (await end_of(url)).failure is Failure.BROKEN
+
+
+async def test_a_worker_that_refuses_a_client_can_be_reached() -> None:
+    def refuse(connection: ServerConnection, _: Request) -> Response:
+        return connection.respond(HTTPStatus.UNAUTHORIZED, "the ticket has expired\n")
+
+    async def handle(_: ServerConnection) -> None: ...
+
+    async with worker(handle, refuse) as url:
+        expected = RelayEnd(CloseCode.FULL, "the worker refused the connection: the ticket has expired")
+        assert await end_of(url) == expected
+    assert (await end_of(url)).failure is Failure.UNREACHED
+
+
+@pytest.mark.parametrize("first", [b"RIFF" + bytes(3 << 20), picture(1)], ids=["in sum", "in place of a small one"])
+async def test_what_does_not_fit_ends_the_relay_of_this_client_alone(first: bytes) -> None:
+    ends: list[RelayEnd] = []
+    async with worker(waiting) as url:
+        relay = Relay(new_client(), url, ends.append)
+        relay.pass_on(first, is_text=False)
+        assert not ends
+        relay.pass_on(picture(2) + bytes(4 << 20), is_text=False)
+    assert [(end.code, end.failure) for end in ends] == [(CloseCode.FULL, None)]
+
+
+async def test_a_newer_frame_replaces_an_older_one_of_its_track_in_its_place() -> None:
+    def frame(seq: int, track: str) -> bytes:
+        return attach(MediaHeader(track, seq, 0, 0), picture(1))
+
+    arrived: asyncio.Queue[str | bytes] = asyncio.Queue()
+
+    async def handle(connection: ServerConnection) -> None:
+        async for message in connection:
+            arrived.put_nowait(message)
+
+    async with worker(handle) as url:
+        relay = Relay(new_client(), url, lambda _: None)
+        for message in (picture(1), frame(1, "a"), frame(2, "b"), frame(3, "a"), picture(2), b"RIFF", b"RIFF"):
+            relay.pass_on(message, is_text=False)
+        expected = [picture(2), frame(3, "a"), frame(2, "b"), b"RIFF", b"RIFF"]
+        assert [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in expected] == expected
+
+
+async def test_a_client_whose_relay_fails_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def handle(connection: ServerConnection) -> None:
+        await connection.close(1000, "")
+
+    def fail(_: RelayEnd) -> None:
+        raise ValueError("no such session")
+
+    client = new_client()
+    async with worker(handle) as url:
+        closing = asyncio.Event()
+        client.outbox.notify_queued(closing.set)
+        Relay(client, url, fail)
+        await asyncio.wait_for(closing.wait(), TIMEOUT_S)
+    assert client.closing is not None
+    assert client.closing.code == CloseCode.MODEL_FAILED
+    assert "no such session" in caplog.text

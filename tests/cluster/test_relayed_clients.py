@@ -1,0 +1,107 @@
+"""Clients that a front relays, whose connection to the worker breaks, or whose worker stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from reactor_runtime.cluster.front.relay import Relay
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.workers.engine import EnginePhase
+from tests.cluster.front import MODEL, running_front
+from tests.server.client import client, controlling
+from tests.server.running import write_project
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
+
+
+def break_relay(relay: Relay | None) -> None:
+    """Break the connection to the worker, as a network does."""
+    assert relay is not None
+    relay._socket.abort()
+
+
+def break_controllers(slot: WorkerSlot) -> None:
+    assert slot.session is not None
+    break_relay(slot.session.relay)
+
+
+async def test_a_session_goes_on_when_the_connection_to_its_worker_breaks(project: Path) -> None:
+    limits = TurnLimits(resume_grace_s=TIMEOUT_S)
+    async with running_front(project, limits=limits) as front, controlling(front.url) as controller:
+        await controller.ask("set_level", {"level": 50})
+        break_controllers(front.slots[0])
+        assert (await controller.data("reactor.welcome"))["state"] == {"level": 50}
+        await controller.data("reactor.session", phase="resumed")
+        assert abs((await controller.frame(applied=1)).level - 50) < 3
+
+
+async def test_a_session_that_can_not_be_resumed_ends_at_once_at_its_worker(project: Path) -> None:
+    limits = TurnLimits(resume_grace_s=TIMEOUT_S)
+    async with running_front(project, limits=limits) as front, controlling(front.url) as controller:
+        (slot,) = front.slots
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        address, slot._access.address = slot._access.address, f"http://127.0.0.1:{port}"
+        break_controllers(slot)
+        await controller.data("reactor.session", phase="lost")
+        slot._access.address = address
+        await controller.data("reactor.session", phase="started")
+        assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+        assert (slot.losses, slot.failed_in_a_row) == (0, 1)
+
+
+async def test_a_client_whose_connection_to_the_worker_breaks_without_a_grace_period_has_another_session(
+    project: Path,
+) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        break_controllers(front.slots[0])
+        await controller.data("reactor.session", phase="lost")
+        await controller.data("reactor.session", phase="started")
+        await controller.frame()
+
+
+async def test_a_viewer_that_loses_its_connection_to_the_worker_affects_nobody_else(project: Path) -> None:
+    async with (
+        running_front(project) as front,
+        controlling(front.url) as controller,
+        client(front.url, role="viewer") as viewer,
+    ):
+        await viewer.frame()
+        (slot,) = front.slots
+        (relay,) = slot.subscribers._relays.values()
+        break_relay(relay)
+        await viewer.data("reactor.welcome")
+        assert slot.engine.phase is EnginePhase.READY
+        await viewer.frame()
+        await controller.frame()
+
+
+async def test_viewers_go_on_with_the_next_worker_when_theirs_stops(project: Path) -> None:
+    async with running_front(project) as front, client(front.url, role="viewer") as viewer:
+        await viewer.data("reactor.welcome")
+        front.placement.processes[front.slots[0].worker].send_signal(signal.SIGINT)
+        await viewer.data("reactor.welcome")
+        async with controlling(front.url):
+            await viewer.frame()
+
+
+async def test_a_session_that_goes_on_at_its_worker_has_no_controller_at_the_front(project: Path) -> None:
+    limits = TurnLimits(resume_grace_s=TIMEOUT_S)
+    async with running_front(project, limits=limits) as front, client(front.url) as controller:
+        secret = (await controller.data("reactor.welcome"))["resume"]
+        await controller.data("reactor.session", phase="started")
+        async with client(front.url, resume=secret, redirect="1") as back:
+            await back.data("reactor.redirect")
+            session = front.slots[0].session
+            assert session is not None
+            assert (session.relay, session.controller) == (None, None)
+            assert (await controller.closed())[1] == "the session goes on over another connection"
