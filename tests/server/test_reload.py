@@ -224,6 +224,16 @@ async def test_a_changed_load_or_config_loads_again_in_the_session(server: Runni
         assert (await status(client, "failed"))["error"]["file"] == "config.yml"
 
 
+async def test_a_file_that_is_again_as_it_runs_ends_the_error(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        for name, text in (("config.yml", "level: [\n"), ("reactor.yaml", "model: [\n"), ("part.py", "LEVEL = = 1\n")):
+            before = (project.folder / name).read_text()
+            project.write(name, text)
+            await status(client, "failed")
+            project.write(name, before)
+            assert (await status(client, "applied"))["error"] is None
+
+
 async def test_a_controller_reloads_by_hand_and_a_viewer_does_not(server: RunningServer, project: Project) -> None:
     async with watching(server, project) as client, joined(server) as viewer:
         await viewer.send("reactor.reload")
@@ -344,6 +354,34 @@ async def test_another_class_in_the_manifest_restarts_the_engine(server: Running
         await status(client, "restarting")
     async with controlling(server.url) as client:
         await shown(client, 10)
+
+
+async def test_a_project_behind_a_link_may_be_replaced_as_a_whole(tmp_path: Path) -> None:
+    real, link, shared = tmp_path / "real", tmp_path / "link", tmp_path / "shared"
+    project = Project(write_project(real, MODEL))
+    link.symlink_to(real)
+    shared.mkdir()
+    (shared / "1.yml").write_text("level: 1\n")
+    (shared / "40.yml").write_text("level: 40\n")
+    (real / "config.yml").unlink()
+    (real / "config.yml").symlink_to(shared / "1.yml")
+    with serving(link, "--reload", cwd=real) as server:
+        async with controlling(server.url) as client:
+            await shown(client, 11)
+            (shared / "1.yml").write_text("level: 20\n")
+            await shown(client, 30)
+            (real / "config.new").symlink_to(shared / "40.yml")
+            (real / "config.new").replace(real / "config.yml")
+            await shown(client, 50)
+            engine = server.engine
+            shutil.rmtree(real)
+            await status(client, "failed")
+            real.mkdir()
+            project.reset()
+            await shown(client, 10)
+            project.write("part.py", "LEVEL = 70\n")
+            await shown(client, 70)
+            assert server.engine == engine
 
 
 async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp_path: Path) -> None:

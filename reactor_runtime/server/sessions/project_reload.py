@@ -78,4 +78,5 @@ class ProjectReload:
 
 def _files_of(manifest: Manifest) -> set[Path]:
     files = [manifest.project / manifest_file.FILE_NAME, manifest.config_path]
-    return {file.resolve() for file in files if file is not None}
+    # A link, and the file that it names: either may change.
+    return {each for file in files if file is not None for each in (Path(os.path.abspath(file)), file.resolve())}

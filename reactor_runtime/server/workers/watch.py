@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import watchfiles
 
 IGNORED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 # How long files have to be unchanged: an editor writes in several parts, and git checks out one file after the other.
@@ -19,20 +24,19 @@ async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> A
     """Yield the watched files, once they have been read, then each time those that have other content.
 
     Watched are the Python files of a project, and those of `files()`. Folders that begin with a dot, virtual
-    environments and `node_modules` are left out.
+    environments and `node_modules` are left out. Folders may be deleted and made again, also that of the project.
     """
-    # Imported here: only --reload needs it.
-    import watchfiles
-
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     folders: set[str] = set()
     # No digest is empty: the first comparison finds all files.
     digests: dict[Path, bytes | None] = dict.fromkeys(files(), b"")
 
     def concerns(_: watchfiles.Change, path: str) -> bool:
-        # A watched folder that has gone is no directory any more.
-        is_folder = path in folders or os.path.isdir(path)
-        return path.endswith(".py") or Path(path) in files() or (is_folder and not _is_ignored(path))
+        # One of them, or a folder above. A watched folder that has gone is no directory any more.
+        if path in folders or any(each.is_relative_to(path) for each in (project, *files())):
+            return True
+        may_matter = path.endswith(".py") or (os.path.isdir(path) and not _is_ignored(path))
+        return may_matter and Path(path).is_relative_to(project)
 
     def changed(paths: Collection[Path]) -> frozenset[Path]:
         contents = {path: _digest(path) for path in paths}
@@ -41,38 +45,61 @@ async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> A
         return found
 
     while True:
-        before = folders
-        folders, modules = await asyncio.to_thread(_folders_and_modules, project)
-        # Files in folders that have come or gone, and those that changed while none were watched.
-        others = {file for file in files() if str(file.parent) in folders ^ before}
-        if saved := await asyncio.to_thread(changed, digests.keys() | modules | others):
-            yield saved
-        parents = {str(file.parent) for file in files() if file.parent.is_dir()}
-        watched = watchfiles.awatch(
-            *folders | parents, watch_filter=concerns, step=QUIET_MS, debounce=LONGEST_MS, recursive=False
-        )
-        async for changes in watched:
-            paths = {Path(path) for _, path in changes}
-            files_saved = {path for path in paths if path.suffix == ".py" or path in files()}
-            if saved := await asyncio.to_thread(changed, files_saved):
-                yield saved
-            if (await asyncio.to_thread(_folders_and_modules, project))[0] != folders:
-                break
+        folders, _ = await asyncio.to_thread(_folders_and_modules, project, files())
+        async with contextlib.aclosing(_changes(folders, concerns)) as changes:
+            async for paths in changes:
+                _, modules = await asyncio.to_thread(_folders_and_modules, project, files())
+                known = digests.keys() | modules | set(files())
+                if saved := await asyncio.to_thread(changed, known if paths is None else known & paths):
+                    yield saved
+                # After the yield, which may have changed `files()`.
+                if (await asyncio.to_thread(_folders_and_modules, project, files()))[0] != folders:
+                    break
 
 
-def _folders_and_modules(project: Path) -> tuple[set[str], set[Path]]:
-    """Return the folders of a project that may have modules, and the Python files in them.
+async def _changes(
+    folders: Collection[str], concerns: Callable[[watchfiles.Change, str], bool]
+) -> AsyncGenerator[set[Path] | None]:
+    """Yield None when the folders are watched, then the paths of changes; end when one of the folders is deleted."""
+    # Imported here: only --reload needs it.
+    import watchfiles
 
-    A virtual environment is known by its `pyvenv.cfg`.
+    watched = watchfiles.awatch(*folders, watch_filter=concerns, step=QUIET_MS, debounce=LONGEST_MS, recursive=False)
+    # The folders are watched from the first step of the task on.
+    coming = asyncio.ensure_future(anext(watched))
+    try:
+        await asyncio.sleep(0)
+        yield None
+        while True:
+            changes = await coming
+            coming = asyncio.ensure_future(anext(watched))
+            yield {Path(path) for _, path in changes}
+            # Its watch ended with it. Another folder may have its name.
+            if any(change is watchfiles.Change.deleted and path in folders for change, path in changes):
+                return
+    # A folder was deleted before it was watched.
+    except FileNotFoundError:
+        return
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+
+
+def _folders_and_modules(project: Path, files: Collection[Path]) -> tuple[set[str], set[Path]]:
+    """Return the folders to watch for a project and `files`, and the Python files of the project.
+
+    They are those that may have modules, and those around the project and each of the files, or the nearest that
+    exists. A virtual environment is known by its `pyvenv.cfg`.
     """
-    folders: set[str] = set()
+    # A folder in which a process works, such as the server, does not report its own end.
+    folders = {str(next(filter(Path.is_dir, path.parents), path)) for path in (project, *files)}
     modules: set[Path] = set()
-    for folder, inside, files in os.walk(project):
-        if "pyvenv.cfg" in files:
+    for folder, inside, names in os.walk(project):
+        if "pyvenv.cfg" in names:
             inside.clear()
             continue
         folders.add(folder)
-        modules.update(Path(folder, name) for name in files if name.endswith(".py"))
+        modules.update(Path(folder, name) for name in names if name.endswith(".py"))
         inside[:] = [name for name in inside if not _is_ignored(name)]
     return folders, modules
 

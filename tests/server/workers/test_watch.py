@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from reactor_runtime.server.workers.watch import saved_files
+from tests.timeouts import TIMEOUT_S
 
 
 class Saves:
@@ -20,10 +23,8 @@ class Saves:
         self._next: asyncio.Future[frozenset[Path]] = asyncio.ensure_future(anext(saves))
 
     async def next(self) -> set[str]:
-        paths = await self._next
+        paths = await asyncio.wait_for(self._next, TIMEOUT_S)
         self._next = asyncio.ensure_future(anext(self._saves))
-        # The files are watched from the first step of this task on.
-        await asyncio.sleep(0)
         return {path.name for path in paths}
 
     async def aclose(self) -> None:
@@ -31,12 +32,25 @@ class Saves:
         await asyncio.gather(self._next, return_exceptions=True)
 
 
+FILES = {"reactor.yaml", "model.py", "part.py"}
+
+
+def write_files(folder: Path, text: str = "") -> None:
+    for name in FILES:
+        (folder / name).write_text(text)
+
+
 @pytest.fixture
 async def saves(tmp_path: Path) -> AsyncIterator[Saves]:
-    for name in ("reactor.yaml", "model.py", "part.py"):
-        (tmp_path / name).write_text("")
-    saves = Saves(saved_files(tmp_path, lambda: {tmp_path / "reactor.yaml"}))
-    assert await saves.next() == {"reactor.yaml", "model.py", "part.py"}
+    write_files(tmp_path)
+    async with watched(tmp_path, {tmp_path / "reactor.yaml"}) as saves:
+        yield saves
+
+
+@contextlib.asynccontextmanager
+async def watched(project: Path, files: set[Path]) -> AsyncIterator[Saves]:
+    saves = Saves(saved_files(project, lambda: files))
+    assert await saves.next() >= {"model.py", "part.py"}
     yield saves
     await saves.aclose()
 
@@ -66,3 +80,93 @@ async def test_a_file_that_is_written_without_a_change_is_no_save(tmp_path: Path
     (tmp_path / "part.py").write_text("")
     (tmp_path / "reactor.yaml").write_text("name: other")
     assert await saves.next() == {"reactor.yaml"}
+
+
+REMOVALS = pytest.mark.parametrize("moved", [False, True], ids=["deleted", "moved"])
+
+
+def remove(folder: Path, *, moved: bool) -> None:
+    elsewhere = Path(tempfile.mkdtemp(dir=folder.parents[1])) / "moved"
+    folder.rename(elsewhere) if moved else shutil.rmtree(folder)
+
+
+@REMOVALS
+async def test_a_project_that_is_gone_is_watched_again_when_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    project = tmp_path / "above" / "project"
+    project.mkdir(parents=True)
+    write_files(project)
+    # A folder in which a process works does not report its end.
+    monkeypatch.chdir(project)
+    async with watched(project, {project / "reactor.yaml"}) as saves:
+        if not moved:
+            for name in FILES:
+                (project / name).unlink()
+            assert await saves.next() == FILES
+        remove(project, moved=moved)
+        if moved:
+            assert await saves.next() == FILES
+        shutil.rmtree(project.parent)
+        project.mkdir(parents=True)
+        write_files(project)
+        seen: set[str] = set()
+        # They may be read while they are written.
+        while seen != FILES:
+            seen |= await saves.next()
+        (project / "part.py").write_text("LEVEL = 1")
+        assert await saves.next() == {"part.py"}
+
+
+@REMOVALS
+@pytest.mark.parametrize("name", ["project", "project/package"])
+async def test_a_folder_that_is_replaced_at_once_is_watched(tmp_path: Path, name: str, moved: bool) -> None:
+    folder, project = tmp_path / "above" / name, tmp_path / "above" / "project"
+    folder.mkdir(parents=True)
+    write_files(project)
+    write_files(folder)
+    async with watched(project, set()) as saves:
+        for number in range(3):
+            remove(folder, moved=moved)
+            folder.mkdir(parents=True)
+            (folder / "part.py").write_text(f"LEVEL = {number}")
+            while "part.py" not in await saves.next():
+                pass
+            (folder / "new.py").write_text(f"LEVEL = {number}")
+            assert "new.py" in await saves.next()
+
+
+async def test_a_save_by_rename_with_a_backup_is_one_save(tmp_path: Path, saves: Saves) -> None:
+    for number in range(3):
+        (tmp_path / "part.py").rename(tmp_path / "part.py~")
+        (tmp_path / "part.py").write_text(f"LEVEL = {number}")
+        (tmp_path / "part.py~").unlink()
+        assert await saves.next() == {"part.py"}
+
+
+async def test_a_config_outside_the_project_is_watched(tmp_path: Path) -> None:
+    project, config = tmp_path / "project", tmp_path / "shared" / "config.yml"
+    project.mkdir()
+    write_files(project)
+    config.parent.mkdir()
+    async with watched(project, {config}) as saves:
+        for number in range(3):
+            config.parent.mkdir(exist_ok=True)
+            config.write_text(f"level: {number}")
+            assert await saves.next() == {"config.yml"}
+            if number == 1:
+                shutil.rmtree(config.parent)
+                assert await saves.next() == {"config.yml"}
+
+
+async def test_a_file_that_is_named_later_is_watched(tmp_path: Path) -> None:
+    project, config = tmp_path / "project", tmp_path / "config.yml"
+    project.mkdir()
+    write_files(project)
+    files: set[Path] = set()
+    async with watched(project, files) as saves:
+        files.add(config)
+        (project / "part.py").write_text("LEVEL = 1")
+        assert await saves.next() >= {"part.py"}
+        config.write_text("level: 1")
+        assert await saves.next() == {"config.yml"}
