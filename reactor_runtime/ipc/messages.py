@@ -160,9 +160,9 @@ class Described:
 class Reloaded:
     """engine → server: what has become of the new code.
 
-    `status` is "applied", "loading" while the model loads again, "restarting" if that needs another process, or
-    "failed" while the old code continues, or nothing does; `error` is in the form of `errors.to_json`. A changed
-    contract is sent before, as Described.
+    `status` is "applied", "unchanged" if the files are those that run, "loading" while the model loads again,
+    "restarting" if that needs another process, or "failed" while the old code continues, or nothing does; `error` is in
+    the form of `errors.to_json`. A changed contract is sent before, as Described.
     """
 
     status: str

@@ -152,7 +152,6 @@ class Reloader:
         self._candidate: _Candidate | None = None
         self._trial: _Trial | None = None
         self._late: Timer | None = None
-        self._failure_shown = False
 
     @property
     def pending(self) -> bool:
@@ -178,8 +177,7 @@ class Reloader:
             if candidate is not None:
                 self._offer(candidate)
                 return
-            if self._failure_shown:
-                self._report("applied")
+            self._report("unchanged")
         if restarts:
             self._offer(_Candidate.running(self.served))
 
@@ -368,7 +366,6 @@ class Reloader:
         self._report("failed", error=errors.to_json(error))
 
     def _report(self, status: str, reason: str = "", error: Mapping[str, Any] | None = None) -> None:
-        self._failure_shown = status == "failed"
         self._send(Reloaded(status, reason, None if error is None else dict(error)))
 
 

@@ -112,7 +112,7 @@ class EnginePool:
     def report_reload(self, reloaded: Reloaded) -> None:
         """Report the outcome of a reload that concerns no engine."""
         for engine in self._engines:
-            engine.slot.reload.on_engine_reload(reloaded)
+            engine.supervisor.reloads.report(reloaded)
 
     def send_reloads_again(self) -> None:
         """Send the newest outcome of each engine again: the page reads the manifest's texts after each."""

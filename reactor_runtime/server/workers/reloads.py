@@ -26,6 +26,11 @@ class Reloads:
         self._on_reload = on_reload
 
     def report(self, reloaded: Reloaded) -> None:
+        """Report an outcome; that no file has changed only after another outcome than "applied"."""
+        if reloaded.status == "unchanged":
+            if not self._unfinished:
+                return
+            reloaded = Reloaded("applied")
         self._unfinished = reloaded.status != "applied"
         self._on_reload(reloaded)
 
@@ -36,7 +41,6 @@ class Reloads:
 
     def after_ready(self) -> bool:
         """Report the end of a restart; return whether files have changed while the engine loaded."""
-        if self._unfinished:
-            self.report(Reloaded("applied"))
+        self.report(Reloaded("unchanged"))
         waited, self.waits = self.waits, False
         return waited

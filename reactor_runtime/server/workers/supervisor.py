@@ -71,7 +71,7 @@ class Supervisor:
         self._options = options
         self._ids = ids
         self._engine_run: EngineRun | None = None
-        self._reloads = Reloads()
+        self.reloads = Reloads()
         self._restart: asyncio.Task[None] | None = None
         self._holds_loading = self._awaits_loading = False
         self._loading_since = time.monotonic()
@@ -101,9 +101,9 @@ class Supervisor:
 
         Raises the reason when the model can't be served.
         """
-        self._reloads.report_to(callbacks.on_reload)
+        self.reloads.report_to(callbacks.on_reload)
         while True:
-            self._reloads.saved.clear()
+            self.reloads.saved.clear()
             try:
                 pause_s = await self._run_process(callbacks)
             except ReactorError as failure:
@@ -113,7 +113,7 @@ class Supervisor:
                 self._restarts = Restarts()
                 self.phase, self.detail, self._awaits_loading = EnginePhase.LOADING, str(failure), True
                 callbacks.on_lost("could not load the model, and is started again after the next save")
-                await self._reloads.wait_for_save(failure)
+                await self.reloads.wait_for_save(failure)
                 self._awaits_loading = False
             if self._is_last():
                 return
@@ -131,13 +131,13 @@ class Supervisor:
         An engine that loads applies them when it is ready.
         """
         self._load = load
-        self._reloads.saved.set()
+        self.reloads.saved.set()
         engine_run = self._engine_run
         if not restart_reason:
-            self._reloads.waits = self.phase is not EnginePhase.READY
+            self.reloads.waits = self.phase is not EnginePhase.READY
             self.send(ipc.ReloadFiles(load.config, everything))
         elif engine_run is not None and engine_run.link is not None and self._restart is None:
-            self._reloads.report(ipc.Reloaded("restarting", restart_reason))
+            self.reloads.report(ipc.Reloaded("restarting", restart_reason))
             # A client that connects from here on waits for the next process.
             self._begin_loading()
             self._restart = asyncio.create_task(engine_run.stop())
@@ -146,7 +146,7 @@ class Supervisor:
         """Treat an end of the process as expected from here on, since the server is stopping."""
         self._stopping = True
         # `run` may wait for a save.
-        self._reloads.saved.set()
+        self.reloads.saved.set()
 
     def drain(self) -> None:
         """Start no other process when this one ends."""
@@ -267,13 +267,13 @@ class Supervisor:
             case ipc.Reloaded("restarting"):
                 self.reload(self._load, restart_reason=message.reason)
             case ipc.Reloaded():
-                self._reloads.report(message)
+                self.reloads.report(message)
             case ipc.Ready():
                 self._release_loading()
                 self.phase = EnginePhase.READY
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s)
-                if self._reloads.after_ready():
+                if self.reloads.after_ready():
                     self.send(ipc.ReloadFiles(self._load.config))
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
