@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +21,8 @@ MAX_WORKERS = 10_000
 MAX_SHARE = 64
 DEFAULT_WORKERS = 1
 _PORTS = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
+_FILE_OPTION = re.compile(r"\s*(?:-[rcef]|--(?:requirement|constraint|editable|find-links))[\s=]*(?P<path>\S+)")
+_ARCHIVES = (".whl", ".zip", ".tar.gz")
 _URL = re.compile(r"https?://[^/{}][^{}]*")
 
 
@@ -97,7 +99,7 @@ class ClusterRunOptions:
             parser=whole_number(0, MAX_WORKERS),
             metavar="N",
             show_default="--sessions",
-            help="Sessions for which models stay loaded.",
+            help="Keep models for N sessions loaded.",
         ),
     ] = None
     most: Annotated[
@@ -107,7 +109,7 @@ class ClusterRunOptions:
             parser=whole_number(1, MAX_WORKERS),
             metavar="N",
             show_default="--sessions",
-            help="Sessions at once, when more clients come.",
+            help="Most sessions at once.",
         ),
     ] = None
     spare: Annotated[
@@ -181,7 +183,8 @@ class ClusterRunOptions:
         least = wanted if self.least is None else self.least
         most = max(wanted, least) if self.most is None else self.most
         if least > most:
-            raise UsageError(f"--min {least} is above --max {most}", hint="--max is the most sessions at once")
+            given = "--sessions" if self.least is None else "--min"
+            raise UsageError(f"{given} {least} is above --max {most}", hint="--max is the most sessions at once")
         if self.spare > most:
             raise UsageError(f"--spare {self.spare} is above --max {most}", hint="spare sessions count as well")
         return ClusterOptions(
@@ -198,17 +201,38 @@ class ClusterRunOptions:
         )
 
     def _refuse_without_on(self) -> None:
-        if self != ClusterRunOptions():
-            raise UsageError("an option of a cluster is given without --on", hint="`reactor run --on ray …`")
+        defaults = asdict(ClusterRunOptions())
+        for field, value in asdict(self).items():
+            if value != defaults[field]:
+                name = {"least": "min", "most": "max"}.get(field, field.replace("_", "-"))
+                raise UsageError(f"--{name} needs --on ray", hint="`reactor run --on ray …`")
 
 
 def _requirements(file: Path) -> tuple[str, ...]:
-    """Return the lines of a requirements file. Raises UsageError if it can't be read."""
+    """Return the lines of a requirements file. Raises UsageError if it can't be read, or names files beside it."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise UsageError(f"--requirements {file} can't be read: {error.strerror}") from None
-    return tuple(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    for line in lines:
+        if _names_relative_path(line):
+            raise UsageError(
+                f'--requirements {file}: "{line.strip()}" names a file that the nodes do not have',
+                hint="only the lines of FILE are sent to them: name packages, URLs, or absolute paths of the nodes",
+            )
+    return tuple(lines)
+
+
+def _names_relative_path(line: str) -> bool:
+    """Return whether a line of a requirements file refers to a file or a directory relative to it."""
+    if option := _FILE_OPTION.match(line):
+        path = option["path"]
+    else:
+        path = line.split()[0]
+        if path.startswith("-") or not ("/" in path or path.startswith(".") or path.endswith(_ARCHIVES)):
+            return False
+    return not (path.startswith(("/", "${")) or ":" in path)
 
 
 def _worker_url(text: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,15 @@ def test_without_on_there_is_no_cluster() -> None:
     assert options_of(4) is None
 
 
-@pytest.mark.parametrize("options", [{"ray_address": "auto"}, {"spare": 1}, {"relay": True}, {"most": 3}])
-def test_an_option_of_a_cluster_needs_on(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="without --on"):
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        *[({"ray_address": "auto"}, "--ray-address"), ({"spare": 1}, "--spare"), ({"relay": True}, "--relay")],
+        *[({"least": 0}, "--min"), ({"most": 3}, "--max"), ({"idle_after": 1.0}, "--idle-after")],
+    ],
+)
+def test_an_option_of_a_cluster_needs_on(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=f"^{named} needs --on ray"):
         options_of(**options)
 
 
@@ -52,9 +59,16 @@ def test_sessions_are_the_least_and_the_most_unless_these_are_given() -> None:
     assert scaling_of(least=2, most=16, spare=1, idle_after=60.0) == Scaling(least=2, most=16, spare=1, idle_after_s=60)
 
 
-@pytest.mark.parametrize("options", [{"least": 3, "most": 2}, {"spare": 2}])
-def test_numbers_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is above --max"):
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"least": 3, "most": 2}, "--min 3 is above --max 2"),
+        ({"sessions": 8, "most": 2}, "--sessions 8 is above --max 2"),
+        ({"spare": 2}, "--spare 2 is above --max 1"),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_refused(options: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(UsageError, match=refusal):
         scaling_of(**options)
 
 
@@ -99,7 +113,7 @@ def test_ports_are_a_range() -> None:
 def test_an_option_of_a_cluster_without_it_ends_the_command(tmp_path: Path) -> None:
     done = reactor("run", str(tmp_path), "--worker-ports", "9000-9099", cwd=write_project(tmp_path, "").parent)
     assert done.code == 2
-    assert "an option of a cluster is given without --on" in done.err
+    assert "--worker-ports needs --on ray" in done.err
 
 
 def test_requirements_are_the_lines_of_the_file_without_comments(tmp_path: Path) -> None:
@@ -113,3 +127,31 @@ def test_requirements_are_the_lines_of_the_file_without_comments(tmp_path: Path)
 def test_requirements_that_can_not_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nothing\.txt can't be read: No such file"):
         options_of(on="ray", requirements=tmp_path / "nothing.txt")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("-r base.txt", "-rbase.txt", "--requirement=base.txt", "-c limits.txt", "--constraint limits.txt", "-e ."),
+        *("./local", "../local[cuda]", "libs/local", "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz", "-f wheels"),
+    ],
+)
+def test_requirements_that_name_files_of_this_machine_are_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text(f"torch>=2.4\n  {line}  # ours\n")
+    with pytest.raises(UsageError, match=re.escape(f'requirements.txt: "{line}  # ours" names a file')):
+        options_of(on="ray", requirements=file)
+
+
+def test_requirements_of_packages_urls_and_paths_of_the_nodes_are_sent(tmp_path: Path) -> None:
+    lines = (
+        *("torch[cuda]>=2.4; python_version>'3.10'", "tiny @ https://example.org/tiny.zip", "/srv/wheels/tiny.whl"),
+        *("git+https://example.org/tiny.git", "-e git+ssh://git@example.org/tiny.git", "-r /srv/base.txt"),
+        *("--index-url https://example.org/simple", "--find-links https://example.org/wheels", "--extra-index-url x"),
+        *("file:///srv/tiny", "-r ${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/base.txt", "--no-binary tiny"),
+    )
+    file = tmp_path / "requirements.txt"
+    file.write_text("\n".join(lines))
+    found = options_of(on="ray", requirements=file)
+    assert found is not None
+    assert found.requirements == lines
