@@ -15,6 +15,7 @@ from reactor_runtime.cluster.options import ClusterOptions
 from reactor_runtime.cluster.placement.driver_messages import DriverConnected, DriverJob, RemoveWorkers
 from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProcess, RayPlacement
 from reactor_runtime.cluster.tickets import TicketIssuer
+from reactor_runtime.server.net.listening import is_loopback
 from reactor_runtime.server.options import ANY_SERVER, Operator, ServeOptions
 from reactor_runtime.server.run import Service, serve
 from reactor_runtime.server.security.certificate import pinned_context
@@ -71,6 +72,15 @@ def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "
     return DriverProcess(job, as_json=options.log_format == "json")
 
 
+def relays_all_clients(options: ServeOptions, cluster: ClusterOptions) -> bool:
+    """Return whether no client is redirected: those of other machines do not reach the workers of a Ray on this one.
+
+    These listen on loopback, and need no open ports then.
+    """
+    has_others = bool(options.access.proxies) or not is_loopback(options.host)
+    return cluster.relays_all or (has_others and not cluster.address and not cluster.worker_url)
+
+
 def _copies_project(cluster: ClusterOptions) -> bool:
     """Return whether Ray copies the project: on this machine it is used where it is."""
     return bool(cluster.address) and not cluster.is_on_nodes
@@ -113,7 +123,7 @@ def _service(
         scaling=cluster.scaling,
         front=front,
         tickets=TicketIssuer(secret, cluster.name, front.id),
-        relays_all=cluster.relays_all,
+        relays_all=relays_all_clients(options, cluster),
         tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
     )
     return Service(fleet, operator, tls)
