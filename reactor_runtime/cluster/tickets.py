@@ -25,6 +25,10 @@ class TicketRefused(ReactorError):
     """Report a ticket that is not valid, here or any more."""
 
 
+class TicketExpired(TicketRefused):
+    """Report a ticket that is too old, or was signed by a front whose clock is behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """The permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
@@ -105,7 +109,8 @@ class TicketGate:
         """Return the ticket and remember it as used. Raises TicketRefused with the reason if it is not valid."""
         ticket = _decode(text, self._secret, self._cluster, worker=self._worker)
         if now > ticket.expires_at_unix + LEEWAY_S:
-            raise TicketRefused(f"the ticket has expired: it is valid for {TICKET_S:.0f} s")
+            age_s = now - ticket.expires_at_unix + TICKET_S
+            raise TicketExpired(f"the ticket has expired: it is valid for {TICKET_S:.0f} s, and {age_s:.0f} s old")
         if self.front and ticket.front != self.front:
             raise TicketRefused("the ticket is of a front that another one has replaced")
         if ticket.id in self._used:

@@ -27,7 +27,7 @@ def test_a_ticket_carries_role_session_and_client() -> None:
         (ticket(worker="w-2"), "for another worker"),
         (ticket(cluster="two"), "for another cluster"),
         (ticket(secret=OTHER), "not signed by this cluster"),
-        (ticket(now=NOW - TICKET_S - LEEWAY_S - 1), "has expired"),
+        (ticket(now=NOW - TICKET_S - LEEWAY_S - 1), "has expired: it is valid for 10 s, and 16 s old"),
         ("", "not a ticket"),
         ("a.b.c", "not a ticket"),
         ("é" * 5000, "not a ticket"),

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import urlencode
 
 from starlette.requests import HTTPConnection
 
-from reactor_runtime.cluster.tickets import TicketGate, TicketRefused
+from reactor_runtime.cluster.tickets import TicketExpired, TicketGate, TicketRefused
+
+logger = logging.getLogger(__name__)
 
 FOR_CLIENTS = ("/ws",)
 # The key of the session, which the route checks, admits to it.
 OPEN = ("/uploads",)
 NO_PAGE = "this is a worker: open the page of its front"
+CLOCKS = "if it comes from the front just now, the clock of this machine is ahead"
 NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it"
 
 
 class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
-    What an admitted client may do is in its ticket, whatever its query says.
+    Take role and session from the ticket and ignore those of the query; a client that resumes needs no ticket.
     """
 
     def __init__(self, tickets: TicketGate, secret: str, *, is_resumed_by: Callable[[str], bool]) -> None:
@@ -43,6 +47,8 @@ class WorkerGate:
             if ticket.resume and not self._is_resumed_by(ticket.resume):
                 raise TicketRefused("the session of the ticket is over")
         except TicketRefused as refused:
+            if isinstance(refused, TicketExpired):
+                logger.warning("client refused: %s; %s", refused.message, CLOCKS)
             request.scope["state"]["refused"] = refused.message
             return False
         others = {name: value for name, value in query.items() if name == "watch"}
