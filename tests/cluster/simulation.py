@@ -71,10 +71,10 @@ class SilentOperator:
 
 
 class SimulatedWorker:
-    """A worker with its real gate, and the front's link to it.
+    """A worker with its real gate, and its link to a front.
 
     `report` sends its status, unless it is silent. What either side sends arrives by `deliver`, unless the link has
-    broken meanwhile.
+    broken or another front has connected meanwhile.
     """
 
     def __init__(self, id: str, node: str, *, now: Callable[[], float], deliver: Callable[[Callable[[], None]], None]):
@@ -87,17 +87,28 @@ class SimulatedWorker:
         self.is_silent = False
         self.waiting_elsewhere = 0
         self.tickets = TicketGate(SECRET, CLUSTER, id)
-        self.on_status: Callable[[WorkerStatus], None] = lambda _: None
-        self.on_broken: Callable[[str], None] = lambda _: None
+        self.link: SimulatedLink | None = None
         self._now = now
         self._deliver = deliver
         self._connection = 0
 
+    def connect(self, link: SimulatedLink) -> None:
+        """Serve another front from now on."""
+        self.link = link
+        self._connection += 1
+        if self.is_silent:
+            link.on_broken("the worker can't be reached")
+        else:
+            self.speak()
+
     def report(self) -> None:
+        link = self.link
+        if link is None:
+            return
         phase = "ready" if self.is_ready else "loading"
         released = self.tickets.released
         status = replace(STATUS, worker=self.id, phase=phase, session=self.session, ended=self.ended, released=released)
-        self._pass(lambda: self.on_status(status))
+        self.pass_on(lambda: link.on_status(status))
 
     def load(self) -> None:
         self.is_ready = True
@@ -133,36 +144,50 @@ class SimulatedWorker:
     def fall_silent(self) -> None:
         self.is_silent = True
         self._connection += 1
-        self.on_broken("nothing was said for 3 s")
+        if self.link is not None:
+            self.link.on_broken("nothing was said for 3 s")
 
     def speak(self) -> None:
+        assert self.link is not None
         self.is_silent = False
+        self.tickets.front = self.link.front
         self.report()
 
-    def send(self, message: ToWorker) -> None:
-        match message:
-            case Release(ticket):
-                self._pass(lambda: self._release(ticket))
-            case Waiting(count):
-                self._pass(lambda: self._limit_turn(count))
-
-    def close(self) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-    def _pass(self, arrive: Callable[[], None]) -> None:
+    def pass_on(self, arrive: Callable[[], None]) -> None:
         connection = self._connection
         if not self.is_silent:
             self._deliver(lambda: arrive() if connection == self._connection and not self.has_gone else None)
 
-    def _limit_turn(self, waiting: int) -> None:
-        self.waiting_elsewhere = waiting
+    def obey(self, message: ToWorker) -> None:
+        match message:
+            case Release(ticket):
+                self._release(ticket)
+            case Waiting(count):
+                self.waiting_elsewhere = count
 
     def _release(self, ticket: str) -> None:
         self.tickets.release(ticket, self._now())
         if self.session is not None and self.session.ticket == ticket:
             self.end()
         self.report()
+
+
+@dataclass(frozen=True)
+class SimulatedLink:
+    """The link of one front to a worker; its orders are lost when another front has the worker."""
+
+    worker: SimulatedWorker
+    front: str
+    on_status: Callable[[WorkerStatus], None]
+    on_broken: Callable[[str], None]
+
+    def send(self, message: ToWorker) -> None:
+        if self.worker.link is self:
+            self.worker.pass_on(lambda: self.worker.obey(message))
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -177,8 +202,8 @@ class Assignment:
 class RecordingIssuer(TicketIssuer):
     """Record each ticket; the id of a client is its name here."""
 
-    def __init__(self, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
-        super().__init__(SECRET, CLUSTER, "f-1")
+    def __init__(self, front: str, on_assigned: Callable[[Assignment], None], clock: FakeClock) -> None:
+        super().__init__(SECRET, CLUSTER, front)
         self._on_assigned = on_assigned
         self._clock = clock
 
@@ -223,17 +248,33 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._on_event: Callable[[PlacementEvent], None] = lambda _: None
-        options = ServeOptions(manifest=MANIFEST, config={}, max_waiting=max_waiting, limits=limits or TurnLimits())
+        self._on_assigned = on_assigned
+        self._scaling = scaling
+        self._options = ServeOptions(
+            manifest=MANIFEST, config={}, max_waiting=max_waiting, limits=limits or TurnLimits()
+        )
+        self._fronts = itertools.count(1)
+        self._start_front()
+
+    def _start_front(self) -> None:
+        id = f"f-{next(self._fronts)}"
         self.fleet = WorkerFleet(
-            SlotSettings(options=options, clock=self.clock),
+            SlotSettings(options=self._options, clock=self.clock),
             SilentOperator(),
             placement=self,
-            scaling=scaling,
-            front=FrontIdentity("f-1", "here", 1, 0.0),
-            tickets=RecordingIssuer(on_assigned, self.clock),
+            scaling=self._scaling,
+            front=FrontIdentity(id, "here", 1, 0.0),
+            tickets=RecordingIssuer(id, self._on_assigned, self.clock),
             make_link=self._link,
         )
         self._running = asyncio.create_task(self.fleet.run())
+
+    async def restart_front(self) -> None:
+        """End the front as a crash does, with its connections, and start another one."""
+        await self.end()
+        self.clients.clear()
+        self.found = tuple(self.workers)
+        self._start_front()
 
     @property
     def waiting(self) -> list[str]:
@@ -286,6 +327,8 @@ class Simulation:
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
+        for worker in list(self.workers.values()):
+            self._report_place(worker)
         await asyncio.Event().wait()
 
     async def aclose(self) -> None: ...
@@ -314,14 +357,19 @@ class Simulation:
                 self.free[node] -= 1
                 id = self.pending.pop(0)
                 self.workers[id] = SimulatedWorker(id, node, now=self.clock.now, deliver=self._deliver)
-                self._on_event(WorkerPlaced(id, f"http://{id}", f"http://{id}", node))
+                self._report_place(self.workers[id])
 
-    def _link(self, url: str, _secret: str, **callbacks: Any) -> SimulatedWorker:
+    def _report_place(self, worker: SimulatedWorker) -> None:
+        url = f"http://{worker.id}"
+        self._on_event(WorkerPlaced(worker.id, url, url, worker.node))
+
+    def _link(self, url: str, _secret: str, front: FrontIdentity, **callbacks: Any) -> SimulatedLink:
         worker = self.workers[url.removeprefix("http://")]
-        worker.on_status, worker.on_broken = callbacks["on_status"], callbacks["on_broken"]
-        self.at(self.clock.now(), worker.report)
-        self.at(self.clock.now() + self._load_s, lambda: None if worker.has_gone else worker.load())
-        return worker
+        link = SimulatedLink(worker, front.id, callbacks["on_status"], callbacks["on_broken"])
+        if worker.link is None:
+            self.at(self.clock.now() + self._load_s, lambda: None if worker.has_gone else worker.load())
+        self.at(self.clock.now(), lambda: worker.connect(link))
+        return link
 
     def _deliver(self, arrive: Callable[[], None]) -> None:
         self.at(self.clock.now() + self.delay_s, arrive)

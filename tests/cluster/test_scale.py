@@ -123,7 +123,9 @@ class FrontMachine(RuleBasedStateMachine):
         """Connect to a worker with a ticket whose client has come back to the front."""
         if self.given_up:
             assignment = self.given_up[pick % len(self.given_up)]
-            if (worker := self.simulation.workers.get(assignment.worker)) is not None:
+            worker = self.simulation.workers.get(assignment.worker)
+            # A front that has no contact with a worker can't know what happens there.
+            if worker is not None and not worker.is_silent:
                 worker.begin(assignment.ticket.text)
                 self.do(lambda: None)
 
@@ -149,6 +151,18 @@ class FrontMachine(RuleBasedStateMachine):
         if worker := self.worker(pick):
             self.do(worker.report)
 
+    @rule()
+    def restart_front(self) -> None:
+        """Start another front after the end of this one, with a worker that is ready and answers."""
+        if not any(worker.is_ready and not worker.is_silent for worker in self.simulation.workers.values()):
+            return
+        self.returned.clear()
+        self.arrived.clear()
+        for visit in self.visits.values():
+            visit.place = visit.place if visit.place is Place.SERVED else Place.REFUSED
+        self.runner.run(self.simulation.restart_front())
+        self.wait(1.0)
+
     @invariant()
     def no_worker_is_idle_while_a_client_waits(self) -> None:
         assert self.simulation.waiting == [*self.returned, *self.arrived]
@@ -156,10 +170,11 @@ class FrontMachine(RuleBasedStateMachine):
             assert slot.session is not None or slot.engine.phase is not EnginePhase.READY
 
     @invariant()
-    def the_front_knows_each_session(self) -> None:
-        for worker in self.simulation.workers.values():
-            if worker.session is not None:
-                (slot,) = [slot for slot in self.slots if slot.worker == worker.id]
+    def the_front_knows_the_session_of_each_worker(self) -> None:
+        for slot in self.slots:
+            worker = self.simulation.workers.get(slot.worker)
+            # Without a status it is the worker of a front before this one.
+            if worker is not None and worker.session is not None and slot.status is not None:
                 assert slot.session is not None
                 assert slot.session.ticket == worker.session.ticket
 
