@@ -15,6 +15,7 @@ from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.values.fields import InputField
 from reactor_runtime.engine.output.unpack import ByTrack
 from reactor_runtime.replaying.playhead import Playhead
+from reactor_runtime.replaying.recorded_frames import blank_frame
 from reactor_runtime.replaying.replayer import ReplayedSession, Replayer
 
 MODULE, CLASS = "reactor_replayed_session", "ReplayedModel"
@@ -104,6 +105,11 @@ class Player(ReactorModel):
             self._changed.clear()
             if self._replayer.result:
                 self._playhead.end_at(len(self._replayer.store))
+                if not len(self._replayer.store) and self.state.playing:
+                    self.state.playing = False
+                    # The state comes with a frame.
+                    await self.emit(ByTrack(blank_frame(self.session.recording)))
+                    continue
             if self._playhead.at_end and self.state.playing:
                 # The end came after its last frame, which is shown again with the state.
                 self._playhead.seek(len(self._replayer.store) - 1)

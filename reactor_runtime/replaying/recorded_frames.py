@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from statistics import median
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reactor_runtime.recording.entries import EventEntry, OutputEntry
 from reactor_runtime.recording.file import SessionRecording, StoredReload
@@ -48,16 +51,30 @@ class RecordedFrames:
 
 
 def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[int, str]]:
-    """Return at most 500 frames with the events and reloads before them; those of neighbouring frames share one."""
+    """Return at most 500 frames with what was recorded before them; what comes before neighbouring frames shares one.
+
+    That are events, reloads, and the begin of a last minute that was kept.
+    """
     steps = [output.step for output in recording.outputs]
     width = -(-len(frames) // MOST_MARKS)
 
-    def mark_at(entry: EventEntry | StoredReload) -> int:
-        frame = frames.firsts[bisect_right(steps, entry.step)]
+    def mark_at(line: tuple[int, str]) -> int:
+        frame = frames.firsts[bisect_right(steps, line[0])]
         return min(frame, len(frames) - 1) // width * width
 
     inputs = [each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped)]
-    return [(frame, _describe(list(group))) for frame, group in groupby(inputs, mark_at)]
+    lines = [(each.step, _line_of(each)) for each in inputs]
+    lines += [(each.since_step - 1, f"the last minute before step {each.step} was kept") for each in recording.kept]
+    by_step = sorted(lines, key=lambda line: line[0])
+    return [(frame, _describe([line for _, line in group])) for frame, group in groupby(by_step, mark_at)]
+
+
+def blank_frame(recording: SessionRecording) -> dict[str, NDArray[Any]]:
+    """Return a black image, or silence, of the size of the first recorded frame, for each of its tracks."""
+    # A hash begins with the shape.
+    shapes = {track: hashes[0].partition(":")[0].split("x") for track, hashes in recording.outputs[0].hashes.items()}
+    kinds = {3: np.uint8, 2: np.int16}
+    return {track: np.zeros(list(map(int, shape)), kinds[len(shape)]) for track, shape in shapes.items()}
 
 
 def _line_of(entry: EventEntry | StoredReload) -> str:
@@ -66,8 +83,7 @@ def _line_of(entry: EventEntry | StoredReload) -> str:
     return f"the code changed: {', '.join(entry.changed)}" if entry.changed else "reload"
 
 
-def _describe(entries: list[EventEntry | StoredReload]) -> str:
-    lines = [_line_of(entry) for entry in entries]
+def _describe(lines: list[str]) -> str:
     shown = [line if len(line) <= MOST_CHARACTERS else f"{line[:MOST_CHARACTERS]}…" for line in lines[:MOST_LINES]]
     more = len(lines) - len(shown)
     return "\n".join([*shown, *([f"and {more} more"] if more else [])])

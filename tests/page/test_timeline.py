@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -48,6 +49,20 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     write_project(project, changed)
     with serving(project, command=("replay", str(recording), "--serve")) as server:
         yield server
+
+
+def test_a_replay_that_ends_before_its_first_frame_is_paused(
+    browser: Browser, replay: RunningServer, tmp_path: Path
+) -> None:
+    (recording,) = (replay.output.parent / "sessions").iterdir()
+    write_project(tmp_path, MODEL.replace("yield gray(self.state.level)", "1 // 0\n            yield"))
+    with (
+        serving(tmp_path, command=("replay", str(recording), "--serve")) as server,
+        open_page(browser, f"http://127.0.0.1:{server.port}") as page,
+    ):
+        page.goto("/")
+        expect(page.locator(".timeline-result")).to_have_text("the replay ended with ZeroDivisionError, see the log")
+        expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
 @pytest.fixture

@@ -50,6 +50,11 @@ class Brighter(Gray):
             yield output
 
 
+class FailingAtOnce(Gray):
+    def inference(self) -> Iterator[Any]:
+        yield self.state.level // 0
+
+
 class Failing(Gray):
     def inference(self) -> Iterator[Any]:
         for output in super().inference():
@@ -163,3 +168,13 @@ def test_the_frames_before_an_exception_are_shown(recording: SessionRecording) -
         studio.send_event("set_playing", playing=True)
         studio.run(2.0)
         assert levels(studio) == [100] * made
+
+
+def test_a_replay_that_ends_before_its_first_frame_does_not_play(recording: SessionRecording) -> None:
+    with player_of(recording, FailingAtOnce) as studio:
+        assert studio.messages[-1].data["result"] == "the replay ended with ZeroDivisionError, see the log"
+        for _ in range(2):
+            studio.run(2.0)
+            assert levels(studio) == [0]
+            assert studio.model.state == PlayerState(frame=0, playing=False)
+            studio.send_event("set_playing", playing=True)

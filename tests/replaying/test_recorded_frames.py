@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.recording.entries import EventEntry, Header, OutputEntry, ReloadEntry
+from reactor_runtime.recording.entries import EventEntry, Header, KeptEntry, OutputEntry, ReloadEntry
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 from reactor_runtime.replaying.recorded_frames import MOST_MARKS, RecordedFrames, marks_of
 
@@ -60,6 +60,16 @@ def test_a_reload_marks_the_first_frame_after_it_among_the_events() -> None:
     recording.reloads += [StoredReload(entry, 1, 1, ("a.py", "b.py")), StoredReload(entry, 2, 1)]
     marks = marks_of(recording, RecordedFrames.of(recording, None))
     assert marks == [(1, "set_level\nthe code changed: a.py, b.py\nset_level\nreload")]
+
+
+def test_the_begin_of_the_last_minute_that_was_kept_is_marked() -> None:
+    recording = recorded([(1, 0.0, 1), (2, 1.0, 1), (3, 2.0, 1)], [EventEntry(1, "set_level", "{}")])
+    recording.kept += [KeptEntry(3, 2), KeptEntry(0, 0)]
+    marks = marks_of(recording, RecordedFrames.of(recording, None))
+    assert marks == [
+        (0, "the last minute before step 0 was kept"),
+        (1, "set_level\nthe last minute before step 3 was kept"),
+    ]
 
 
 def test_many_events_share_marks() -> None:
