@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 from reactor_runtime.client.errors import SessionEnded
@@ -198,6 +199,10 @@ class BlockingSession(SessionInfo):
     def reload(self) -> None:
         """Reload the project's files."""
         self._thread.call(self._session.reload)
+
+    def keep(self) -> Path:
+        """Save a recording of the session up to now, and return its path on the server's machine."""
+        return self._thread.run(self._session.keep())
 
     def expect_types(self, types: str) -> None:
         """Log a warning once if the model has other types than a generated client, which calls this."""

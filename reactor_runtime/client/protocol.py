@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +24,11 @@ from reactor_runtime.client.messages import (
     ReloadNotice,
     Reply,
     Welcome,
+    write,
     write_event,
 )
 from reactor_runtime.client.status import Phase, Status
+from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 logger = logging.getLogger(__name__)
@@ -36,6 +39,9 @@ REGULAR_ENDS = ("closed", "finished")
 FINAL_REASONS = ("finished", "turn_over", "idle")
 
 _NOT_KEPT = "the connection was lost, and the server did not keep the session"
+
+# Of a server without `--reload`, or to a client that may not keep.
+KEEP_REFUSALS = (ErrorCode.INVALID_MESSAGE, ErrorCode.NOT_CONTROLLER)
 
 Answer = Reply | ClientError
 
@@ -76,6 +82,8 @@ class PendingEvents:
 
     def __init__(self) -> None:
         self.next_id = 1
+        # Answers to `reactor.keep` have no id, and come in order.
+        self.keeps: deque[Callable[[Path | ClientError], object]] = deque()
         self._events: dict[int, PendingEvent] = {}
 
     def add(self, event: PendingEvent) -> None:
@@ -87,10 +95,16 @@ class PendingEvents:
         return self._events.pop(message.id, None) if isinstance(message.id, int) else None
 
     def reject_all(self, error: ClientError) -> None:
-        """Answer every event with an error."""
+        """Answer every event, and every `reactor.keep`, with an error."""
         events, self._events = self._events, {}
         for event in events.values():
             event.on_answer(error)
+        self.answer_keeps(error, len(self.keeps))
+
+    def answer_keeps(self, answer: Path | ClientError, count: int = 1) -> None:
+        """Answer the oldest `reactor.keep`s, if there are any."""
+        for _ in range(min(count, len(self.keeps))):
+            self.keeps.popleft()(answer)
 
 
 class ClientProtocol:
@@ -125,6 +139,11 @@ class ClientProtocol:
         self._pending.add(PendingEvent(now, on_answer))
         return text
 
+    def prepare_keep(self, on_answer: Callable[[Path | ClientError], object]) -> str:
+        """Return the text that asks to keep the session; `on_answer` is called exactly once."""
+        self._pending.keeps.append(on_answer)
+        return write("reactor.keep", {})
+
     def expect_types(self, types: str) -> None:
         """Log a warning once if the model has other types than those of a generated client, now or after a reload."""
         self._expected_types = types
@@ -142,6 +161,8 @@ class ClientProtocol:
                 self._on_contract(ModelContract.from_data(data))
             case "reactor.reload":
                 self.last_reload = ReloadNotice.from_data(data)
+            case "reactor.keep":
+                self._pending.answer_keeps(_read_kept(data))
             case "reactor.reply" if (event := self._pending.take_answered(message)) is not None:
                 answer = _read_reply(data)
                 if isinstance(answer, Reply):
@@ -288,9 +309,21 @@ class ClientProtocol:
         if event is not None:
             event.on_answer(error)
             return
+        if error.code in KEEP_REFUSALS and self._pending.keeps:
+            self._pending.answer_keeps(error)
+            return
         logger.warning("the server sent an error code=%s message=%s", error.code, error.message)
         if not error.event:
             self.publish_errors.append(error)
+
+
+def _read_kept(data: Mapping[str, Any]) -> Path | ClientError:
+    message, hint = str(data.get("message") or ""), str(data.get("hint") or "")
+    if not data.get("file"):
+        return ClientError(f"the session can't be kept: {message}", hint=hint)
+    if message:
+        logger.warning("%s: %s", message, hint)
+    return Path(str(data["file"]))
 
 
 def _read_reply(data: Mapping[str, Any]) -> Answer:

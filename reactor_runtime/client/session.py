@@ -7,6 +7,7 @@ import operator
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -15,8 +16,8 @@ from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply, Track, write, write_event
-from reactor_runtime.client.protocol import Answer
 from reactor_runtime.client.status import Status
+from reactor_runtime.client.streams import SessionStreams
 from reactor_runtime.client.upload import File, Upload
 
 T = TypeVar("T")
@@ -124,18 +125,11 @@ class Session(SessionInfo):
         event, `ConnectionLost` when its effect is unknown, `SessionEnded` when the session is over.
         """
         await self._streams.wait_until_ready()
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def on_answer(outcome: Answer) -> None:
-            if not answer.done():
-                answer.set_result(outcome)
-
         values = {**(data or {}), **values}
-        self._streams.send_text(self._streams.protocol.prepare_event(event, values, time.monotonic(), on_answer))
-        outcome = await answer
-        if isinstance(outcome, ClientError):
-            raise outcome
-        return outcome
+        protocol = self._streams.protocol
+        return await _ask(
+            self._streams, lambda on_answer: protocol.prepare_event(event, values, time.monotonic(), on_answer)
+        )
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
         """Send an event without a reply; return false, and send nothing, while this client controls no session.
@@ -167,34 +161,23 @@ class Session(SessionInfo):
 
     async def statuses(self) -> AsyncGenerator[Status, None]:
         """Yield the status now and after each change, until the client ends; a slow reader skips some."""
-        async for status in self._changes(lambda: self.status, operator.eq):
+        async for status in _changes(self._streams, lambda: self.status, operator.eq):
             yield status
 
     async def contracts(self) -> AsyncGenerator[ModelContract, None]:
         """Yield the tracks and schema of the model when they are known and after each change, as `statuses` does."""
         protocol = self._streams.protocol
-        async for contract in self._changes(lambda: protocol.welcome.contract if self.model else None, operator.eq):
+
+        def known() -> ModelContract | None:
+            return protocol.welcome.contract if self.model else None
+
+        async for contract in _changes(self._streams, known, operator.eq):
             yield contract
 
     async def reloads(self) -> AsyncGenerator[ReloadNotice, None]:
         """Yield the last reload and each later one, as `statuses` does; none from a server without `--reload`."""
-        async for reload in self._changes(lambda: self.last_reload, operator.is_):
+        async for reload in _changes(self._streams, lambda: self.last_reload, operator.is_):
             yield reload
-
-    async def _changes(
-        self, read: Callable[[], T | None], is_same: Callable[[T | None, T], bool]
-    ) -> AsyncGenerator[T, None]:
-        """Yield a value when it is not None and after each change, until the client ends."""
-        last: T | None = None
-        while True:
-            value = read()
-            if value is not None and not is_same(last, value):
-                last = value
-                yield value
-            elif self._streams.protocol.final_error is not None:
-                return
-            else:
-                await self._streams.changed.wait()
 
     async def frames(self, track: str | None = None, *, decode: bool = True) -> AsyncGenerator[Frame, None]:
         """Yield the newest frame of a track, by default the first video track, each once; a slow reader skips frames.
@@ -338,6 +321,17 @@ class Session(SessionInfo):
             raise ValueError("the server does not reload: start it with `reactor run --reload`")
         self._streams.send_text(write("reactor.reload", {}))
 
+    async def keep(self) -> Path:
+        """Save a recording of the session up to now, and return its path on the server's machine.
+
+        Waits for the turn. Raises `ClientError` with the reason and what to do if the server can't save it,
+        `ConnectionLost` and `SessionEnded` as `send`, and `ValueError` for a server without `--reload`.
+        """
+        await self._streams.wait_until_ready()
+        if self.last_reload is None:
+            raise ValueError("the server keeps no sessions: start it with `reactor run --reload`")
+        return await _ask(self._streams, self._streams.protocol.prepare_keep)
+
     def expect_types(self, types: str) -> None:
         """Log a warning once if the model has other types than a generated client, which calls this."""
         self._streams.protocol.expect_types(types)
@@ -349,3 +343,34 @@ class Session(SessionInfo):
 
 def _decode(frame: Frame) -> object:
     return frame.array
+
+
+async def _changes(
+    streams: SessionStreams, read: Callable[[], T | None], is_same: Callable[[T | None, T], bool]
+) -> AsyncGenerator[T, None]:
+    """Yield a value when it is not None and after each change, until the client ends."""
+    last: T | None = None
+    while True:
+        value = read()
+        if value is not None and not is_same(last, value):
+            last = value
+            yield value
+        elif streams.protocol.final_error is not None:
+            return
+        else:
+            await streams.changed.wait()
+
+
+async def _ask(streams: SessionStreams, prepare: Callable[[Callable[[T | ClientError], object]], str]) -> T:
+    """Send a text and return its answer, or raise it."""
+    answer: asyncio.Future[T | ClientError] = asyncio.get_running_loop().create_future()
+
+    def on_answer(outcome: T | ClientError) -> None:
+        if not answer.done():
+            answer.set_result(outcome)
+
+    streams.send_text(prepare(on_answer))
+    outcome = await answer
+    if isinstance(outcome, ClientError):
+        raise outcome
+    return outcome

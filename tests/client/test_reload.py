@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.client import BlockingSession, ModelContract, ReloadNotice, Track, connect
+from reactor_runtime.client import (
+    BlockingSession,
+    ClientError,
+    ModelContract,
+    ReloadNotice,
+    SessionEnded,
+    Track,
+    connect,
+)
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from tests.cli.command import reactor
 from tests.clients.scripted_server import JPEG
@@ -74,6 +82,68 @@ async def test_only_a_server_with_reload_is_asked_to_reload() -> None:
         while "reactor.reload" not in server.texts:
             server.received.clear()
             await server.received.wait()
+
+
+def kept(file: str | None, message: str | None = None, hint: str | None = None) -> dict[str, Any]:
+    return {"file": file, "message": message, "hint": hint}
+
+
+async def test_a_session_is_kept_as_often_as_wanted() -> None:
+    paths = [f"/recordings/{number}.mcap" for number in range(3)]
+    answers: Answers = {
+        **ANSWERS,
+        "keep": [("reactor.keep", kept(paths[0])), ("reactor.keep", kept(paths[1], "it has ended", "begin again"))],
+    }
+    async with asyncio.timeout(TIMEOUT_S), FakeServer(answers=answers).open() as url, connect(url) as session:
+        await session.ready()
+        with pytest.raises(ValueError, match="reactor run --reload"):
+            await session.keep()
+        session.notify("change")
+        await anext(session.reloads())
+        keeping = [asyncio.create_task(session.keep()) for _ in range(2)]
+        await asyncio.sleep(0)
+        session.notify("keep")
+        assert [str(await each) for each in keeping] == paths[:2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "hint"),
+    [
+        (
+            ("reactor.keep", kept(None, "it is too large", "use --record")),
+            "can't be kept: it is too large",
+            "use --record",
+        ),
+        (("reactor.error", {"code": "not_controller", "message": "only authors"}), "only authors", ""),
+    ],
+    ids=["refused by the engine", "refused by the server"],
+)
+async def test_a_session_that_can_not_be_kept_is_an_error_with_what_to_do(
+    answer: tuple[str, dict[str, Any]], error: str, hint: str
+) -> None:
+    server = FakeServer(answers={**ANSWERS, "keep": [answer]})
+    async with asyncio.timeout(TIMEOUT_S), server.open() as url, connect(url) as session:
+        await session.ready()
+        session.notify("change")
+        await anext(session.reloads())
+        keeping = asyncio.create_task(session.keep())
+        await asyncio.sleep(0)
+        session.notify("keep")
+        with pytest.raises(ClientError, match=error) as raised:
+            await keeping
+        assert raised.value.hint == hint
+
+
+async def test_a_keep_without_an_answer_ends_with_the_session() -> None:
+    async with asyncio.timeout(TIMEOUT_S), FakeServer(answers=ANSWERS).open() as url, connect(url) as session:
+        await session.ready()
+        session.notify("change")
+        await anext(session.reloads())
+        keeping = asyncio.create_task(session.keep())
+        await asyncio.sleep(0)
+        await session.aclose()
+        with pytest.raises(SessionEnded):
+            await keeping
 
 
 async def test_a_program_without_a_loop_reads_the_same() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from reactor_runtime.client import connect
 from reactor_runtime.recording.file import read_recording
 from tests.cli.command import reactor
 from tests.openapi import strict, validator
@@ -282,6 +283,15 @@ async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
         outcome = reactor("replay", file, cwd=project.folder)
         assert outcome.code == 1
         assert outcome.err.startswith("error: the model failed: ValueError: in a step")
+
+
+def test_a_program_keeps_its_session(server: RunningServer, project: Project) -> None:
+    project.reset()
+    with connect(f"127.0.0.1:{server.port}") as session:
+        session.frame()
+        path = session.keep()
+    assert path.parent == project.folder / "recordings"
+    assert read_recording(path).outputs
 
 
 async def test_a_session_is_recorded_with_the_config_that_a_reload_has_applied(
