@@ -16,7 +16,7 @@ LEAST = 1e-3
 
 
 class Row(NamedTuple):
-    """Name a figure, with its value and unit; indented details follow it."""
+    """Name a figure, with its value and unit."""
 
     name: str
     value: float | None
@@ -29,18 +29,18 @@ def rows_of(figures: ModelCost) -> Iterator[Row]:
     yield Row("load", figures.load_ms / 1e3, "s")
     yield Row("connect to first frame", figures.first_frame_ms, "ms")
     yield Row(f"{step}, first", figures.first_step_ms, "ms")
-    yield Row("  p50", figures.step_p50_ms, "ms")
-    yield Row("  p95", figures.step_p95_ms, "ms")
-    yield Row("  p99", figures.step_p99_ms, "ms")
+    yield Row(f"{step}, p50", figures.step_p50_ms, "ms")
+    yield Row(f"{step}, p95", figures.step_p95_ms, "ms")
+    yield Row(f"{step}, p99", figures.step_p99_ms, "ms")
     yield Row("frames shown", figures.shown_fps, "fps")
-    yield Row("  possible", figures.possible_fps, "fps")
-    yield Row("  declared", figures.declared_fps, "fps")
+    yield Row("frames possible", figures.possible_fps, "fps")
+    yield Row("frames declared", figures.declared_fps, "fps")
     yield Row("real-time factor", figures.real_time_factor, "")
     yield Row("input to frame, p50", figures.input_p50_ms, "ms")
-    yield Row("  p95", figures.input_p95_ms, "ms")
+    yield Row("input to frame, p95", figures.input_p95_ms, "ms")
     yield Row("memory after loading", figures.rest_mib, "MiB")
-    yield Row("  peak", figures.peak_mib, "MiB")
-    yield Row("  on GPUs", figures.gpu_mib, "MiB")
+    yield Row("memory, peak", figures.peak_mib, "MiB")
+    yield Row("memory on GPUs", figures.gpu_mib, "MiB")
     for name, milliseconds in figures.stages_ms.items():
         yield Row(f"of a frame: {name}", milliseconds, "ms")
 
@@ -69,13 +69,11 @@ def comparison(names: Sequence[str], first: ModelCost, second: ModelCost) -> Tab
         box=None,
         padding=(0, 2),
     )
-    others = {row.name: row.value for row in rows_of(second)}
-    for row in rows_of(first):
-        other = others.get(row.name)
-        if row.value is None and other is None:
-            continue
-        ratio = f"{other / row.value:.2f}" if row.value and other is not None else ""
-        made.add_row(row.name, format_value(row.value), format_value(other), row.unit, ratio)
+    before, after = ({row.name: row for row in rows_of(each) if row.value is not None} for each in (first, second))
+    for name in dict.fromkeys((*before, *after)):
+        was, now = (rows[name].value if name in rows else None for rows in (before, after))
+        ratio = f"{now / was:.2f}" if was and now is not None else ""
+        made.add_row(name, format_value(was), format_value(now), {**before, **after}[name].unit, ratio)
     return made
 
 

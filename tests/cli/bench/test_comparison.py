@@ -56,9 +56,25 @@ def test_tables_show_what_was_measured(capsys: pytest.CaptureFixture[str]) -> No
     console.out(comparison(["steps=4", "steps=8"], GOOD, dataclasses.replace(GOOD, step_p50_ms=50.0)))
     alone, _, both = capsys.readouterr().out.partition("steps=4")
 
-    assert next(line.split() for line in alone.splitlines() if "p50" in line) == ["p50", "25.0", "ms"]
+    assert row_of(alone, "step, p50") == ["25.0", "ms"]
     assert "GPU" not in alone
-    assert next(line.split() for line in both.splitlines() if "p50" in line) == ["p50", "25.0", "50.0", "ms", "2.00"]
+    assert row_of(both, "step, p50") == ["25.0", "50.0", "ms", "2.00"]
+    assert row_of(both, "step, p95") == ["26.0", "26.0", "ms", "1.00"]
+    assert row_of(both, "input to frame, p95") == ["50.0", "50.0", "ms", "1.00"]
+
+
+def row_of(table: str, name: str) -> list[str]:
+    return next(line.partition(name)[2].split() for line in table.splitlines() if line.strip().startswith(name))
+
+
+def test_figures_of_one_model_alone_are_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:
+    loop = dataclasses.replace(GOOD, step_name="between emits", stages_ms={"between emits": 24, "send": 3})
+    console.out(comparison(["before", "after"], GOOD, loop))
+    shown = capsys.readouterr().out
+
+    assert row_of(shown, "step, p95") == ["26.0", "-", "ms"]
+    assert row_of(shown, "between emits, p95") == ["-", "26.0", "ms"]
+    assert row_of(shown, "of a frame: send") == ["-", "3.00", "ms"]
 
 
 def test_an_event_that_sets_a_plain_field_is_found() -> None:
