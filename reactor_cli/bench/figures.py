@@ -59,8 +59,8 @@ class ModelCost:
     """Hold the figures of a model; times in milliseconds, memory in MiB, None where nothing was measured.
 
     `possible_fps` is the rate at which the model makes frames when nothing holds it back; `real_time_factor` how many
-    seconds of video or sound it makes in a second of its own work. `stages_ms` are medians: where the time of a frame
-    goes, in order.
+    seconds of video, at the declared rate, it makes in a second of its own work. `stages_ms` are medians: where the
+    time of a frame goes, in order.
     """
 
     load_ms: float
@@ -88,10 +88,11 @@ class ModelCost:
 def figures_of(runs: Sequence[Run], declared_fps: float | None) -> ModelCost:
     """Return the figures of runs of the same model, taken together; there is at least one run."""
     steps = [step.length for run in runs for step in run.steps]
-    frames = sum(len(run.settled("hand over")) for run in runs)
+    frames = sum(span.has_frame for run in runs for span in run.settled("hand over"))
     window_s = sum(run.until - run.settled_at for run in runs)
     busy_s = sum(_busy_s(run) for run in runs)
     inputs = [1e3 * delay for run in runs for delay in run.inputs_s]
+    possible_fps = frames / busy_s if busy_s and frames else None
     first_steps = [run.spans[name][0].length for run in runs for name in STEPS if run.spans.get(name)]
     return ModelCost(
         load_ms=1e3 * statistics.median(run.load_s for run in runs),
@@ -102,9 +103,9 @@ def figures_of(runs: Sequence[Run], declared_fps: float | None) -> ModelCost:
         step_p95_ms=_ms(steps, 0.95),
         step_p99_ms=_ms(steps, 0.99),
         shown_fps=frames / window_s,
-        possible_fps=frames / busy_s if busy_s and frames else None,
+        possible_fps=possible_fps,
         declared_fps=declared_fps,
-        real_time_factor=window_s / busy_s if busy_s else None,
+        real_time_factor=possible_fps / declared_fps if possible_fps and declared_fps else None,
         input_p50_ms=percentile(inputs, 0.5),
         input_p95_ms=percentile(inputs, 0.95),
         rest_mib=_mib([run.rest_bytes for run in runs]),

@@ -12,10 +12,14 @@ STAGES = ("arrive", "queue", "encode", "back", "hold", "late")
 
 
 class Span(NamedTuple):
-    """Hold the start of a span on the monotonic clock, and the time of work in it, in seconds."""
+    """Hold the start of a span on the monotonic clock, and the time of work in it, in seconds.
+
+    `has_frame` is whether a bundle with a frame of the model was handed over in it.
+    """
 
     began: float
     length: float
+    has_frame: bool = False
 
 
 def read_spans(path: Path) -> dict[str, list[Span]]:
@@ -31,8 +35,9 @@ def spans_of(events: Iterable[Mapping[str, Any]]) -> dict[str, list[Span]]:
         match event["ph"]:
             case "X":
                 # The time in which a step waited for an input is not one of work.
-                length = event["dur"] / 1e6 - event["args"].get("waited_ms", 0.0) / 1e3
-                found[event["name"]].append(Span(event["ts"] / 1e6, length))
+                args = event["args"]
+                length = event["dur"] / 1e6 - args.get("waited_ms", 0.0) / 1e3
+                found[event["name"]].append(Span(event["ts"] / 1e6, length, args.get("has_frame", False)))
             case "b":
                 begun[event["cat"], event["id"], event["name"]] = event
             case "e":

@@ -16,8 +16,9 @@ from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Black, Piece
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.interface import Audio, Output, ReactorModel, ReactorPipeline, Video
-from reactor_runtime.ipc.messages import Credit
+from reactor_runtime.ipc.messages import Credit, TraceSpans
 from reactor_runtime.testing import Studio
 from tests.engine.rig import Bright, batch, frame
 from tests.fakes import CollectingSink, FakeClock, settle
@@ -203,6 +204,18 @@ async def test_after_a_flush_sound_begins_at_once() -> None:
     stage.emitter.flush()
     await stage.emitter.emit(stage.alone(audio=stage.silence(480)))
     assert stage.sink.shown[-1].bundle.pieces[0].at == stage.clock.now()
+
+
+async def test_a_trace_shows_which_bundles_have_frames() -> None:
+    stage, sent = Stage(), list[TraceSpans]()
+    stage.session.trace = TraceRecorder(stage.clock, sent.append)
+    await stage.emit(stage.both(video=ONE_FRAME, audio=stage.silence(480)))
+    await stage.emit(stage.alone(audio=stage.silence(480)))
+    await stage.emit(stage.silent(video=ONE_FRAME))
+    stage.emitter.flush()
+    stage.session.trace.flush("s-1")
+    spans = [span for each in sent for span in each.spans if span["name"] == "hand over"]
+    assert [span["args"]["has_frame"] for span in spans] == [True, False, True, False]
 
 
 async def test_frames_and_sound_alone_do_not_wait_for_each_other() -> None:

@@ -274,7 +274,8 @@ class Emitter:
             self.outstanding.take(number)
             raise
         if session.trace is not None:
-            session.trace.span(session.id, "model", "hand over", now, bundle=number)
+            has_frame = not alone and bundle is not self._sizes
+            session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
     def _piece(self, track: TrackSpec, payload: Payload, due: float) -> Piece:
         seq = self._next_seq(track)

@@ -12,8 +12,8 @@ from reactor_cli.bench.memory import MIB
 from reactor_cli.bench.spans import Span, read_spans
 
 
-def spans_of(lengths: list[float], *, every: float, began: float = 10.0) -> list[Span]:
-    return [Span(began + index * every, length) for index, length in enumerate(lengths)]
+def spans_of(lengths: list[float], *, every: float, began: float = 10.0, has_frame: bool = False) -> list[Span]:
+    return [Span(began + index * every, length, has_frame) for index, length in enumerate(lengths)]
 
 
 def run(**spans: list[Span]) -> Run:
@@ -33,7 +33,7 @@ def test_steps_are_those_of_the_measured_time() -> None:
 def test_the_possible_rate_counts_steps_handlers_and_hand_overs() -> None:
     spans = {
         "step": spans_of([0.020] * 400, every=0.1),
-        "hand_over": spans_of([0.004] * 400, every=0.1),
+        "hand_over": spans_of([0.004] * 400, every=0.1, has_frame=True),
         "handler_set_x": spans_of([0.001] * 400, every=0.1),
     }
 
@@ -42,6 +42,22 @@ def test_the_possible_rate_counts_steps_handlers_and_hand_overs() -> None:
     assert figures.shown_fps == pytest.approx(10)
     assert figures.possible_fps == pytest.approx(40)
     assert figures.real_time_factor == pytest.approx(4)
+    assert figures_of([run(**spans)], None).real_time_factor is None
+
+
+def test_sound_that_is_handed_over_alone_is_no_frame() -> None:
+    frames = spans_of([0.02] * 400, every=0.1, has_frame=True)
+    spans = {"step": frames, "hand_over": [*frames, *spans_of([0.0] * 800, every=0.05)]}
+
+    assert figures_of([run(**spans)], None).shown_fps == pytest.approx(10)
+
+
+def test_a_model_with_a_third_of_its_rate_needs_three_seconds_for_one() -> None:
+    slow = spans_of([0.1] * 400, every=0.1, has_frame=True)
+
+    figures = figures_of([run(step=slow, hand_over=[Span(each.began, 0.0, True) for each in slow])], 30.0)
+
+    assert figures.real_time_factor == pytest.approx(1 / 3)
 
 
 def test_the_conversion_is_not_part_of_the_step_among_the_stages() -> None:
