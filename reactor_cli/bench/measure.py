@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -28,19 +29,35 @@ _READY = re.compile(r"ready in ([\d.]+) s")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Name what is measured: a project, and the overrides of its config."""
+    """Name what is measured: a project, the overrides of its config, and the rate that its class declares, if any."""
 
     name: str
     project: Path
     overrides: tuple[str, ...] = ()
+    declared_fps: float | None = None
 
 
 class ServerFailed(ReactorError):
-    """Report a server that ended or whose model failed; it has printed why."""
+    """Report a server that ended, or a project that can't be served, after the error was printed."""
 
     def __init__(self, code: int) -> None:
         super().__init__("the model can't be measured: `reactor run` ended")
         self.code = code
+
+
+def declared_fps(project: Path) -> float | None:
+    """Return the rate that the class of a project declares; None if it follows the time of a step.
+
+    Raises ServerFailed for a project that `reactor check` refuses.
+    """
+    # A forked child would leave the context managers of this process, such as a checkout, when it exits.
+    command = [sys.executable, "-m", "reactor_cli", "check", str(project), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise ServerFailed(done.returncode)
+    fps: float | None = json.loads(done.stdout)["fps"]
+    return fps
 
 
 def measure(

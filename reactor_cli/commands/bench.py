@@ -89,7 +89,8 @@ def bench(
 
     Serves the project as `reactor run` does, and controls it with a client that sends images, sound and values.
     """
-    from reactor_cli.bench.measure import ServerFailed, Subject
+    from reactor_cli.bench.figures import figures_of
+    from reactor_cli.bench.measure import ServerFailed
     from reactor_cli.bench.plot import check_plot
 
     context.ensure_object(console.Settings).verbose = verbose
@@ -99,51 +100,50 @@ def bench(
         raise UsageError("--seconds is 0", hint="10 is the default; more steps give steadier figures")
     if plot is not None:
         check_plot(plot)
-    project = project_directory(directory, path)
-    given = tuple(overrides or ())
-    declared_fps = _declared_fps(project)
-    measuring = _Measuring(seconds, patience, declared_fps, plot)
+    measuring = _Measuring(seconds, patience)
     # The server has to end with this command, as it does after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if compare is not None:
-            subjects = [Subject(each, project, (*given, each)) for each in compare]
-            _print_comparison(measuring, subjects, rounds or ROUNDS, as_json=as_json)
-        elif compare_git is not None:
-            from reactor_cli.bench.revision import checked_out
-
-            with checked_out(project, compare_git) as before:
-                subjects = [Subject(compare_git, before, given), Subject("now", project, given)]
-                _print_comparison(measuring, subjects, rounds or ROUNDS, as_json=as_json)
-        else:
-            _print_figures(measuring, Subject(project.resolve().name, project, given), rounds or 1, as_json=as_json)
+        with _subjects(project_directory(directory, path), tuple(overrides or ()), compare, compare_git) as subjects:
+            runs = measuring.run_in_turn(subjects, rounds or (ROUNDS if len(subjects) > 1 else 1))
     except ServerFailed as failed:
         # The server has printed the error.
         return failed.code or 1
+    costs = [figures_of(own, subject.declared_fps) for subject, own in zip(subjects, runs, strict=True)]
+    if plot is not None:
+        _write_plot(plot, subjects, runs, costs)
+    if len(subjects) > 1:
+        _print_comparison(subjects, runs, costs, as_json=as_json)
+    else:
+        _print_figures(subjects[0], costs[0], as_json=as_json)
     return 0
 
 
-def _declared_fps(project: Path) -> float | None:
-    """Return the rate that the class declares; None if it follows the time of a step. Raises what `check` raises."""
-    from reactor_cli.child import run_in_child
+@contextlib.contextmanager
+def _subjects(
+    project: Path, overrides: tuple[str, ...], compare: tuple[str, str] | None, compare_git: str | None
+) -> Iterator[list[Subject]]:
+    """Yield the one or two subjects, whose files exist in the block. Raises ServerFailed for a wrong class."""
+    from reactor_cli.bench.measure import Subject, declared_fps
+    from reactor_cli.bench.revision import checked_out
 
-    def outline(_: object) -> dict[str, Any]:
-        from reactor_runtime import manifest, schema
-
-        checked = manifest.load(project)
-        with manifest.pointing_at(checked):
-            return {"fps": schema.contract_of(checked.project, checked.module, checked.class_name).fps}
-
-    fps: float | None = run_in_child(outline)["fps"]
-    return fps
+    fps = declared_fps(project)
+    if compare is not None:
+        yield [Subject(each, project, (*overrides, each), fps) for each in compare]
+    elif compare_git is not None:
+        with checked_out(project, compare_git) as before:
+            yield [
+                Subject(compare_git, before, overrides, declared_fps(before)),
+                Subject("now", project, overrides, fps),
+            ]
+    else:
+        yield [Subject(project.resolve().name, project, overrides, fps)]
 
 
 class _Measuring:
     """Measure subjects, with a bar of progress on a terminal."""
 
-    def __init__(self, seconds: float, patience_s: float, declared_fps: float | None, plot: Path | None) -> None:
-        self.declared_fps = declared_fps
-        self._plot = plot
+    def __init__(self, seconds: float, patience_s: float) -> None:
         self._seconds = seconds
         self._patience_s = patience_s
 
@@ -168,19 +168,6 @@ class _Measuring:
                 on_progress=advance,
             )
 
-    def cost(self, names: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[ModelCost]:
-        """Return the figures of each subject's runs, and draw them in the file of --plot."""
-        from reactor_cli.bench.figures import figures_of
-        from reactor_cli.bench.plot import write_plot
-
-        costs = [figures_of(own, self.declared_fps) for own in runs]
-        if self._plot is not None:
-            try:
-                write_plot(self._plot, names, runs, costs)
-            except OSError as error:
-                raise UsageError(f"{self._plot} can't be written: {error.strerror}") from None
-        return costs
-
 
 @contextlib.contextmanager
 def _progress(what: str, seconds: float) -> Iterator[tuple[Any, Any]]:
@@ -203,14 +190,23 @@ def _progress(what: str, seconds: float) -> Iterator[tuple[Any, Any]]:
         )
 
 
-def _print_figures(measuring: _Measuring, subject: Subject, rounds: int, *, as_json: bool) -> None:
+def _write_plot(
+    path: Path, subjects: Sequence[Subject], runs: Sequence[Sequence[Run]], costs: Sequence[ModelCost]
+) -> None:
+    from reactor_cli.bench.plot import write_plot
+
+    try:
+        write_plot(path, [subject.name for subject in subjects], runs, costs)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+
+
+def _print_figures(subject: Subject, figures: ModelCost, *, as_json: bool) -> None:
     import json
 
     from reactor_cli.bench.advice import advice
     from reactor_cli.bench.tables import table
 
-    (runs,) = measuring.run_in_turn([subject], rounds)
-    (figures,) = measuring.cost([subject.name], [runs])
     suggested = list(advice(figures))
     if as_json:
         console.out(json.dumps({"name": subject.name, **figures.to_json(), "advice": suggested}, indent=2))
@@ -221,22 +217,20 @@ def _print_figures(measuring: _Measuring, subject: Subject, rounds: int, *, as_j
         console.out(f"{console.paint('hint:', 'cyan')} {sentence}")
 
 
-def _print_comparison(measuring: _Measuring, subjects: list[Subject], rounds: int, *, as_json: bool) -> None:
+def _print_comparison(
+    subjects: Sequence[Subject], runs: Sequence[Sequence[Run]], costs: Sequence[ModelCost], *, as_json: bool
+) -> None:
     import json
 
     from reactor_cli.bench.significance import chance
     from reactor_cli.bench.tables import comparison, verdict
 
-    runs = measuring.run_in_turn(subjects, rounds)
-    first, second = measuring.cost([subject.name for subject in subjects], runs)
-    groups = [[median for run in own for median in run.step_medians(GROUP_S)] for own in runs]
-    p = chance(*groups)
-    names = [console.printable(subject.name) for subject in subjects]
+    first, second = ([median for run in own for median in run.step_medians(GROUP_S)] for own in runs)
+    p = chance(first, second)
     if as_json:
-        both = [
-            {"name": each.name, **figures.to_json()} for each, figures in zip(subjects, (first, second), strict=True)
-        ]
+        both = [{"name": each.name, **figures.to_json()} for each, figures in zip(subjects, costs, strict=True)]
         console.out(json.dumps({"compared": both, "chance": p}, indent=2))
         return
-    console.out(comparison(names, first, second))
-    console.out(verdict(names, first, second, chance=p))
+    names = [console.printable(subject.name) for subject in subjects]
+    console.out(comparison(names, *costs))
+    console.out(verdict(names, *costs, chance=p))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli.bench.test_comparison import git
 from tests.cli.command import environment, reactor
 from tests.processes import descendants, gone
 from tests.timeouts import TIMEOUT_S
@@ -91,6 +92,19 @@ def test_two_configs_are_compared(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "more with sleep_ms=60 than with sleep_ms=2 (p " in done.out
     assert done.err.count("measuring") == 2
+
+
+def test_each_revision_has_the_rate_that_its_class_declares(tmp_path: Path) -> None:
+    folder = project(tmp_path, MODEL)
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        git(folder, *arguments)
+    (folder / "pipeline.py").write_text(MODEL.replace("fps = 25", "fps = 50"))
+
+    done = reactor("bench", "--seconds", "1", "--rounds", "1", "--compare-git", "HEAD", "--json", cwd=folder)
+
+    assert done.code == 0, done.err
+    compared = json.loads(done.out)["compared"]
+    assert [(each["name"], each["declared_fps"]) for each in compared] == [("HEAD", 25), ("now", 50)]
 
 
 def test_a_model_without_frames_is_an_error_with_a_hint(tmp_path: Path) -> None:
