@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reactor_cli.bench.figures import ModelCost, Run
 from reactor_cli.bench.tables import format_value
+from reactor_cli.common_options import check_output_file
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,11 +26,12 @@ _PAGE = '<!doctype html>\n<meta charset="utf-8">\n<title>{title}</title>\n{svg}'
 
 
 def check_plot(path: Path) -> None:
-    """Raise UsageError if a picture can't be drawn in a file of this name."""
+    """Make the folder of a chart; raise UsageError if it can't be drawn in a file of this name."""
     if path.suffix not in (".html", ".png"):
         raise UsageError(f"{path} does not end in .png or .html", hint="--plot writes an image, or a page of one file")
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("--plot needs the package matplotlib", hint="pip install 'reactor-live[plot]'")
+    check_output_file(path)
 
 
 def write_plot(path: Path, names: Sequence[str], runs: Sequence[Sequence[Run]], costs: Sequence[ModelCost]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, check_output_file, project_directory
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
@@ -102,6 +102,8 @@ def replay(
             f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
             hint="`reactor run --record DIR --record-video` records frames too",
         )
+    if diff is not None:
+        check_output_file(diff)
     checked = manifest.load(project_directory(directory, path))
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")

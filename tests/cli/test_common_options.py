@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
-from reactor_cli.common_options import duration
+from reactor_cli.common_options import check_output_file, duration
+from reactor_runtime.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,18 @@ def test_times_with_units_are_parsed(given: str | float, seconds: float) -> None
 def test_a_malformed_time_is_an_error(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="90, 90s, 5m or 1h"):
         duration(given)
+
+
+def test_a_file_that_is_written_later_is_checked_now(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, message in (
+        (tmp_path, "can't be written: Is a directory"),
+        (tmp_path / "file" / "cost.png", "file can't be made"),
+        (Path("/proc/cost.png"), "/proc/cost.png can't be written"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_output_file(path)
+    check_output_file(tmp_path / "file")
+    check_output_file(tmp_path / "new" / "cost.png")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "new"]
+    assert not any((tmp_path / "new").iterdir())

@@ -60,11 +60,11 @@ def replayed(project: Path, *arguments: str) -> Outcome:
 
 @pytest.mark.process
 def test_an_unchanged_project_is_equal_and_its_clip_is_written(project: Path) -> None:
-    outcome = replayed(project, "hashes.mcap", "--diff", "diff.html", "--out", "clip.mkv")
+    outcome = replayed(project, "hashes.mcap", "--diff", "new/diff.html", "--out", "clip.mkv")
     assert outcome.code == 0, outcome.err
     assert re.fullmatch(r"equal: \d+ steps in [\d.]+ s, \d+ frames and pieces of sound\n", outcome.out)
     assert (project / "clip.mkv").stat().st_size > 1000
-    page = (project / "diff.html").read_text()
+    page = (project / "new" / "diff.html").read_text()
     assert "frames and pieces of sound are equal" in page
     assert "The recording has hashes, not frames" in page
 

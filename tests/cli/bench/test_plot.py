@@ -39,3 +39,11 @@ def test_an_image_shows_one_model(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_refused() -> None:
     with pytest.raises(UsageError, match=r"cost\.pdf does not end in \.png or \.html"):
         check_plot(Path("cost.pdf"))
+
+
+def test_the_folder_is_made_before_anything_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "charts" / "cost.png"
+    check_plot(path)
+
+    write_plot(path, MODELS[:1], RUNS[:1], [GOOD])
+    assert path.is_file()
