@@ -312,10 +312,11 @@ def _runtime_environment(job: DriverJob) -> dict[str, Any]:
 
 def _silent(job: DriverJob, count: int) -> DriverFailed:
     """Return the failure to take over workers, which may have sessions."""
-    workers = "1 worker of an earlier front does" if count == 1 else f"{count} workers of an earlier front do"
+    workers = "1 worker" if count == 1 else f"{count} workers"
     return DriverFailed(
-        f"{workers} not answer in Ray at {job.address}",
-        f"try again, or end them with their sessions: `{job.removal}`",
+        f"{workers} of the cluster {job.cluster} {'does' if count == 1 else 'do'} not answer in Ray at {job.address}",
+        "if another front runs, start this one with workers of its own: `--cluster NAME`; else try again, or end them "
+        f"with their sessions: `{job.removal}`",
     )
 
 

@@ -77,6 +77,7 @@ class DriverProcess:
         if isinstance(answer, DriverConnected):
             return answer
         self.kill()
+        self._process.stdout.close()
         if isinstance(answer, DriverFailed):
             raise UsageError(answer.error, hint=answer.hint)
         raise UsageError(
