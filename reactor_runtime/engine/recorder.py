@@ -5,6 +5,7 @@ The file is temporary where only the sessions that a controller wants to keep ar
 
 from __future__ import annotations
 
+import json
 import logging
 import platform
 import queue
@@ -48,7 +49,7 @@ from reactor_runtime.version import version
 logger = logging.getLogger(__name__)
 
 MOST_QUEUED_BYTES = 64 << 20
-# Of an entry without files, on the average.
+# Of an entry without files and the values of a client or message, on the average.
 ENTRY_BYTES = 500
 CLOSE_S = 5.0
 # The size limit of a session held for `keep`.
@@ -123,9 +124,9 @@ class Recorder:
         """
         self._queue.put_keep(_Keep(session))
 
-    def close(self) -> None:
-        """Wait, at most 5 s, until all is written."""
-        self._queue.close()
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Wait until all is written; log a warning if that takes longer."""
+        self._queue.close(timeout_s)
 
 
 class _SessionRecorder:
@@ -203,7 +204,7 @@ class _SessionRecorder:
         self._writing.put(file, file.size_bytes)
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
-        self._writing.put(MessageEntry(step, kind, data))
+        self._writing.put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
 
     def on_end(self, step: int, error: str) -> None:
         self._leave_other_contract()
@@ -228,7 +229,7 @@ _Job = _Start | _Keep | Written
 
 
 class _WriterThread:
-    """Write entries on a thread, which starts with the first; any thread may call `put`.
+    """Write entries on a thread; any thread may call `put` and `put_keep`.
 
     `failure` is why nothing is recorded any more.
     """
@@ -240,7 +241,8 @@ class _WriterThread:
         self._queued_bytes = 0
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[_Job, int, int] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="reactor-recorder", daemon=True)
+        self._thread.start()
 
     @property
     def half_empty(self) -> bool:
@@ -264,16 +266,14 @@ class _WriterThread:
         self._post(job, 0)
 
     def _post(self, job: _Job, size_bytes: int) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="reactor-recorder", daemon=True)
-            self._thread.start()
         self._jobs.put((job, size_bytes, time.time_ns()))
 
-    def close(self) -> None:
+    def close(self, timeout_s: float) -> None:
         """Write what is queued, and end the thread."""
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join(CLOSE_S)
+        self._jobs.put(None)
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            logger.warning("the recording lacks its end, which was not written within %g s", timeout_s)
 
     def _stop(self, reason: str) -> None:
         with self._lock:

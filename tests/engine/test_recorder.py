@@ -9,7 +9,7 @@ import resource
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,18 +158,58 @@ class SlowFile(UploadedFile):
         return b""
 
 
-def test_a_full_queue_stops_recording_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda log: log.on_event(1, ClientEvent("s-1", "c-1", None, "set_prompt", "x" * 2000), skipped=False),
+        lambda log: log.on_message(1, "caption", {"lines": ["x" * 1000, "y" * 1000]}),
+    ],
+    ids=["events", "messages"],
+)
+def test_a_full_queue_stops_recording_with_one_warning(
+    put: Callable[[Any], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    SlowFile.written.clear()
     recorder = recorder_in(tmp_path, most_queued_bytes=5_000)
     log = recorder.start_log(START, Contract.of(Noise))
     assert log is not None
     log.on_upload(SlowFile(b""))
-    for _ in range(20):
-        log.on_event(1, ClientEvent("s-1", "c-1", None, "set_prompt", "x" * 1000), skipped=False)
+    for _ in range(3):
+        put(log)
     (warning,) = warnings_in(caplog)
     assert "the disk is too slow" in warning
     assert recorder.start_log(START, Contract.of(Noise)) is None
     SlowFile.written.set()
     recorder.close()
+
+
+def test_a_recording_that_is_not_written_in_time_has_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    SlowFile.written.clear()
+    recorder = recorder_in(tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(SlowFile(b""))
+    log.on_end(1, "")
+    recorder.close(timeout_s=0.01)
+    assert warnings_in(caplog) == ["the recording lacks its end, which was not written within 0.01 s"]
+    SlowFile.written.set()
+    recorder.close()
+    assert len(warnings_in(caplog)) == 1
+    (file,) = tmp_path.iterdir()
+    assert read_recording(file).end is not None
+
+
+def test_threads_that_keep_a_session_at_once_share_the_writer(holding: Holding) -> None:
+    before = threading.active_count()
+    threads = [threading.Thread(target=holding.recorder.keep, args=("s-1",)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [holding.answers.get(timeout=TIMEOUT_S).message for _ in threads] == ["no session has started"] * 8
+    assert threading.active_count() == before
 
 
 class UnreadableFile(UploadedFile):
