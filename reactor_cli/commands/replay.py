@@ -18,7 +18,7 @@ from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
-from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, UsageError, author_error
+from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -134,7 +134,7 @@ def _replay(
 ) -> tuple[Replay, FrameDiff | None]:
     from reactor_runtime import config, schema
     from reactor_runtime.testing.frame_diff import FrameDiff
-    from reactor_runtime.testing.session_replay import refuse_other_contract, replay_recording
+    from reactor_runtime.testing.session_replay import author_errors, refuse_other_contract, replay_recording
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name)
     refuse_other_contract(recording, contract)
@@ -146,7 +146,7 @@ def _replay(
         contextlib.ExitStack() as until_written,
         _clip(out, rates, contract.fps or DEFAULT_FPS) as write,
         _progress(recording.steps) as (on_step, close_progress),
-        _author_errors(checked.project) as begin,
+        author_errors(contract, checked.project) as begin,
     ):
         stop = threading.Event()
 
@@ -173,24 +173,6 @@ def _replay(
     if stop.is_set():
         raise KeyboardInterrupt
     return result, frame_diff
-
-
-@contextlib.contextmanager
-def _author_errors(project: Path) -> Iterator[Callable[[], None]]:
-    """Convert exceptions of the author's code; those before the function is called are of `load()`."""
-    loaded = False
-
-    def on_loaded() -> None:
-        nonlocal loaded
-        loaded = True
-
-    try:
-        yield on_loaded
-    except ReactorError:
-        raise
-    except Exception as error:
-        kind, what = (ModelFailed, "the model failed") if loaded else (LoadError, "load() failed")
-        raise author_error(kind, what, error, project) from error
 
 
 @contextlib.contextmanager

@@ -52,6 +52,14 @@ def warm_up_failure(error: BaseException, step: int, project: Path) -> LoadError
     return failure
 
 
+def load_failure(error: BaseException, contract: Contract, project: Path) -> LoadError:
+    """Return the error for an exception in the construction or `load()` of a model; it points at the author's line."""
+    in_load = contract.style.config_method == "load"
+    return author_error(
+        LoadError, "load() failed" if in_load else f"making {contract.model.__name__} failed", error, project
+    )
+
+
 def session_failure(error: BaseException, project: Path) -> ModelFailed:
     """Return the error for an exception that ended a session; it points at the author's line."""
     failure = author_error(ModelFailed, "the model failed", error, project)

@@ -16,10 +16,10 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.clips.reading import read_frames
-from reactor_runtime.engine.author import session_failure
+from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
 from reactor_runtime.engine.first_step import SLOW_HINT
-from reactor_runtime.errors import LoadError, Location, ReactorError, author_error
+from reactor_runtime.errors import Location, ReactorError
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
 from reactor_runtime.testing.recorder import Frame
@@ -82,8 +82,7 @@ class Renderer(Studio[Model]):
         except (ReactorError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            what = "load() failed" if contract.style.config_method == "load" else "making the model failed"
-            raise author_error(LoadError, what, error, project) from error
+            raise load_failure(error, contract, project) from error
 
     def play(
         self, script: Script, seconds: float, *, is_stopped: Callable[[], bool] = lambda: False

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.author import session_failure
+from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
-from reactor_runtime.errors import LoadError, ModelFailed, ReactorError, author_error, author_trail
+from reactor_runtime.errors import ModelFailed, ReactorError, author_trail
 from reactor_runtime.testing.studio import Studio
 
 # Of the model's time, which stands still while it computes.
@@ -48,8 +48,7 @@ def rehearse(
     except ReactorError:
         raise
     except BaseException as error:
-        what = "load() failed" if contract.style.config_method == "load" else f"making {model.__name__} failed"
-        raise author_error(LoadError, what, error, project) from error
+        raise load_failure(error, contract, project) from error
     exceeded = threading.get_ident(), step_limit_s, project
     with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:
         contract.style.check_loaded(studio.model)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import laid_over
+from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.session_log import ReloadOutcome
-from reactor_runtime.errors import UsageError, from_json
+from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.entries import to_pieces
@@ -74,6 +76,23 @@ def replay_recording(
         on_loaded()
         studio.replay(recording, log, comparison, is_stopped)
     return comparison.result
+
+
+@contextlib.contextmanager
+def author_errors(contract: Contract, project: Path) -> Iterator[Callable[[], None]]:
+    """Convert exceptions of the author's code in the block; those before the function is called are of `load()`."""
+    loaded = False
+
+    def on_loaded() -> None:
+        nonlocal loaded
+        loaded = True
+
+    try:
+        yield on_loaded
+    except ReactorError:
+        raise
+    except Exception as error:
+        raise (session_failure(error, project) if loaded else load_failure(error, contract, project)) from error
 
 
 def refuse_other_contract(recording: SessionRecording, contract: Contract) -> None:

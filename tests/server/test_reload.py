@@ -188,6 +188,15 @@ async def test_an_exception_keeps_frame_and_session_until_the_next_save(
         await shown(client, 90)
 
 
+async def test_an_inference_that_does_not_yield_is_shown_with_its_line(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        project.model(("yield gray(", "return gray("))
+        error = (await status(client, "failed"))["error"]
+        assert "returned ndarray, not a generator" in error["message"]
+        assert (error["file"], error["text"].strip()[:12]) == ("pipeline.py", "return gray(")
+        await shown(client, 10)
+
+
 async def test_an_exception_of_a_handler_is_reported(server: RunningServer, project: Project) -> None:
     async with watching(server, project) as client:
         await client.send("fail")

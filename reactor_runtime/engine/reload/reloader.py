@@ -16,7 +16,7 @@ from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
-from reactor_runtime.engine.author import config_of
+from reactor_runtime.engine.author import config_of, session_failure
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import changed_preparation
@@ -252,7 +252,7 @@ class Reloader:
         trial, self._trial = self._trial, None
         if trial is None and not (self._keeps_sessions and self._may_keep()):
             return False
-        found = errors.author_error(errors.ModelFailed, "the model failed", error, self._project)
+        found = session_failure(error, self._project)
         logger.error("%s", found, exc_info=errors.from_author(error))
         if trial is None:
             self.broken = True
